@@ -134,17 +134,17 @@ class Schedule:
         return stepped
 
     def step(self, thread: Thread) -> None:
-        _, what, topic = thread.steps.pop(0)
+        _, action, topic = thread.steps.pop(0)
         assert thread.callback is not None
         number, callback = thread.callback, self.all[thread.callback]
-        if what == "start":
+        if action == "start":
             thread.start = self.now
             thread.steps = [
                 (self.now + min(offset, thread.took), "publish", topic)
                 for offset, topic in callback.publishes
             ]
             thread.steps.append((self.now + thread.took, "end", 0))
-        elif what == "publish":
+        elif action == "publish":
             self.publish(topic)
         else:
             self.done.append((number, thread.ready, thread.start, self.now))
@@ -244,9 +244,9 @@ class Schedule:
             else:
                 self.give(idle[0], number)
             return True
-        own = self.wait_sets[executor]
+        wait_set = self.wait_sets[executor]
         if waiter.until is None:
-            able = [n for n in own if self.ready(n) and self.free(n)]
+            able = [n for n in wait_set if self.ready(n) and self.free(n)]
             if able:
                 first = min(able, key=self.since)
                 handover = self.all[first].handover
@@ -256,7 +256,7 @@ class Schedule:
             return bool(able)
         if waiter.until > self.now:
             return False
-        self.queue[executor] = [n for n in own if self.all[n].kind == 4 or self.ready(n)]
+        self.queue[executor] = [n for n in wait_set if self.all[n].kind == 4 or self.ready(n)]
         number = self.of_wait_set(executor)
         if self.interrupted[executor]:
             self.interrupted[executor], self.to_collect[executor] = False, True
@@ -300,8 +300,8 @@ class Schedule:
         return self.waiting[number][0] if self.waiting[number] else self.due[number]
 
     def in_order(self, executor: int, numbers: Iterable[int]) -> list[int]:
-        own = [n for n in numbers if self.all[n].executor == executor]
-        return sorted(own, key=lambda n: self.all[n].kind)
+        callbacks = [n for n in numbers if self.all[n].executor == executor]
+        return sorted(callbacks, key=lambda n: self.all[n].kind)
 
     def give(self, thread: Thread, number: int, gap: int | None = None) -> None:
         callback = self.all[number]

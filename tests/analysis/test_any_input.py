@@ -53,32 +53,40 @@ values = st.one_of(
 )
 
 
-def counts(x: Values) -> list[int]:
-    return [int(abs(v)) % 7 if math.isfinite(v) else 0 for v in x]
+def counts(series: Values) -> list[int]:
+    return [int(abs(v)) % 7 if math.isfinite(v) else 0 for v in series]
 
 
 ONE: dict[str, Callable[[Values], object]] = {
-    "mean over runs": lambda x: over_runs.mean_over_runs(METRIC, {}, [x, x[::-1], x]),
-    "maximum": lambda x: over_runs.maximum_over_runs(METRIC, {}, [x, x[1:], x]),
-    "percentile": lambda x: over_runs.percentile_over_runs(METRIC, {}, [x] * 3, 0.5),
-    "P99": lambda x: over_runs.percentile_over_runs(METRIC, {}, [x] * 3, 0.99),
-    "value": lambda x: over_runs.value_over_runs(METRIC, {}, x, len(x)),
-    "fraction": lambda x: fractions.fraction_over_runs(METRIC, {}, counts(x), [6] * len(x)),
+    "mean over runs": lambda series: over_runs.mean_over_runs(
+        METRIC, {}, [series, series[::-1], series]
+    ),
+    "maximum": lambda series: over_runs.maximum_over_runs(METRIC, {}, [series, series[1:], series]),
+    "percentile": lambda series: over_runs.percentile_over_runs(METRIC, {}, [series] * 3, 0.5),
+    "P99": lambda series: over_runs.percentile_over_runs(METRIC, {}, [series] * 3, 0.99),
+    "value": lambda series: over_runs.value_over_runs(METRIC, {}, series, len(series)),
+    "fraction": lambda series: fractions.fraction_over_runs(
+        METRIC, {}, counts(series), [6] * len(series)
+    ),
     "student": over_runs.student_t,
-    "percentile of one run": lambda x: percentile_of_one_run(METRIC, {}, x, 0.5),
-    "mean of one run": lambda x: mean_of_one_run(METRIC, {}, x),
-    "quantile": lambda x: quantile(x, 0.9),
+    "percentile of one run": lambda series: percentile_of_one_run(METRIC, {}, series, 0.5),
+    "mean of one run": lambda series: mean_of_one_run(METRIC, {}, series),
+    "quantile": lambda series: quantile(series, 0.9),
     "spread": Spread.of,
     "outlying": flags.outlying,
     "warm up": flags.warm_up,
-    "same series": lambda x: flags.same_series({"a": x, "b": x}),
+    "same series": lambda series: flags.same_series({"a": series, "b": series}),
     "ecdf": distribution,
-    "tail": lambda x: [tail_limit(v) for v in x if math.isfinite(v)],
+    "tail": lambda series: [tail_limit(v) for v in series if math.isfinite(v)],
     "holm": holm,
-    "order": lambda x: order_effect([Run(str(i), {}, order=i) for i in range(len(x))], x),
-    "detectable": lambda x: [least_detectable(v, 4) for v in x],
+    "order": lambda series: order_effect(
+        [Run(str(i), {}, order=i) for i in range(len(series))], series
+    ),
+    "detectable": lambda series: [least_detectable(v, 4) for v in series],
     "bend": trends.best_bend,
-    "leak": lambda x: leak("heap", {}, [Series(np.arange(len(x)) * 1.0, np.array(x))] * 3),
+    "leak": lambda series: leak(
+        "heap", {}, [Series(np.arange(len(series)) * 1.0, np.array(series))] * 3
+    ),
 }
 
 TWO: dict[str, Callable[[Values, Values], object]] = {
@@ -97,36 +105,36 @@ TWO: dict[str, Callable[[Values, Values], object]] = {
 }
 
 
-def numbers(found: object) -> Iterator[float]:
-    if isinstance(found, (bool, str)) or found is None:
+def numbers(result: object) -> Iterator[float]:
+    if isinstance(result, (bool, str)) or result is None:
         return
-    if isinstance(found, (int, float, np.floating, np.integer)):
-        yield float(found)
-    elif isinstance(found, np.ndarray):
-        yield from map(float, found.ravel())
-    elif isinstance(found, (list, tuple)):
-        for item in found:
+    if isinstance(result, (int, float, np.floating, np.integer)):
+        yield float(result)
+    elif isinstance(result, np.ndarray):
+        yield from map(float, result.ravel())
+    elif isinstance(result, (list, tuple)):
+        for item in result:
             yield from numbers(item)
-    elif dataclasses.is_dataclass(found):
-        for field in dataclasses.fields(found):
+    elif dataclasses.is_dataclass(result):
+        for field in dataclasses.fields(result):
             # Values per run are handed through as they came, for tables of runs.
             if field.name != "per_run":
-                yield from numbers(getattr(found, field.name))
+                yield from numbers(getattr(result, field.name))
 
 
 def check(compute: Callable[[], object]) -> None:
-    said = "nothing to say"
+    sentence = "nothing to say"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
-            found = compute()
+            result = compute()
         except (ValueError, RoslensError) as error:
-            said = str(error)
-            found = None
+            sentence = str(error)
+            result = None
     # One sentence of ours, not numpy's words for a wrong shape.
-    assert len(said) > 10
-    assert "array" not in said
-    assert not any(math.isnan(number) for number in numbers(found)), found
+    assert len(sentence) > 10
+    assert "array" not in sentence
+    assert not any(math.isnan(number) for number in numbers(result)), result
 
 
 @pytest.mark.parametrize("name", ONE)
@@ -161,7 +169,7 @@ def test_autocorrelation_of_anything_finite(x: Values) -> None:
 def test_the_order_of_runs_changes_nothing(order: list[int]) -> None:
     rng = np.random.default_rng(1)
     runs = [np.round(rng.lognormal(size=60), 1).tolist() for _ in range(6)]
-    one = over_runs.maximum_over_runs(METRIC, {}, runs)
-    other = over_runs.maximum_over_runs(METRIC, {}, [runs[i] for i in order])
-    assert other.value == pytest.approx(one.value, rel=1e-12)
-    assert other.high == pytest.approx(one.high, rel=1e-12)
+    maximum = over_runs.maximum_over_runs(METRIC, {}, runs)
+    reordered = over_runs.maximum_over_runs(METRIC, {}, [runs[i] for i in order])
+    assert reordered.value == pytest.approx(maximum.value, rel=1e-12)
+    assert reordered.high == pytest.approx(maximum.high, rel=1e-12)

@@ -18,11 +18,11 @@ from roslens.analysis.statistics.autocorrelation import (
 
 def ar1(phi: float, n: int, seed: int) -> NDArray[np.float64]:
     rng = np.random.default_rng(seed)
-    x = np.empty(n)
-    x[0] = rng.standard_normal()
+    samples = np.empty(n)
+    samples[0] = rng.standard_normal()
     for i, noise in enumerate(rng.standard_normal(n - 1), 1):
-        x[i] = phi * x[i - 1] + math.sqrt(1 - phi**2) * noise
-    return x
+        samples[i] = phi * samples[i - 1] + math.sqrt(1 - phi**2) * noise
+    return samples
 
 
 def test_autocorrelation_by_hand() -> None:
@@ -33,14 +33,14 @@ def test_autocorrelation_by_hand() -> None:
 @pytest.mark.parametrize("phi", [0.0, 0.5, 0.9])
 def test_effective_samples_of_ar1(phi: float) -> None:
     n = 100_000
-    found = effective_samples(ar1(phi, n, seed=1)) / n
-    assert found == pytest.approx((1 - phi) / (1 + phi), rel=0.08)
+    share = effective_samples(ar1(phi, n, seed=1)) / n
+    assert share == pytest.approx((1 - phi) / (1 + phi), rel=0.08)
 
 
 def test_an_anticorrelated_series_is_not_credited_with_more_than_its_samples() -> None:
-    x = ar1(-0.7, 10_000, seed=2)
-    assert integrated_autocorrelation_time(x) == 1
-    assert effective_samples(x) == x.size
+    samples = ar1(-0.7, 10_000, seed=2)
+    assert integrated_autocorrelation_time(samples) == 1
+    assert effective_samples(samples) == samples.size
 
 
 @pytest.mark.parametrize("series", [[], [3.0], [3.0] * 10, [1e300] * 5, [0.1] * 7])
@@ -54,14 +54,14 @@ def test_effective_samples_of_the_median_of_ar1() -> None:
     # (2 / pi) * arcsin(phi^k) (Sheppard 1899), so tau = 1 + 2 * sum of that.
     phi, n = 0.9, 100_000
     tau = 1 + 2 * sum(2 / math.pi * math.asin(phi**k) for k in range(1, 400))
-    found = effective_samples_of_quantile(ar1(phi, n, seed=3), 0.5)
-    assert found == pytest.approx(n / tau, rel=0.1)
+    effective = effective_samples_of_quantile(ar1(phi, n, seed=3), 0.5)
+    assert effective == pytest.approx(n / tau, rel=0.1)
 
 
 def test_infinite_samples_count_as_above() -> None:
-    x = ar1(0.0, 5000, seed=4)
-    with_loss = x.copy()
-    with_loss[x > np.sort(x)[4900]] = math.inf
+    samples = ar1(0.0, 5000, seed=4)
+    with_loss = samples.copy()
+    with_loss[samples > np.sort(samples)[4900]] = math.inf
     assert effective_samples_of_quantile(with_loss, 0.9) == pytest.approx(
-        effective_samples_of_quantile(x, 0.9)
+        effective_samples_of_quantile(samples, 0.9)
     )

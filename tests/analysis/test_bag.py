@@ -61,9 +61,9 @@ def test_an_mcap_bag(tmp_path: Path) -> None:
         ("/text", TEXT, cdr(BEGIN), BEGIN + 7, BEGIN + 12),
     ]
     write_mcap(tmp_path / "bag_0.mcap", rows)
-    found = read_bag(tmp_path)
-    assert found.schema == BAG_MESSAGES
-    assert found.rows() == [
+    messages = read_bag(tmp_path)
+    assert messages.schema == BAG_MESSAGES
+    assert messages.rows() == [
         ("/imu", "p/msg/imu", 16, BEGIN, BEGIN + 5, BEGIN + 9),
         ("/imu", "p/msg/imu", 16, BEGIN + 1, BEGIN + 6, BEGIN + 10),
         ("/imu", "p/msg/imu", 16, None, None, BEGIN + 11),
@@ -236,8 +236,8 @@ def test_a_bag_beside_a_trace(tmp_path: Path) -> None:
     assert str(opened.bag(place / "bag" / "bag_0.mcap")).partition(": ")[2] in str(bag)
     for given, name in (("", "bag"), (str(place / "bag" / "bag_0.mcap"), "bag_0.mcap")):
         parameters = LatencyParameters.checked({"recordings": [str(place)], "bag": given})
-        said = str(LatencyReport(opened, parameters).loss())
-        assert f"{opened.runs[0].name}: bag {name}: {len(times):,} messages" in said
+        sentence = str(LatencyReport(opened, parameters).loss())
+        assert f"{opened.runs[0].name}: bag {name}: {len(times):,} messages" in sentence
     (place / "bag" / "bag_0.mcap").write_bytes(b"\x89MCAP0\r\n" + bytes(100))
     (damaged,) = opened.bags().values()
     assert isinstance(damaged, UsageError)

@@ -36,13 +36,13 @@ def p99(*milliseconds: float, **cell: str) -> Estimate:
 
 
 def side(*estimates: Estimate, **more: int) -> Side:
-    own = [e.cell for e in estimates if "topic" not in e.cell]
-    return Side("side", estimates, own, 3, **more)
+    run_cells = [e.cell for e in estimates if "topic" not in e.cell]
+    return Side("side", estimates, run_cells, 3, **more)
 
 
-def checked(there: Side, **more: object) -> Checks:
+def checked(measured: Side, **more: object) -> Checks:
     """The budget of a second."""
-    return check_budgets([parse_budget({"budget": "latency_p99 < 1 s", **more})], there)
+    return check_budgets([parse_budget({"budget": "latency_p99 < 1 s", **more})], measured)
 
 
 @pytest.mark.parametrize(
@@ -60,14 +60,14 @@ def checked(there: Side, **more: object) -> Checks:
     ],
 )
 def test_verdict_by_the_interval(text: str, verdict: str) -> None:
-    found = check(parse_budget(text), p99(10, 11, 12))
-    assert found.verdict == verdict
+    budget_check = check(parse_budget(text), p99(10, 11, 12))
+    assert budget_check.verdict == verdict
     # t = 11 sqrt 3 log(11 / limit) below, 11 sqrt 3 (limit / 11 - 1) / (1 + 1.2 / sqrt 3) above:
     # 5 % at either bound.
-    limit = (found.limit or 0) / 1e6
+    limit = (budget_check.limit or 0) / 1e6
     h = math.log(11 / limit) if limit < 11 else (limit / 11 - 1) / 1.692820
-    assert found.p == pytest.approx(2 * stats.t.sf(11 * math.sqrt(3) * h, 2))
-    assert (found.p < 0.05) == (verdict != "not_enough_evidence")
+    assert budget_check.p == pytest.approx(2 * stats.t.sf(11 * math.sqrt(3) * h, 2))
+    assert (budget_check.p < 0.05) == (verdict != "not_enough_evidence")
 
 
 def test_runs_needed() -> None:
@@ -75,8 +75,8 @@ def test_runs_needed() -> None:
     # (1.3328 2.1788 + .8726) / 3.6056 = 1.047 and 14 (1.3207 2.1604 + .8702) / 3.7417 = .995.
     assert check(parse_budget("latency_p99 < 12 ms"), p99(10, 11, 12)).runs_needed == 14
     # For 3.5, 4 give (1.6 3.1824 + .9785) / 2 = 3.04.
-    found = check(parse_budget("latency_p99 < 14.5 ms"), p99(10, 11, 12))
-    assert (found.verdict, found.runs_needed) == ("not_enough_evidence", 4)
+    budget_check = check(parse_budget("latency_p99 < 14.5 ms"), p99(10, 11, 12))
+    assert (budget_check.verdict, budget_check.runs_needed) == ("not_enough_evidence", 4)
 
 
 @pytest.mark.parametrize("text", ["latency_p99 < 12 ms", "latency_p99 > 10 ms"])
@@ -85,7 +85,7 @@ def test_that_many_runs_do_in_most_experiments(text: str) -> None:
     needed = check(parse_budget(text), p99(10, 11, 12)).runs_needed
     assert needed is not None
     runs = np.random.default_rng(4).normal(11, 1, (2000, needed))
-    done = [check(parse_budget(text), p99(*x)).verdict == "within" for x in runs]
+    done = [check(parse_budget(text), p99(*values)).verdict == "within" for values in runs]
     assert 0.75 < np.mean(done) < 0.87
 
 
@@ -105,35 +105,35 @@ def test_runs_needed_of_fractions() -> None:
     needed = check(budget, fraction_over_runs(LOSS, {}, [10, 20, 30], [1000] * 3)).runs_needed
     assert needed == next(n for n in range(4, 1000) if high(n) < 0.05) == 53
     runs = np.random.default_rng(5).normal(2000, 1000, (400, needed)).clip(0).astype(int)
-    made = [fraction_over_runs(LOSS, {}, x.tolist(), [100_000] * needed) for x in runs]
-    assert 0.7 < np.mean([check(budget, e).verdict == "within" for e in made]) < 0.9
+    estimates = [fraction_over_runs(LOSS, {}, lost.tolist(), [100_000] * needed) for lost in runs]
+    assert 0.7 < np.mean([check(budget, e).verdict == "within" for e in estimates]) < 0.9
 
 
 def test_no_loss_seen_is_not_no_loss() -> None:
     three = fraction_over_runs(LOSS, {}, [0, 0, 0], [1000] * 3)
-    found = check(parse_budget("loss < 50 %"), three)
-    assert (found.verdict, found.runs_needed) == ("not_enough_evidence", None)
-    assert "29 runs are needed" in found.notes[0]
+    budget_check = check(parse_budget("loss < 50 %"), three)
+    assert (budget_check.verdict, budget_check.runs_needed) == ("not_enough_evidence", None)
+    assert "29 runs are needed" in budget_check.notes[0]
     # .9 ** 29 < .05; 29,000 messages are 2,900 bursts of ten: at most .1271 %.
     many = fraction_over_runs(LOSS, {}, [0] * 29, [1000] * 29)
     assert check(parse_budget("loss < 0.13 %"), many).verdict == "within"
-    found = check(parse_budget("loss < 0.1 %"), many)
-    assert (found.verdict, found.runs_needed) == ("not_enough_evidence", None)
+    budget_check = check(parse_budget("loss < 0.1 %"), many)
+    assert (budget_check.verdict, budget_check.runs_needed) == ("not_enough_evidence", None)
     # 10 ln .025 / ln .999 = 36,870.3
-    assert found.notes == ("none in 29,000; 36,871 over all runs would do",)
+    assert budget_check.notes == ("none in 29,000; 36,871 over all runs would do",)
     assert check(parse_budget("loss <= 0"), many).verdict == "not_enough_evidence"
 
 
 def test_refused_estimates_lack_evidence() -> None:
-    found = check(parse_budget("latency_p99 < 1 s"), p99(10.0))
-    assert found.verdict == "not_enough_evidence"
-    assert "at least 3" in found.notes[0]
+    budget_check = check(parse_budget("latency_p99 < 1 s"), p99(10.0))
+    assert budget_check.verdict == "not_enough_evidence"
+    assert "at least 3" in budget_check.notes[0]
 
 
 def test_exit_codes_and_holm() -> None:
     budgets = [parse_budget("latency_p99 < 8.5 ms")]
-    one = check_budgets(budgets, side(p99(10, 11, 12)))
-    assert (one.checks[0].verdict, one.exit_code) == ("exceeded", 1)
+    single = check_budgets(budgets, side(p99(10, 11, 12)))
+    assert (single.checks[0].verdict, single.exit_code) == ("exceeded", 1)
     two = check_budgets(budgets, side(p99(10, 11, 12, a="1"), p99(10, 11, 12, a="2")))
     assert [c.confirmed for c in two.checks] == [False, False]
     assert two.exit_code == 3
@@ -144,8 +144,8 @@ def test_exit_codes_and_holm() -> None:
 
 def test_where_and_topic_choose_cells() -> None:
     estimates = p99(1, 1, 1, a="1"), p99(2, 2, 2, a="2"), p99(3, 3, 3, a="1", topic="/x")
-    own = checked(side(*estimates)).checks
-    assert [dict(c.estimate.cell) for c in own if c.estimate] == [{"a": "1"}, {"a": "2"}]
+    run_checks = checked(side(*estimates)).checks
+    assert [dict(c.estimate.cell) for c in run_checks if c.estimate] == [{"a": "1"}, {"a": "2"}]
     (only,) = checked(side(*estimates), where={"a": 2}).checks
     assert only.estimate.value == 2e6
     (topic,) = checked(side(*estimates), topic="/x").checks
@@ -169,9 +169,9 @@ def test_where_and_topic_choose_cells() -> None:
 )
 def test_what_is_nowhere_is_wrong_use(budget: dict[str, object], told: str) -> None:
     of_topic = p99(1, 1, 1, executor="events", topic="/scan")
-    there = side(p99(1, 1, 1, executor="events"), p99(1, 1, 1, executor="single"), of_topic)
+    measured = side(p99(1, 1, 1, executor="events"), p99(1, 1, 1, executor="single"), of_topic)
     with pytest.raises(UsageError) as error:
-        checked(there, **budget)
+        checked(measured, **budget)
     assert told in str(error.value)
 
 
@@ -179,17 +179,17 @@ def test_what_is_nowhere_is_wrong_use(budget: dict[str, object], told: str) -> N
     "text", ["memory_slope < 1 kB/s", "time < 5 s", "response_time_bound < 1 s"]
 )
 def test_a_metric_that_was_not_measured_lacks_evidence(text: str) -> None:
-    found = check_budgets([parse_budget(text)], side(p99(1, 1, 1)))
-    assert found.checks[0].notes == ("it was not measured in these recordings",)
-    assert found.exit_code == 3
+    all_checks = check_budgets([parse_budget(text)], side(p99(1, 1, 1)))
+    assert all_checks.checks[0].notes == ("it was not measured in these recordings",)
+    assert all_checks.exit_code == 3
 
 
 def test_no_budget_is_kept_by_runs_without_messages() -> None:
     """A message that was taken without a callback has no latency, but is one for the loss."""
     whole = side(p99(1, 1, 1), fraction_over_runs(LOSS, {}, [0] * 3, [1000] * 3))
     budgets = [parse_budget("latency_p99 < 1 s"), parse_budget("loss < 50 %")]
-    found = check_budgets(budgets, replace(whole, cells=[{}] * 4)).checks
-    assert [(each.verdict, each.notes[-1]) for each in found] == [
+    checks = check_budgets(budgets, replace(whole, cells=[{}] * 4)).checks
+    assert [(each.verdict, each.notes[-1]) for each in checks] == [
         ("not_enough_evidence", "1 of 4 runs had no message of it with a latency"),
         ("not_enough_evidence", "1 of 4 runs had no message of it"),
     ]
@@ -223,9 +223,9 @@ def test_the_budgets_of_the_documentation_run_as_written(tmp_path: Path) -> None
         for budget in read_budgets(path):
             metric = Metric(budget.metric, "as documented", units.get(budget.metric, "ns"))
             estimate = value_over_runs(metric, budget.where, [0.0, 1e-9, 2e-9], 3)
-            found = check_budgets([budget], side(estimate))
-            assert found.checks[0].verdict == "within", budget.text
-            assert found.exit_code == 0
+            all_checks = check_budgets([budget], side(estimate))
+            assert all_checks.checks[0].verdict == "within", budget.text
+            assert all_checks.exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -244,9 +244,9 @@ def test_units_of_bytes(unit: str, text: str, limit: float) -> None:
 
 
 def test_loss_of_the_tracer_is_said_first() -> None:
-    found = checked(side(p99(1, 1, 1), discarded_events=5, left_out=1))
-    assert found.notes[0].startswith("the tracer lost 5 events")
-    assert found.notes[1] == "1 of 3 runs failed or cannot be read, and are left out"
+    all_checks = checked(side(p99(1, 1, 1), discarded_events=5, left_out=1))
+    assert all_checks.notes[0].startswith("the tracer lost 5 events")
+    assert all_checks.notes[1] == "1 of 3 runs failed or cannot be read, and are left out"
 
 
 @pytest.mark.parametrize("text", ["latency_p99 < 50", "latency_p99 < 50 MB", "latency_p99 < 5 %"])

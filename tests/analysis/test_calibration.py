@@ -41,10 +41,10 @@ def test_fractions_and_bars_by_hand() -> None:
 
 def test_results_survive_the_file(tmp_path: Path) -> None:
     path = tmp_path / "results.csv"
-    found = [result(95, 0.93, 0.97), result(3, None, 0.06), result(7)]
-    results_frame(found).write_csv(path)
+    results = [result(95, 0.93, 0.97), result(3, None, 0.06), result(7)]
+    results_frame(results).write_csv(path)
     text = path.read_text()
-    assert from_csv(path) == found
+    assert from_csv(path) == results
     for wrong in ("section,cell\n", "section,cell\na,b\n", text.replace("95", "x")):
         path.write_text(wrong)
         with pytest.raises(UsageError, match="calibrate"):
@@ -64,9 +64,9 @@ def test_the_page_marks_what_misses() -> None:
 
 
 def test_series_have_the_correlation_asked_for() -> None:
-    x = autoregressive(generator("a"), (50, 4000), 0.9)
-    assert float(x.var()) == pytest.approx(1, abs=0.05)
-    assert float((x[:, 1:] * x[:, :-1]).mean()) == pytest.approx(0.9, abs=0.05)
+    series = autoregressive(generator("a"), (50, 4000), 0.9)
+    assert float(series.var()) == pytest.approx(1, abs=0.05)
+    assert float((series[:, 1:] * series[:, :-1]).mean()) == pytest.approx(0.9, abs=0.05)
     dealt = skewed_effects(generator("b"), (100_000,))
     assert float(dealt.mean()) == pytest.approx(0, abs=0.02)
     assert float(dealt.std()) == pytest.approx(1, abs=0.02)
@@ -77,12 +77,12 @@ def test_series_have_the_correlation_asked_for() -> None:
 
 
 def test_the_vectorised_interval_is_that_of_the_estimator() -> None:
-    x = np.random.default_rng(1).normal(size=(200, 5))
+    samples = np.random.default_rng(1).normal(size=(200, 5))
     hits = 0
-    for row in x:
-        found = student_t(row)
-        hits += found.low <= 0.3 <= found.high
-    assert intervals.covered(x, 0.3) == hits
+    for row in samples:
+        interval = student_t(row)
+        hits += interval.low <= 0.3 <= interval.high
+    assert intervals.covered(samples, 0.3) == hits
 
 
 def test_the_vectorised_exit_codes_are_those_of_the_verb() -> None:
@@ -116,10 +116,10 @@ def test_shapes_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zoo, "OTHERS", ())
     chosen = ["20 kB/s", "saw of 10 MB, 60 s", "8 MB once, at 300 s"]
     monkeypatch.setattr(zoo, "SHAPES", {name: zoo.SHAPES[name] for name in chosen})
-    found = zoo.shapes(50)
-    assert {r.cell["shape"] for r in found.results} == set(chosen)
-    assert [r.hits for r in found.results if r.what == "wrong"] == [0] * 6
-    climbs = [r.hits for r in found.results if r.what == "climbs"]
+    section = zoo.shapes(50)
+    assert {r.cell["shape"] for r in section.results} == set(chosen)
+    assert [r.hits for r in section.results if r.what == "wrong"] == [0] * 6
+    climbs = [r.hits for r in section.results if r.what == "climbs"]
     assert climbs == [2, 2, 0, 0, 0, 0]
 
 
@@ -149,12 +149,12 @@ def test_pieces_of_recorded_runs_by_hand() -> None:
         duration_ns=pl.lit(7, pl.Int64),
     )
     runs = [Run(f"r{i}", {"c": 1}) for i in range(3)]
-    found = pools(frame.lazy(), callbacks.lazy(), runs)
+    by_label = pools(frame.lazy(), callbacks.lazy(), runs)
     # Durations never vary: left out. Four pieces of 30 of each of 3 runs.
-    assert set(found) == {f"c=1, /a: {s}" for s in ("mean", "P50", "P90")}
+    assert set(by_label) == {f"c=1, /a: {s}" for s in ("mean", "P50", "P90")}
     first = frame["latency_ns"][:30].to_numpy()
-    assert found["c=1, /a: mean"].size == 12
-    assert found["c=1, /a: mean"][0] == pytest.approx(first.mean())
+    assert by_label["c=1, /a: mean"].size == 12
+    assert by_label["c=1, /a: mean"][0] == pytest.approx(first.mean())
     # Too short for four pieces of 30, and a run that failed.
     assert pools(messages(3, 119).lazy(), callbacks.lazy(), runs) == {}
     failed = [Run(r.name, r.cell, status="failed") for r in runs]
@@ -165,8 +165,8 @@ def test_splits_of_the_same_are_no_regression() -> None:
     rng = np.random.default_rng(4)
     series = [rng.lognormal(size=12) for _ in range(24)]
     section = verdicts.splits(series, 200, "simulated")
-    (one,) = [r for r in section.results if r.what == "exit 1"]
-    assert one.holds is True
+    (exit_1,) = [r for r in section.results if r.what == "exit 1"]
+    assert exit_1.holds is True
 
 
 def test_stored_results_hold_every_bar_and_are_those_of_the_page() -> None:

@@ -62,12 +62,12 @@ def through_a_service() -> Trace:
 def test_through_the_request() -> None:
     model = Model(through_a_service())
     chain = Chain.of("/source -> /in -> /client -> /add.request -> /server -> /out -> /sink")
-    found = chain_instances(model, chain)
-    assert rows(found.instances, "begin_ns", "end_ns", "latency_ns", "outcome") == [
+    followed = chain_instances(model, chain)
+    assert rows(followed.instances, "begin_ns", "end_ns", "latency_ns", "outcome") == [
         (1000, 1108, 108_000, "complete"),
         (2000, 2108, 108_000, "complete"),
     ]
-    first = found.hops.filter(instance=0)
+    first = followed.hops.filter(instance=0)
     assert rows(first, "topic", "node", "part", "begin_ns", "end_ns") == [
         ("/in", "/client", "publish_call", 1000, 1002),
         ("/in", "/client", "transport", 1002, 1010),
@@ -94,15 +94,15 @@ def test_what_begins_with_a_call_takes_at_least_so_long() -> None:
     assert rows(asked.instances, "latency_ns", "at_least") == [(88_000, True), (88_000, True)]
     heard = chain_instances(model, Chain.of("/source -> /in -> /client -> /add.request -> /server"))
     assert heard.instances["at_least"].to_list() == [False, False]
-    found = chains_overview([asked, heard])
-    assert found.select("worst_ms", "at_least").rows() == [(0.095, False), (0.088, True)]
+    result = chains_overview([asked, heard])
+    assert result.select("worst_ms", "at_least").rows() == [(0.095, False), (0.088, True)]
     followed = FollowedChain(NamedChain(asked.chain, "asked"), asked)
     runs = [Run("r", {})]
     frame = asked.instances.with_columns(run=pl.lit("r"))
     followed = replace(followed, found=replace(asked, instances=frame))
-    told = {e.metric: e for e in chain_estimates(followed, runs)}
-    assert told["response_time_mean"].value is None
-    assert "at least 0.088 ms" in str(told["response_time_mean"].refused)
+    by_metric = {e.metric: e for e in chain_estimates(followed, runs)}
+    assert by_metric["response_time_mean"].value is None
+    assert "at least 0.088 ms" in str(by_metric["response_time_mean"].refused)
     assert "at least 0.0880" in " ".join(chains_table([followed]).rows[0])
     for limit in ("100 us", "50 us"):
         text = f"response_time_max < {limit}"
@@ -110,8 +110,10 @@ def test_what_begins_with_a_call_takes_at_least_so_long() -> None:
             followed.named, budgets=[parse_budget({"budget": text, "where": {"chain": "asked"}})]
         )
         judged = [replace(followed, named=named)]
-        found = check_requirements(judged, list(told.values()), runs, Side("x", [], [{}], 1, 0))
-        assert found.checks[0].verdict == "not_enough_evidence"
+        result = check_requirements(
+            judged, list(by_metric.values()), runs, Side("x", [], [{}], 1, 0)
+        )
+        assert result.checks[0].verdict == "not_enough_evidence"
 
 
 def test_through_the_response_and_on_by_a_declared_link() -> None:
@@ -122,12 +124,12 @@ def test_through_the_response_and_on_by_a_declared_link() -> None:
         " -> /done -> /sink"
     )
     link = Link("partial_sync", "/client", "/add.response", "/done")
-    found = chain_instances(model, chain, [link])
-    assert rows(found.instances, "begin_ns", "latency_ns", "outcome", "stopped_at") == [
+    followed = chain_instances(model, chain, [link])
+    assert rows(followed.instances, "begin_ns", "latency_ns", "outcome", "stopped_at") == [
         (1000, 158_000, "complete", None),
         (2000, None, "unknown", "/add.response"),
     ]
-    sums = found.hops.group_by("instance").agg(pl.col("duration_ns").sum())
+    sums = followed.hops.group_by("instance").agg(pl.col("duration_ns").sum())
     assert sums.rows() == [(0, 158_000)]
 
 
@@ -138,8 +140,8 @@ def test_through_an_action() -> None:
     tell(trace, 0x500, 122, 160)
     call(trace, "get_result", 1, 135, 138, 165, 175)
     chain = Chain.of("/client1 -> /move.goal -> /server -> /move.result -> /client1")
-    found = chain_instances(Model(trace), chain)
-    assert rows(found.hops, "topic", "node", "part", "begin_ns", "end_ns") == [
+    followed = chain_instances(Model(trace), chain)
+    assert rows(followed.hops, "topic", "node", "part", "begin_ns", "end_ns") == [
         ("/move.goal", "/server", "publish_call+transport", 100, 110),
         ("/move.goal", "/server", "take+dispatch", 110, 110),
         ("/move.goal", "/server", "callback", 110, 165),
@@ -147,4 +149,4 @@ def test_through_an_action() -> None:
         ("/move.result", "/client1", "take+dispatch", 175, 175),
         ("/move.result", "/client1", "callback", 175, 175),
     ]
-    assert found.instances["latency_ns"].to_list() == [75_000]
+    assert followed.instances["latency_ns"].to_list() == [75_000]

@@ -52,9 +52,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def assert_split(found: Comparisons, delay_ns: int = DELAY_NS) -> None:
+def assert_split(comparisons: Comparisons, delay_ns: int = DELAY_NS) -> None:
     for metric in ("latency_p50", "latency_p99"):
-        (c,) = [c for c in found.compared if c.metric == metric]
+        (c,) = [c for c in comparisons.compared if c.metric == metric]
         assert sum(e.value for _, e in c.causes) == pytest.approx(c.difference.value)
         assert c.difference.value == pytest.approx(delay_ns)
         name, effect = c.causes[0]
@@ -67,15 +67,21 @@ def assert_split(found: Comparisons, delay_ns: int = DELAY_NS) -> None:
 
 def test_a_segment_that_was_lengthened_by_hand_is_the_cause(runs: Path) -> None:
     dropped = ["timer"]
-    left, right = (load_side(runs / x, ignore=dropped, collect=False) for x in ("base", "new"))
-    found = compare_sides(left, right)
-    assert_split(found)
-    (told,) = [
-        c for c in json.loads(found.json_text())["comparisons"] if c["metric"] == "latency_p99"
+    left, right = (
+        load_side(runs / name, ignore=dropped, collect=False) for name in ("base", "new")
+    )
+    comparisons = compare_sides(left, right)
+    assert_split(comparisons)
+    (p99,) = [
+        c
+        for c in json.loads(comparisons.json_text())["comparisons"]
+        if c["metric"] == "latency_p99"
     ]
-    assert told["causes"][0]["cause"] == TIMER
-    assert sum(x["value"] for x in told["causes"]) == pytest.approx(told["difference"]["value"])
-    told_of = "\n".join(comparison_table(found).notes)
+    assert p99["causes"][0]["cause"] == TIMER
+    assert sum(cause["value"] for cause in p99["causes"]) == pytest.approx(
+        p99["difference"]["value"]
+    )
+    told_of = "\n".join(comparison_table(comparisons).notes)
     assert re.search(r"\+3\.00 \[.+\] ms: \+3\.0\d* \[.+\] executor, timer", told_of)
 
 

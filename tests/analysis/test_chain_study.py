@@ -99,19 +99,19 @@ def test_with_the_link_nothing_seems_lost() -> None:
         ("complete", 5),
         ("no_output", 5),
     ]
-    found = chain_instances(model, chain, BOTH).instances
-    assert found["outcome"].unique().to_list() == ["complete"]
-    assert found["match"].unique().to_list() == ["exact"]
+    instances = chain_instances(model, chain, BOTH).instances
+    assert instances["outcome"].unique().to_list() == ["complete"]
+    assert instances["match"].unique().to_list() == ["exact"]
     # l at 100 waits for r at 200: out at 230, its callback from 260 + 3 to + 8. l at 400 completes.
-    assert found["latency_ns"].to_list()[:2] == [168_000, 68_000]
+    assert instances["latency_ns"].to_list()[:2] == [168_000, 68_000]
 
 
 def test_which_of_several_waiting_messages_was_used_is_not_sure() -> None:
     model = Model(fusion("llrr" * 5))
     chain = Chain.of("/source -> /left -> /fusion -> /out -> /sink")
-    found = chain_instances(model, chain, BOTH[:1]).instances
-    assert found["outcome"].unique().to_list() == ["complete"]
-    assert "approximate" in found["match"].to_list()
+    instances = chain_instances(model, chain, BOTH[:1]).instances
+    assert instances["outcome"].unique().to_list() == ["complete"]
+    assert "approximate" in instances["match"].to_list()
 
 
 @pytest.fixture(scope="module")
@@ -130,12 +130,12 @@ def test_response_times_are_those_that_the_program_logged(
     report = ChainsReport(
         recording, ChainsParameters.checked({"recordings": [str(SAMPLE)], "chains": [chain]})
     )
-    found = report.chains[0].found.instances.sort("begin_ns")
-    assert found["outcome"].value_counts().rows() == [("complete", 600)]
+    instances = report.chains[0].found.instances.sort("begin_ns")
+    assert instances["outcome"].value_counts().rows() == [("complete", 600)]
     log = pl.read_csv(recording.recordings[0].path / "samples.csv")
     published = log[f"{logged}_realtime_ns"].to_numpy()
     # The log's time is taken just before publish().
-    instance = found[np.searchsorted(found["begin_ns"].to_numpy(), published)]
+    instance = instances[np.searchsorted(instances["begin_ns"].to_numpy(), published)]
     assert instance["instance"].n_unique() == 600
     # The last callback takes a few microseconds.
     wrong = np.abs(instance["end_ns"].to_numpy() - log["sink_start_realtime_ns"]) > 200_000
@@ -149,9 +149,9 @@ def test_response_times_are_those_that_the_program_logged(
 def test_chains_of_disturbed_runs_can_be_left_out(recording: rl.Recordings) -> None:
     disturbed = [replace(run, disturbances=("heat",)) for run in recording.runs]
     opened = recording.with_runs(disturbed)
-    _, found = measured(opened, ["chain_rate"])
+    _, estimates = measured(opened, ["chain_rate"])
     _, rest = measured(opened, ["chain_rate"], leave_out=["disturbed"])
-    assert any(e.metric == "chain_rate" for e in found)
+    assert any(e.metric == "chain_rate" for e in estimates)
     assert not any(e.metric == "chain_rate" for e in rest)
 
 
@@ -168,15 +168,15 @@ chains:
 def test_links_and_chains_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "required.yaml"
     path.write_text(REQUIRED + as_yaml(BOTH))
-    found = read_requirements(path)
-    assert list(found.links) == BOTH
-    assert [str(b.text) for b in found.chains[0].budgets] == [
+    requirements = read_requirements(path)
+    assert list(requirements.links) == BOTH
+    assert [str(b.text) for b in requirements.chains[0].budgets] == [
         "response_time_p50 < 8 ms",
         "response_time_max < 12 ms",
         "chain_rate > 10 Hz",
         "chain_complete > 99 %",
     ]
-    assert found.percentiles == [0.5]
+    assert requirements.percentiles == [0.5]
 
 
 @pytest.mark.parametrize(
@@ -217,13 +217,13 @@ def test_what_lost_events_forbid_saying_is_not_said(tmp_path: Path, kept: int) -
     cut = uncollected(RUN, tmp_path / "cut")
     os.truncate(cut / "trace/ust/uid/0/64-bit/ch0_1", kept)
     chain = Chain.of("/talker -> /data -> /listener")
-    whole, rest = (chain_instances(rl.open(x), chain).instances for x in (RUN, cut))
+    whole, rest = (chain_instances(rl.open(path), chain).instances for path in (RUN, cut))
     # Of two whose first publish event is lost the second one is the first that is known.
-    both = rest.join(whole, on="begin_ns", suffix="_whole")
-    assert rest.height - 2 <= both.height <= rest.height
-    assert set(both["outcome"]) > {"complete"}
-    told = both.filter(~pl.col("outcome").is_in(UNTOLD))
-    assert told["outcome"].to_list() == told["outcome_whole"].to_list()
-    worst = both.drop_nulls("worst_ns")
+    joined = rest.join(whole, on="begin_ns", suffix="_whole")
+    assert rest.height - 2 <= joined.height <= rest.height
+    assert set(joined["outcome"]) > {"complete"}
+    sure = joined.filter(~pl.col("outcome").is_in(UNTOLD))
+    assert sure["outcome"].to_list() == sure["outcome_whole"].to_list()
+    worst = joined.drop_nulls("worst_ns")
     assert worst["worst_ns"].to_list() == worst["worst_ns_whole"].to_list()
-    assert 50 < worst.height < both.filter(outcome="complete").height
+    assert 50 < worst.height < joined.filter(outcome="complete").height

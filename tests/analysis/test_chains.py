@@ -86,16 +86,16 @@ INSTANCES = ("begin_ns", "end_ns", "latency_ns", "outcome", "stopped_at")
 
 
 def parts(hops: pl.DataFrame, instance: int = 0) -> list[tuple[Any, ...]]:
-    found = hops.filter(pl.col("instance") == instance)
-    return rows(found, "hop", "topic", "part", "begin_ns", "end_ns")
+    one_instance = hops.filter(pl.col("instance") == instance)
+    return rows(one_instance, "hop", "topic", "part", "begin_ns", "end_ns")
 
 
 def test_one_instance_and_its_parts() -> None:
     trace = once()
-    found = chain_instances(Model(trace), CHAIN)
-    assert found.links == (None,)
-    assert rows(found.instances, *INSTANCES) == [(100, 208, 108_000, "complete", None)]
-    assert parts(found.hops) == [
+    chain = chain_instances(Model(trace), CHAIN)
+    assert chain.links == (None,)
+    assert rows(chain.instances, *INSTANCES) == [(100, 208, 108_000, "complete", None)]
+    assert parts(chain.hops) == [
         (0, "/a", "publish_call", 100, 102),
         (0, "/a", "transport", 102, 150),
         (0, "/a", "take", 150, 152),
@@ -107,19 +107,19 @@ def test_one_instance_and_its_parts() -> None:
         (1, "/b_out", "dispatch", 202, 203),
         (1, "/b_out", "callback", 203, 208),
     ]
-    assert found.hops["duration_ns"].sum() == 108_000
-    assert found.hops["node"].unique().sort().to_list() == ["/b", "/sink"]
+    assert chain.hops["duration_ns"].sum() == 108_000
+    assert chain.hops["node"].unique().sort().to_list() == ["/b", "/sink"]
 
 
 def test_a_chain_may_begin_with_the_callback_that_publishes() -> None:
     trace = once()
-    found = chain_instances(Model(trace), CHAIN, begin="callback")
-    assert rows(found.instances, *INSTANCES) == [(95, 208, 113_000, "complete", None)]
-    assert parts(found.hops)[:2] == [
+    chain = chain_instances(Model(trace), CHAIN, begin="callback")
+    assert rows(chain.instances, *INSTANCES) == [(95, 208, 113_000, "complete", None)]
+    assert parts(chain.hops)[:2] == [
         (0, "/a", "source", 95, 100),
         (0, "/a", "publish_call", 100, 102),
     ]
-    assert found.hops["duration_ns"].sum() == 113_000
+    assert chain.hops["duration_ns"].sum() == 113_000
 
 
 def test_whatever_does_not_arrive_says_where_it_stopped() -> None:
@@ -133,8 +133,8 @@ def test_whatever_does_not_arrive_says_where_it_stopped() -> None:
         end(trace, us, us - 8)
     trace.take(630, SUB_B, stamp=at(622), pid=3)
     trace.run(633, CALL_SINK, lasts=None, pid=3)
-    found = chain_instances(Model(trace), CHAIN)
-    assert rows(found.instances, *INSTANCES) == [
+    chain = chain_instances(Model(trace), CHAIN)
+    assert rows(chain.instances, *INSTANCES) == [
         (100, 138, 38_000, "complete", None),
         (200, None, None, "lost", "/a"),
         (300, None, None, "no_output", "/b"),
@@ -142,7 +142,7 @@ def test_whatever_does_not_arrive_says_where_it_stopped() -> None:
         (500, 538, 38_000, "complete", None),
         (600, None, None, "unfinished", "/sink"),
     ]
-    assert found.hops["instance"].unique().to_list() == [0, 4]
+    assert chain.hops["instance"].unique().to_list() == [0, 4]
 
 
 def test_the_worst_case_waits_since_the_last_that_arrived() -> None:
@@ -153,9 +153,9 @@ def test_the_worst_case_waits_since_the_last_that_arrived() -> None:
     for us in (110, 310):
         forward(trace, us, us - 8, us + 10)
         end(trace, us + 20, us + 12)
-    found = chain_instances(Model(trace), CHAIN)
-    assert found.instances["worst_ns"].to_list() == [None, None, 238_000]
-    assert found.response_times().rows() == [("run0", 2, 38_000, 38_000, 238_000)]
+    chain = chain_instances(Model(trace), CHAIN)
+    assert chain.instances["worst_ns"].to_list() == [None, None, 238_000]
+    assert chain.response_times().rows() == [("run0", 2, 38_000, 38_000, 238_000)]
 
 
 @pytest.mark.parametrize(
@@ -192,21 +192,21 @@ def test_only_the_first_output_of_a_callback_counts() -> None:
     trace.publish(165, PUB_B, pid=2)
     end(trace, 200, 162)
     end(trace, 220, 167)
-    found = chain_instances(Model(trace), CHAIN)
-    assert rows(found.instances, *INSTANCES) == [(100, 208, 108_000, "complete", None)]
+    chain = chain_instances(Model(trace), CHAIN)
+    assert rows(chain.instances, *INSTANCES) == [(100, 208, 108_000, "complete", None)]
 
 
 def test_parts_without_an_event_between_are_one() -> None:
     """Neither rmw_publish of /a nor rclcpp_take: nobody can say where the one ended."""
     trace = once()
     trace.rows = [row for row in trace.rows if row[0] != "rclcpp_take"]
-    found = chain_instances(Model(trace), CHAIN)
-    assert parts(found.hops)[1:4] == [
+    chain = chain_instances(Model(trace), CHAIN)
+    assert parts(chain.hops)[1:4] == [
         (0, "/a", "transport", 102, 150),
         (0, "/a", "take+dispatch", 150, 153),
         (0, "/a", "callback", 153, 160),
     ]
-    assert found.hops["duration_ns"].sum() == 108_000
+    assert chain.hops["duration_ns"].sum() == 108_000
 
 
 def test_within_a_process_there_is_no_take() -> None:
@@ -220,8 +220,8 @@ def test_within_a_process_there_is_no_take() -> None:
     trace.emit(101, "rclcpp_ring_buffer_enqueue", overwritten=0, **buffer)
     trace.emit(140, "rclcpp_ring_buffer_dequeue", **buffer)
     trace.run(142, 0x600, intra=1)
-    found = chain_instances(Model(trace), Chain.of("/source -> /a -> /source"))
-    assert parts(found.hops) == [
+    chain = chain_instances(Model(trace), Chain.of("/source -> /a -> /source"))
+    assert parts(chain.hops) == [
         (0, "/a", "transport", 100, 140),
         (0, "/a", "dispatch", 140, 142),
         (0, "/a", "callback", 142, 147),
@@ -253,19 +253,19 @@ def test_a_periodic_output_uses_the_last_message_again_and_again() -> None:
     model = Model(trace)
     assert chain_instances(model, CHAIN).instances["outcome"].unique().to_list() == ["no_output"]
     links = [Link("periodic_async", "/b", "/a", "/b_out")]
-    found = chain_instances(model, CHAIN, links)
-    assert found.links == ("periodic_async",)
-    assert rows(found.instances, *INSTANCES) == [
+    chain = chain_instances(model, CHAIN, links)
+    assert chain.links == ("periodic_async",)
+    assert rows(chain.instances, *INSTANCES) == [
         (100, 208, 108_000, "complete", None),
         (200, 268, 68_000, "complete", None),
         (200, 368, 168_000, "complete", None),
     ]
-    assert parts(found.hops)[4:7] == [
+    assert parts(chain.hops)[4:7] == [
         (0, "/a", "callback", 113, 130),
         (0, "/a", "held", 130, 190),
         (1, "/b_out", "publish_call", 190, 192),
     ]
-    assert found.instances["worst_ns"].to_list() == [None, 168_000, 268_000]
+    assert chain.instances["worst_ns"].to_list() == [None, 168_000, 268_000]
 
 
 def test_a_link_in_the_recording_counts_as_well() -> None:
@@ -274,9 +274,9 @@ def test_a_link_in_the_recording_counts_as_well() -> None:
     tick(trace, 100)
     forward(trace, 110, 102, None)
     tock(trace, 190)
-    found = chain_instances(Model(trace), CHAIN)
-    assert found.links == ("periodic_async",)
-    assert found.complete.height == 1
+    chain = chain_instances(Model(trace), CHAIN)
+    assert chain.links == ("periodic_async",)
+    assert chain.complete.height == 1
 
 
 def test_partial_sync_uses_each_message_once() -> None:
@@ -294,8 +294,8 @@ def test_partial_sync_uses_each_message_once() -> None:
         trace.publish(us + 5, PUB_B, pid=2)
         end(trace, us + 20, us + 7)
     links = [Link("partial_sync", "/b", topic, "/b_out") for topic in ("/a", "/other")]
-    found = chain_instances(Model(trace), CHAIN, links)
-    assert rows(found.instances, *INSTANCES) == [(100, 173, 73_000, "complete", None)]
+    chain = chain_instances(Model(trace), CHAIN, links)
+    assert rows(chain.instances, *INSTANCES) == [(100, 173, 73_000, "complete", None)]
 
 
 def test_chains_are_found_with_their_links() -> None:
@@ -304,8 +304,8 @@ def test_chains_are_found_with_their_links() -> None:
     forward(trace, 110, 102, None)
     tock(trace, 190)
     model = Model(trace)
-    apart = [Chain(("/b", "/b_out", "/sink")), Chain(("/source", "/a", "/b"))]
-    assert find_chains(model) == apart
+    unlinked = [Chain(("/b", "/b_out", "/sink")), Chain(("/source", "/a", "/b"))]
+    assert find_chains(model) == unlinked
     links = [Link("periodic_async", "/b", "/a", "/b_out")]
     assert find_chains(model, links) == [CHAIN]
     assert flow_graph(model, links).rows() == [
@@ -371,12 +371,12 @@ def test_runs_are_kept_apart() -> None:
         forward(trace, 150, 102, 160)
         end(trace, 200 + 10 * k, 162)
     model = Model(*traces)
-    found = chain_instances(model, CHAIN)
-    assert found.instances.select("run", "latency_ns").rows() == [
+    chain = chain_instances(model, CHAIN)
+    assert chain.instances.select("run", "latency_ns").rows() == [
         ("run0", 108_000),
         ("run1", 118_000),
     ]
-    assert found.response_times().select("run", "best_ns").rows() == [
+    assert chain.response_times().select("run", "best_ns").rows() == [
         ("run0", 108_000),
         ("run1", 118_000),
     ]
@@ -402,11 +402,11 @@ def test_parts_always_add_up(gaps: list[int], kind: Any) -> None:
             tock(trace, us)
         us += 20
     links = [Link(kind, "/b", "/a", "/b_out")] if kind else []
-    found = chain_instances(Model(trace), CHAIN, links)
-    sums = found.hops.group_by("instance").agg(pl.col("duration_ns").sum())
-    both = found.complete.join(sums, on="instance", how="full")
-    assert both["latency_ns"].to_list() == both["duration_ns"].to_list()
-    assert (found.hops["duration_ns"] >= 0).all()
+    chain = chain_instances(Model(trace), CHAIN, links)
+    sums = chain.hops.group_by("instance").agg(pl.col("duration_ns").sum())
+    joined = chain.complete.join(sums, on="instance", how="full")
+    assert joined["latency_ns"].to_list() == joined["duration_ns"].to_list()
+    assert (chain.hops["duration_ns"] >= 0).all()
 
 
 def test_a_chain_that_no_message_took() -> None:

@@ -78,15 +78,17 @@ def test_the_rule(low: float, high: float, expected: str) -> None:
 def test_compared_by_hand() -> None:
     # Means 10 and 11, s = 0.1 in both, k = 3: errors .01 / sqrt 3 and .1 / 11 / sqrt 3 of the logs,
     # together .00780204; t = log 1.1 / that = 12.2161, Satterthwaite's df 3.96402.
-    found = compare(cpu([9.9, 10.0, 10.1]), cpu([10.9, 11.0, 11.1]))
-    assert found.ratio == pytest.approx(1.1)
-    assert found.p == pytest.approx(2 * stats.t.sf(12.2161, 3.96402), rel=1e-4)
-    assert math.log(found.high / 1.1) == pytest.approx(
+    comparison = compare(cpu([9.9, 10.0, 10.1]), cpu([10.9, 11.0, 11.1]))
+    assert comparison.ratio == pytest.approx(1.1)
+    assert comparison.p == pytest.approx(2 * stats.t.sf(12.2161, 3.96402), rel=1e-4)
+    assert math.log(comparison.high / 1.1) == pytest.approx(
         stats.t.ppf(0.975, 3.96402) * 0.00780204, rel=1e-3
     )
-    assert found.difference.low == pytest.approx(1 - 2.776445 * 0.1 * math.sqrt(2 / 3), abs=1e-6)
-    assert (found.verdict, found.delta) == ("regression", 1)
-    assert found.shift.value == pytest.approx(1)
+    assert comparison.difference.low == pytest.approx(
+        1 - 2.776445 * 0.1 * math.sqrt(2 / 3), abs=1e-6
+    )
+    assert (comparison.verdict, comparison.delta) == ("regression", 1)
+    assert comparison.shift.value == pytest.approx(1)
 
 
 def test_better_high_turns_the_ratio_round() -> None:
@@ -101,9 +103,9 @@ def test_better_high_turns_the_ratio_round() -> None:
 
 @given(st.lists(st.floats(0.1, 1e6), min_size=3, max_size=12), st.sampled_from([0.8, 0.95, 0.99]))
 def test_spread_comes_back_out_of_an_interval(values: list[float], level: float) -> None:
-    found = spread_of(value_over_runs(CPU, {}, values, 1, level))
-    assert found.mean == pytest.approx(np.mean(values))
-    assert found.deviation == pytest.approx(
+    spread = spread_of(value_over_runs(CPU, {}, values, 1, level))
+    assert spread.mean == pytest.approx(np.mean(values))
+    assert spread.deviation == pytest.approx(
         np.std(values, ddof=1), rel=1e-6, abs=1e-9 * max(values)
     )
 
@@ -112,8 +114,8 @@ def test_spread_of_a_fraction_whose_bound_was_cut_off() -> None:
     # .1, .2, .3 %: mean .2 %, s = .1 %, which is more than binomial; three messages of 1,000 are
     # too few for a lower bound.
     estimate = fraction_over_runs(LOSS, {}, [10, 20, 30], [10_000] * 3)
-    found = spread_of(estimate)
-    assert found.deviation == pytest.approx(0.001, abs=1e-9)
+    spread = spread_of(estimate)
+    assert spread.deviation == pytest.approx(0.001, abs=1e-9)
     few = fraction_over_runs(LOSS, {}, [1, 2, 3], [1000] * 3)
     assert few.low == 0
     # Binomial: sqrt(.002 .998 / 3000) sqrt 3 = .001413.
@@ -127,23 +129,23 @@ def loss(lost: Sequence[int], sent: int = 1000) -> Estimate:
 
 
 def test_nothing_lost_on_either_side() -> None:
-    found = compare(loss([0, 0, 0]), loss([0, 0, 0]))
-    assert (found.verdict, found.ratio, found.p) == ("no_difference", None, 1)
-    assert found.notes == ("zero in every run of both sides, none of 3,000",)
-    none, some = loss([0, 0, 0]), loss([10, 12, 14])
-    assert compare(none, some).notes == ("zero in every run of base, none of 3,000",)
-    assert compare(some, none).notes == ("zero in every run of new, none of 3,000",)
+    comparison = compare(loss([0, 0, 0]), loss([0, 0, 0]))
+    assert (comparison.verdict, comparison.ratio, comparison.p) == ("no_difference", None, 1)
+    assert comparison.notes == ("zero in every run of both sides, none of 3,000",)
+    none, losing = loss([0, 0, 0]), loss([10, 12, 14])
+    assert compare(none, losing).notes == ("zero in every run of base, none of 3,000",)
+    assert compare(losing, none).notes == ("zero in every run of new, none of 3,000",)
 
 
 def test_loss_where_there_was_none() -> None:
     # Of NEW the error is the binomial sqrt(.02 .98 / 3000), more than that of s = 1 / 1000;
     # BASE at most .123 % (Clopper and Pearson of 3,000).
-    found = compare(loss([0, 0, 0]), loss([19, 20, 21]))
-    assert found.verdict == "regression"
-    assert found.ratio == math.inf
+    comparison = compare(loss([0, 0, 0]), loss([19, 20, 21]))
+    assert comparison.verdict == "regression"
+    assert comparison.ratio == math.inf
     bound = 1 - 0.025 ** (1 / 3000)
     h = 4.302653 * math.sqrt(0.02 * 0.98 / 3000) / 0.02
-    assert found.low == pytest.approx(0.02 * math.exp(-h) / bound, rel=1e-5)
+    assert comparison.low == pytest.approx(0.02 * math.exp(-h) / bound, rel=1e-5)
     # A single lost message proves nothing.
     assert compare(loss([0, 0, 0]), loss([0, 0, 1])).verdict == "not_enough_evidence"
     assert compare(loss([19, 20, 21]), loss([0, 0, 0])).verdict == "improvement"
@@ -151,21 +153,21 @@ def test_loss_where_there_was_none() -> None:
 
 
 def test_a_change_from_zero_is_no_percentage() -> None:
-    def told(lost: list[int]) -> str:
+    def table_of(lost: list[int]) -> str:
         return str(comparison_table(compare_sides(side(loss([0, 0, 0])), side(loss(lost)))))
 
-    assert "from 0, at least" in told([19, 20, 21])
-    assert "from 0 " in told([0, 0, 1])
-    assert "inf" not in told([0, 0, 1]) + told([19, 20, 21])
+    assert "from 0, at least" in table_of([19, 20, 21])
+    assert "from 0 " in table_of([0, 0, 1])
+    assert "inf" not in table_of([0, 0, 1]) + table_of([19, 20, 21])
 
 
 def test_refused_estimates_lack_evidence_and_say_why() -> None:
-    one, three = cpu([1.0]), cpu([1.0, 1.0, 1.1])
-    found = compare(one, three)
-    assert found.verdict == "not_enough_evidence"
-    assert found.notes[0].startswith("base: 1 run; at least 3")
-    both = compare(one, one)
-    assert both.notes[0].startswith("both: 1 run; at least 3")
+    single, three = cpu([1.0]), cpu([1.0, 1.0, 1.1])
+    comparison = compare(single, three)
+    assert comparison.verdict == "not_enough_evidence"
+    assert comparison.notes[0].startswith("base: 1 run; at least 3")
+    single_comparison = compare(single, single)
+    assert single_comparison.notes[0].startswith("both: 1 run; at least 3")
     samples = [[1.0] * 10] * 3
     p99 = percentile_over_runs(Metric("latency_p99", "d", "ns"), {}, samples, 0.99)
     assert "P99 needs 299" in compare(p99, p99).notes[0]
@@ -173,10 +175,10 @@ def test_refused_estimates_lack_evidence_and_say_why() -> None:
 
 
 def test_runs_needed_are_said() -> None:
-    found = compare(cpu([1.0, 1.2, 0.8]), cpu([1.2, 1.0, 0.8]))
-    assert found.verdict == "not_enough_evidence"
+    comparison = compare(cpu([1.0, 1.2, 0.8]), cpu([1.2, 1.0, 0.8]))
+    assert comparison.verdict == "not_enough_evidence"
     # cv 20 %, to +-5 %: 2 (1.96 + 0.84)^2 .04 / .05^2 = 251 and a little.
-    assert found.runs_needed == pytest.approx(252, abs=3)
+    assert comparison.runs_needed == pytest.approx(252, abs=3)
 
 
 def test_the_same_data_on_both_sides_is_flagged() -> None:
@@ -187,8 +189,10 @@ def test_the_same_data_on_both_sides_is_flagged() -> None:
 
 def test_other_definitions_are_flagged() -> None:
     values = [1.0, 1.01, 1.02]
-    other = replace(cpu([1.0, 1.02, 1.03]), definition="of something else")
-    assert "defines it" in (compare(cpu(values), other).notes[0].replace("define it", "defines it"))
+    redefined = replace(cpu([1.0, 1.02, 1.03]), definition="of something else")
+    assert "defines it" in (
+        compare(cpu(values), redefined).notes[0].replace("define it", "defines it")
+    )
 
 
 def test_other_units_are_refused() -> None:
@@ -202,46 +206,51 @@ def test_other_units_are_refused() -> None:
 def test_every_topic_is_compared_in_whatever_percentile(tmp_path: Path) -> None:
     generate(Shape(topics=25, nodes=25), tmp_path, 8_000)
     names = ["latency_p95", "callback_duration_p90", "callback_duration_mean", "latency_p50"]
-    found = load_side(tmp_path, names).estimates
-    of_metric = {name: [e.cell["topic"] for e in found if e.metric == name] for name in names}
+    estimates = load_side(tmp_path, names).estimates
+    of_metric = {name: [e.cell["topic"] for e in estimates if e.metric == name] for name in names}
     topics = sorted(f"/topic_{n}" for n in range(25))
-    assert {name: sorted(of) for name, of in of_metric.items()} == dict.fromkeys(names, topics)
+    assert {name: sorted(measured) for name, measured in of_metric.items()} == dict.fromkeys(
+        names, topics
+    )
 
 
 def test_a_run_without_messages_is_no_evidence_that_nothing_is_worse() -> None:
-    def made(values: Sequence[float], runs: int) -> Side:
-        of = value_over_runs(P50, {"topic": "/t"}, values, len(values))
-        return Side("side", [of], [{}] * runs, runs)
+    def side_of(values: Sequence[float], runs: int) -> Side:
+        estimate = value_over_runs(P50, {"topic": "/t"}, values, len(values))
+        return Side("side", [estimate], [{}] * runs, runs)
 
-    whole, same = made([1.0, 1.001, 0.999], 3), [1.0, 1.001, 0.998]
+    whole, same = side_of([1.0, 1.001, 0.999], 3), [1.0, 1.001, 0.998]
     for new, expected in (
-        (made(same, 3), "no_difference"),
-        (made(same, 4), "not_enough_evidence"),
-        (made([0.5, 0.501, 0.499], 4), "not_enough_evidence"),
-        (made([2.0, 2.001, 1.999], 4), "regression"),
+        (side_of(same, 3), "no_difference"),
+        (side_of(same, 4), "not_enough_evidence"),
+        (side_of([0.5, 0.501, 0.499], 4), "not_enough_evidence"),
+        (side_of([2.0, 2.001, 1.999], 4), "regression"),
     ):
-        (found,) = compare_sides(whole, new, ["latency_p50"]).compared
-        assert found.verdict == expected
-        said = [note for note in found.notes if " of NEW had no message of it" in note]
-        assert said == ["1 of 4 runs of NEW had no message of it with a latency"] * (new.runs == 4)
-    (found,) = compare_sides(made(same, 4), whole, ["latency_p50"]).compared
-    assert found.verdict == "no_difference"
+        (comparison,) = compare_sides(whole, new, ["latency_p50"]).compared
+        assert comparison.verdict == expected
+        notes = [note for note in comparison.notes if " of NEW had no message of it" in note]
+        assert notes == ["1 of 4 runs of NEW had no message of it with a latency"] * (new.runs == 4)
+    (comparison,) = compare_sides(side_of(same, 4), whole, ["latency_p50"]).compared
+    assert comparison.verdict == "no_difference"
 
 
 def test_clocks_that_may_be_apart_are_no_scatter_of_runs() -> None:
     """8 and 12 ms, by clocks that may be 2 ms apart, may both be 10 ms; 8 and 13 ms are not."""
 
-    def made(ms: float) -> Side:
-        values = [1e6 * ms * x for x in (0.999, 1.0, 1.001) * 4]
+    def side_at(ms: float) -> Side:
+        values = [1e6 * ms * factor for factor in (0.999, 1.0, 1.001) * 4]
         return side(within_clocks(value_over_runs(P50, {}, values, 12), 2e6))
 
     for ms, verdict, low, high in (
         (12, "not_enough_evidence", 10 / 10, 14 / 6),
         (13, "regression", 11 / 10, 15 / 6),
     ):
-        (found,) = compare_sides(made(8), made(ms), ["latency_p50"]).compared
-        assert found.verdict == verdict
-        assert (found.low, found.high) == (pytest.approx(low, 2e-3), pytest.approx(high, 2e-3))
+        (comparison,) = compare_sides(side_at(8), side_at(ms), ["latency_p50"]).compared
+        assert comparison.verdict == verdict
+        assert (comparison.low, comparison.high) == (
+            pytest.approx(low, 2e-3),
+            pytest.approx(high, 2e-3),
+        )
 
 
 def test_levels_in_another_order_are_the_same_cell(tmp_path: Path) -> None:
@@ -253,21 +262,21 @@ def test_levels_in_another_order_are_the_same_cell(tmp_path: Path) -> None:
 def test_unmatched_cells_give_3_unless_something_regressed() -> None:
     same = [10.0, 10.01, 9.99]
     base = side(cpu(same, a="1"), cpu(same, a="2"))
-    found = compare_sides(base, side(cpu(same, a="1"), cpu(same, a="3")), ["cpu"])
-    assert [(u.only_in, u.cell) for u in found.unmatched] == [
+    comparisons = compare_sides(base, side(cpu(same, a="1"), cpu(same, a="3")), ["cpu"])
+    assert [(u.only_in, u.cell) for u in comparisons.unmatched] == [
         ("base", {"a": "2"}),
         ("new", {"a": "3"}),
     ]
-    assert found.exit_code == 3
+    assert comparisons.exit_code == 3
     worse = side(cpu([20.0, 20.01, 19.99], a="1"))
     assert compare_sides(base, worse, ["cpu"]).exit_code == 1
     assert compare_sides(base, base, ["cpu"]).exit_code == 0
 
 
 def test_order_of_factors_does_not_matter() -> None:
-    one = value_over_runs(CPU, {"a": 1, "b": 2}, [1.0, 1.0, 1.0], 3)
-    other = value_over_runs(CPU, {"b": 2, "a": 1}, [1.0, 1.0, 1.0], 3)
-    assert not compare_sides(side(one), side(other)).unmatched
+    ab = value_over_runs(CPU, {"a": 1, "b": 2}, [1.0, 1.0, 1.0], 3)
+    ba = value_over_runs(CPU, {"b": 2, "a": 1}, [1.0, 1.0, 1.0], 3)
+    assert not compare_sides(side(ab), side(ba)).unmatched
 
 
 def test_holm_over_all_cells() -> None:
@@ -282,23 +291,23 @@ def test_holm_over_all_cells() -> None:
             shift += 0.001
 
     (b1, n1), (b2, n2) = pair("1"), pair("2")
-    alone = compare_sides(side(b1), side(n1), ["cpu"])
-    assert (alone.compared[0].verdict, alone.compared[0].confirmed) == ("regression", True)
-    assert alone.exit_code == 1
-    two = compare_sides(side(b1, b2), side(n1, n2), ["cpu"])
-    assert [c.verdict for c in two.compared] == ["regression"] * 2
-    assert [c.confirmed for c in two.compared] == [False] * 2
-    assert two.compared[0].p_holm == pytest.approx(0.06, abs=1e-3)
-    assert two.exit_code == 3
-    assert "too unsure among" in two.compared[0].notes[0]
+    single = compare_sides(side(b1), side(n1), ["cpu"])
+    assert (single.compared[0].verdict, single.compared[0].confirmed) == ("regression", True)
+    assert single.exit_code == 1
+    double = compare_sides(side(b1, b2), side(n1, n2), ["cpu"])
+    assert [c.verdict for c in double.compared] == ["regression"] * 2
+    assert [c.confirmed for c in double.compared] == [False] * 2
+    assert double.compared[0].p_holm == pytest.approx(0.06, abs=1e-3)
+    assert double.exit_code == 3
+    assert "too unsure among" in double.compared[0].notes[0]
 
 
 def test_only_the_runs_own_cells_unless_there_are_none() -> None:
-    own, beside = cpu([1.0] * 3, a="1"), cpu([1.0] * 3, a="1", topic="/x")
+    whole_run, topic = cpu([1.0] * 3, a="1"), cpu([1.0] * 3, a="1", topic="/x")
     service = replace(cpu([1.0] * 3, a="1", service="/s"), metric="service_latency_p50")
-    one = Side("x", [own, beside, service], [own.cell], 3)
-    assert len(compare_sides(one, one, ["cpu"]).compared) == 1
-    assert len(compare_sides(one, one, ["service_latency_p50"]).compared) == 1
+    recording = Side("x", [whole_run, topic, service], [whole_run.cell], 3)
+    assert len(compare_sides(recording, recording, ["cpu"]).compared) == 1
+    assert len(compare_sides(recording, recording, ["service_latency_p50"]).compared) == 1
 
 
 def test_one_suite_against_several_matches_the_cells_of_that_suite() -> None:
@@ -309,52 +318,52 @@ def test_one_suite_against_several_matches_the_cells_of_that_suite() -> None:
         6,
         suites=frozenset({"a", "b"}),
     )
-    one = replace(side(cpu([1.0, 1.01, 0.99], c="1")), suites=frozenset({"a"}))
-    for base, new, only in ((several, one, "base"), (one, several, "new")):
-        found = compare_sides(base, new, ["cpu"])
-        assert [dict(c.cell) for c in found.compared] == [{"suite": "a", "c": "1"}]
-        assert found.compared[0].verdict == "no_difference"
-        assert [(dict(u.cell), u.only_in) for u in found.unmatched] == [
+    single = replace(side(cpu([1.0, 1.01, 0.99], c="1")), suites=frozenset({"a"}))
+    for base, new, only in ((several, single, "base"), (single, several, "new")):
+        comparisons = compare_sides(base, new, ["cpu"])
+        assert [dict(c.cell) for c in comparisons.compared] == [{"suite": "a", "c": "1"}]
+        assert comparisons.compared[0].verdict == "no_difference"
+        assert [(dict(u.cell), u.only_in) for u in comparisons.unmatched] == [
             ({"suite": "b", "c": "1"}, only)
         ]
-        assert found.exit_code == 3
+        assert comparisons.exit_code == 3
     # Both of one suite: its name is no factor, so that a renamed suite still matches.
-    other = replace(one, suites=frozenset({"c"}))
-    assert compare_sides(one, other, ["cpu"]).exit_code == 0
+    renamed = replace(single, suites=frozenset({"c"}))
+    assert compare_sides(single, renamed, ["cpu"]).exit_code == 0
 
 
 def test_sides_beyond_comparison_lack_evidence() -> None:
-    found = compare(cpu([1e-200, 1.1e-200, 1.2e-200]), cpu([1.0, 1.1, 1.2]))
-    assert found.verdict == "not_enough_evidence"
-    assert "too far apart" in found.notes[-1]
+    comparison = compare(cpu([1e-200, 1.1e-200, 1.2e-200]), cpu([1.0, 1.1, 1.2]))
+    assert comparison.verdict == "not_enough_evidence"
+    assert "too far apart" in comparison.notes[-1]
 
 
 def test_metric_that_neither_side_has() -> None:
-    one = side(cpu([1.0] * 3))
+    base = side(cpu([1.0] * 3))
     with pytest.raises(UsageError, match="'speed'; there are: cpu"):
-        compare_sides(one, one, ["speed"])
-    found = compare_sides(one, one)
-    assert "loss was measured on neither side" in found.notes
-    assert found.exit_code == 0
-    other = side(replace(cpu([1.0] * 3), metric="speed"))
+        compare_sides(base, base, ["speed"])
+    comparisons = compare_sides(base, base)
+    assert "loss was measured on neither side" in comparisons.notes
+    assert comparisons.exit_code == 0
+    speeds = side(replace(cpu([1.0] * 3), metric="speed"))
     with pytest.raises(UsageError, match="--metric: speed"):
-        compare_sides(other, other)
+        compare_sides(speeds, speeds)
     with pytest.raises(UsageError, match="between 0 and 1"):
-        compare_sides(one, one, threshold=1.5)
+        compare_sides(base, base, threshold=1.5)
 
 
 def test_loss_and_failures_of_either_side_come_first() -> None:
-    one = side(cpu([1.0] * 3))
-    found = compare_sides(one, side(cpu([1.0] * 3), discarded_events=7, left_out=2))
-    assert found.notes[0].startswith("the tracer lost 7 events of NEW")
-    assert found.notes[1] == "2 of 5 runs of NEW failed or cannot be read, and are left out"
+    base = side(cpu([1.0] * 3))
+    comparisons = compare_sides(base, side(cpu([1.0] * 3), discarded_events=7, left_out=2))
+    assert comparisons.notes[0].startswith("the tracer lost 7 events of NEW")
+    assert comparisons.notes[1] == "2 of 5 runs of NEW failed or cannot be read, and are left out"
 
 
 def test_parts_of_recordings_are_named_unless_both_sides_are_the_same() -> None:
     values = [1.0, 1.1, 1.2]
     part = side(cpu(values), excerpts=["from 2 s to 4 s"] * 3)
-    found = compare_sides(side(cpu(values)), part)
-    assert found.notes[0] == (
+    comparisons = compare_sides(side(cpu(values)), part)
+    assert comparisons.notes[0] == (
         "3 of 5 runs of NEW are parts of recordings (from 2 s to 4 s), unlike those of the other "
         "side"
     )
@@ -362,19 +371,19 @@ def test_parts_of_recordings_are_named_unless_both_sides_are_the_same() -> None:
 
 
 def invocation(rng: np.random.Generator, change: float, cv: float, cells: int) -> Comparisons:
-    def one() -> list[np.ndarray[tuple[int], np.dtype[np.float64]]]:
+    def cell_values() -> list[np.ndarray[tuple[int], np.dtype[np.float64]]]:
         return [np.abs(rng.normal(1, cv, 10)) for _ in range(cells)]
 
-    base = [cpu(list(values), c=str(i)) for i, values in enumerate(one())]
-    new = [cpu(list(values * (1 + change)), c=str(i)) for i, values in enumerate(one())]
+    base = [cpu(list(values), c=str(i)) for i, values in enumerate(cell_values())]
+    new = [cpu(list(values * (1 + change)), c=str(i)) for i, values in enumerate(cell_values())]
     return compare_sides(side(*base), side(*new), ["cpu"])
 
 
 def test_ten_percent_slower_is_found() -> None:
     # 10 runs, cv 2 %, T = 5 %: at least 95 % (all 200 expected, t = 22 standard errors).
     rng = np.random.default_rng(11)
-    found = [invocation(rng, 0.1, 0.02, 1).exit_code for _ in range(200)]
-    assert found.count(1) >= 190
+    exit_codes = [invocation(rng, 0.1, 0.02, 1).exit_code for _ in range(200)]
+    assert exit_codes.count(1) >= 190
 
 
 @pytest.mark.parametrize("cv", [0.02, 0.2])
@@ -401,7 +410,7 @@ def campaigns(tmp_path_factory: pytest.TempPathFactory) -> Path:
             scale = 1e6 * rng.normal(1, 0.003) * (slower if cell == "b" else 1)
             write_run(
                 root / name / f"{order:03d}_{cell}",
-                latencies_ns=[int(x) for x in scale * rng.lognormal(0, 0.1, 2500)],
+                latencies_ns=[int(latency) for latency in scale * rng.lognormal(0, 0.1, 2500)],
                 factors={"cell": cell},
                 repetition=order // 2,
                 order=order,
@@ -441,13 +450,13 @@ def test_a_regression_must_show_without_the_disturbed_runs(
     new = tmp_path / "new"
     shutil.copytree(campaigns / "new", new)
     disturb(sorted(new.glob("*_b"))[:disturbed])
-    found = compared(campaigns / "base", new, "latency_p50")
-    judged = {(c.metric, c.cell["cell"]): c for c in found.compared}
+    comparisons = compared(campaigns / "base", new, "latency_p50")
+    judged = {(c.metric, c.cell["cell"]): c for c in comparisons.compared}
     slower = judged["latency_p50", "b"]
     assert slower.verdict == verdict
     assert slower.doubted == (None if disturbed == 1 else "regression")
-    assert found.exit_code == {1: 1, 4: 3}[disturbed]
-    assert ("1 regression only with disturbed runs" in summary(found)) == (disturbed == 4)
+    assert comparisons.exit_code == {1: 1, 4: 3}[disturbed]
+    assert ("1 regression only with disturbed runs" in summary(comparisons)) == (disturbed == 4)
     assert judged["latency_p50", "a"].verdict == "no_difference"
     # With the sides exchanged the change is an improvement, and as doubtful.
     back = compared(new, campaigns / "base", "latency_p50")
@@ -475,9 +484,11 @@ def test_a_change_that_turns_without_disturbed_runs_says_so() -> None:
         cpu([1.0, 1.001, 0.999, 9.0, 9.0, 9.0, 9.1, 9.2]),
         disturbed={"r3": ["heat"]}, undisturbed=lambda: quiet,
     )  # fmt: skip
-    (found,) = compare_sides(base, side(cpu([1.5, 1.501, 1.499])), ["cpu"]).compared
-    assert (found.verdict, found.doubted) == ("not_enough_evidence", "improvement")
-    assert "improvement by all runs, but regression without the disturbed ones" in found.notes[-1]
+    (comparison,) = compare_sides(base, side(cpu([1.5, 1.501, 1.499])), ["cpu"]).compared
+    assert (comparison.verdict, comparison.doubted) == ("not_enough_evidence", "improvement")
+    assert (
+        "improvement by all runs, but regression without the disturbed ones" in comparison.notes[-1]
+    )
 
 
 @pytest.mark.parametrize(
@@ -489,16 +500,22 @@ def test_of_disturbed_runs_alone_a_factor_of_two_counts(
 ) -> None:
     """No run of either side was undisturbed."""
     base, new = (
-        side(cpu(x), disturbed={"r0": ["heat"]}, undisturbed=lambda: Side("side", [], [], 3))
-        for x in ((1.0, 1.01, 0.99), values)
+        side(
+            cpu(side_values),
+            disturbed={"r0": ["heat"]},
+            undisturbed=lambda: Side("side", [], [], 3),
+        )
+        for side_values in ((1.0, 1.01, 0.99), values)
     )
-    (found,) = compare_sides(base, new, ["cpu"]).compared
-    assert found.verdict == verdict
+    (comparison,) = compare_sides(base, new, ["cpu"]).compared
+    assert comparison.verdict == verdict
     # All messages of one side lost, but of disturbed runs alone.
     lost = [fraction_over_runs(LOSS, {}, [n, n + 3, n + 5], [1000] * 3) for n in (50, 900)]
-    base, new = (replace(x, estimates=[e]) for x, e in zip((base, new), lost, strict=True))
-    (found,) = compare_sides(base, new, ["loss"]).compared
-    assert (found.verdict, found.doubted) == ("not_enough_evidence", "regression")
+    base, new = (
+        replace(cpu_side, estimates=[e]) for cpu_side, e in zip((base, new), lost, strict=True)
+    )
+    (comparison,) = compare_sides(base, new, ["loss"]).compared
+    assert (comparison.verdict, comparison.doubted) == ("not_enough_evidence", "regression")
 
 
 def disturb(runs: Iterable[Path]) -> None:
@@ -514,31 +531,31 @@ def compared(base: Path, new: Path, *metrics: str) -> Comparisons:
 
 
 def test_what_is_shown(campaigns: Path) -> None:
-    found = compare_sides(load_side(campaigns / "base_m"), load_side(campaigns / "new_m"))
-    text = "\n".join(line for line, _ in table_lines(comparison_table(found), 160))
+    comparisons = compare_sides(load_side(campaigns / "base_m"), load_side(campaigns / "new_m"))
+    text = "\n".join(line for line, _ in table_lines(comparison_table(comparisons), 160))
     assert "latency_p50 [ms]" in text
     assert "regression" in text
     assert "zero in every run of both sides" in text
-    assert summary(found).startswith(
+    assert summary(comparisons).startswith(
         "compare: 8 comparisons in 2 cells: 2 regression, 6 no_difference (threshold 0.05)"
     )
     # For a pull request: the verdict first, then only what changed; verdicts are whole.
-    first, _, *rows = as_markdown(comparison_table(found), summary(found)).splitlines()
+    first, _, *rows = as_markdown(comparison_table(comparisons), summary(comparisons)).splitlines()
     assert first.startswith("**compare: 8 comparisons in 2 cells: 2 regression")
-    told = [row for row in rows if row.startswith("| regression ") or "no_difference" in row]
-    assert len(told) == 2
+    shown = [row for row in rows if row.startswith("| regression ") or "no_difference" in row]
+    assert len(shown) == 2
     assert "6 more are as before or within limits." in rows
-    bars = chart(found).splitlines()[5:-2]
+    bars = chart(comparisons).splitlines()[5:-2]
     assert bars[0] == "within the threshold :done, 950, 1050"
     assert [":crit, " in bar for bar in bars[1:3]] == [True, True]
     assert not any(":crit, " in bar for bar in bars[3:])
-    narrow = table_lines(comparison_table(found), 60)
+    narrow = table_lines(comparison_table(comparisons), 60)
     assert sum("no_difference" in line for line, _ in narrow) == 6
-    data = json.loads(found.json_text())
+    data = json.loads(comparisons.json_text())
     assert data["exit_code"] == 1
     assert len(data["comparisons"]) == 8
     assert {"verdict", "ratio", "low", "high", "p", "p_holm"} <= set(data["comparisons"][0])
-    plot = comparison_plot(found)
+    plot = comparison_plot(comparisons)
     assert plot.png().startswith(b"\x89PNG")
     assert "BASE (8 runs) to NEW (8 runs)" in plot.caption
 
@@ -559,22 +576,22 @@ def test_a_chart_by_hand() -> None:
 
 
 def test_a_percentile_that_no_report_shows(campaigns: Path) -> None:
-    found = compared(campaigns / "base", campaigns / "new", "latency_p95")
-    assert [c.verdict for c in found.compared] == ["no_difference", "regression"]
+    comparisons = compared(campaigns / "base", campaigns / "new", "latency_p95")
+    assert [c.verdict for c in comparisons.compared] == ["no_difference", "regression"]
 
 
 def test_nothing_comparable_can_still_be_drawn(campaigns: Path) -> None:
-    one = side(cpu([1.0], a="1"))
-    found = compare_sides(one, one, ["cpu"])
-    assert found.exit_code == 3
-    assert comparison_plot(found).png().startswith(b"\x89PNG")
-    json.loads(found.json_text())
+    lone = side(cpu([1.0], a="1"))
+    comparisons = compare_sides(lone, lone, ["cpu"])
+    assert comparisons.exit_code == 3
+    assert comparison_plot(comparisons).png().startswith(b"\x89PNG")
+    json.loads(comparisons.json_text())
 
 
 def test_infinities_stay_out_of_json() -> None:
-    found = compare_sides(side(loss([0, 0, 0])), side(loss([19, 20, 21])), ["loss"])
-    assert json.loads(found.json_text())["comparisons"][0]["high"] is None
-    assert comparison_plot(found).png()
+    comparisons = compare_sides(side(loss([0, 0, 0])), side(loss([19, 20, 21])), ["loss"])
+    assert json.loads(comparisons.json_text())["comparisons"][0]["high"] is None
+    assert comparison_plot(comparisons).png()
 
 
 def test_metrics_json_does_not_hold_values_of_runs(tmp_path: Path) -> None:
@@ -595,7 +612,7 @@ def test_two_estimates_of_a_cell_are_not_compared(tmp_path: Path) -> None:
 
 def test_topics_of_every_node_decide_nothing_beside_the_applications(tmp_path: Path) -> None:
     """A node's few parameter events would be no evidence, and so no comparison of all the rest."""
-    of = {
+    by_topic = {
         topic: value_over_runs(P50, {"topic": topic}, [1.0, 2.0, 3.0], 3)
         for topic in ("/scan", "/parameter_events")
     }
@@ -603,9 +620,11 @@ def test_topics_of_every_node_decide_nothing_beside_the_applications(tmp_path: P
         (["/scan", "/parameter_events"], ["/scan"]),
         (["/parameter_events"], ["/parameter_events"]),
     ):
-        write_metrics(Metrics([], {}, [cpu([1.0, 2.0, 3.0]), *(of[x] for x in heard)]), tmp_path)
-        found = load_side(tmp_path).estimates
-        assert [e.cell.get("topic") for e in found] == [None, *compared]
+        write_metrics(
+            Metrics([], {}, [cpu([1.0, 2.0, 3.0]), *(by_topic[topic] for topic in heard)]), tmp_path
+        )
+        estimates = load_side(tmp_path).estimates
+        assert [e.cell.get("topic") for e in estimates] == [None, *compared]
 
 
 @pytest.mark.parametrize(("text", "expected"), [("5%", 0.05), (" 2.5 % ", 0.025), ("0.1", 0.1)])
@@ -621,11 +640,13 @@ def test_no_threshold(text: str) -> None:
 
 def of_levels(values: dict[str, Sequence[float]], blocks: Sequence[str | None]) -> Comparisons:
     """Levels of one factor, their runs' blocks in the same order."""
-    estimates = [cpu(x, executor=level, size="big") for level, x in values.items()]
+    estimates = [
+        cpu(level_values, executor=level, size="big") for level, level_values in values.items()
+    ]
     observed = [
         Observation({"executor": level, "size": "big"}, value, block)
-        for level, x in values.items()
-        for value, block in zip(x, blocks, strict=True)
+        for level, level_values in values.items()
+        for value, block in zip(level_values, blocks, strict=True)
     ]
     return compare_levels(side(*estimates), "executor", {"cpu": observed}, ["cpu"])
 
@@ -633,67 +654,74 @@ def of_levels(values: dict[str, Sequence[float]], blocks: Sequence[str | None]) 
 def test_levels_are_compared_within_their_blocks() -> None:
     # Blocks differ by a factor of 4, the levels within them by 1.2 and a little.
     base, new = [1.0, 2.0, 4.0, 3.0], [1.2, 2.42, 4.8, 3.57]
-    (found,) = of_levels({"a": base, "b": new}, ["0", "1", "2", "3"]).compared
+    (comparison,) = of_levels({"a": base, "b": new}, ["0", "1", "2", "3"]).compared
     logs = np.log(np.array(new) / np.array(base))
     half = stats.t.ppf(0.975, 3) * logs.std(ddof=1) / 2  # by hand: t over four differences
-    assert found.ratio == pytest.approx(math.exp(logs.mean()))
-    assert found.low == pytest.approx(math.exp(logs.mean() - half))
-    assert found.high == pytest.approx(math.exp(logs.mean() + half))
-    assert found.p == pytest.approx(stats.ttest_1samp(logs, 0).pvalue)
-    assert (found.verdict, found.confirmed) == ("regression", True)
-    assert found.cell == {"executor": "b / a", "size": "big"}
-    assert "ratio of geometric means within 4 blocks" in found.notes
+    assert comparison.ratio == pytest.approx(math.exp(logs.mean()))
+    assert comparison.low == pytest.approx(math.exp(logs.mean() - half))
+    assert comparison.high == pytest.approx(math.exp(logs.mean() + half))
+    assert comparison.p == pytest.approx(stats.ttest_1samp(logs, 0).pvalue)
+    assert (comparison.verdict, comparison.confirmed) == ("regression", True)
+    assert comparison.cell == {"executor": "b / a", "size": "big"}
+    assert "ratio of geometric means within 4 blocks" in comparison.notes
     # As independent runs they could not be told apart.
-    (alone,) = of_levels({"a": base, "b": new}, [None] * 4).compared
-    assert alone.verdict == "not_enough_evidence"
-    assert alone.low == compare(cpu(base), cpu(new)).low
+    (independent,) = of_levels({"a": base, "b": new}, [None] * 4).compared
+    assert independent.verdict == "not_enough_evidence"
+    assert independent.low == compare(cpu(base), cpu(new)).low
 
 
 def test_of_very_many_comparisons_what_changed_comes_first() -> None:
     base = [cpu([1.0, 1.01, 0.99], node=str(n)) for n in range(70)]
     factors = {41: 1.5, 50: 0.5, 68: 2.0}
     new = [
-        cpu([factors.get(n, 1.0) * x for x in (1.0, 1.01, 0.99)], node=str(n)) for n in range(70)
+        cpu([factors.get(n, 1.0) * value for value in (1.0, 1.01, 0.99)], node=str(n))
+        for n in range(70)
     ]
     only = cpu([1.0, 1.0, 1.0], node="x")
-    found = compare_sides(side(*base), side(*new, only), ["cpu"])
-    assert (len(found.compared), len(found.unmatched)) == (70, 1)
-    table = comparison_table(found)
+    comparisons = compare_sides(side(*base), side(*new, only), ["cpu"])
+    assert (len(comparisons.compared), len(comparisons.unmatched)) == (70, 1)
+    table = comparison_table(comparisons)
     first = [f"{row[0].split()[0]} {row[2]}" for row in table.rows[:3]]
     assert first == ["regression node=68", "regression node=41", "improvement node=50"]
     assert len(table.rows) == 40
     assert "More rows, which --json and frame() have: 30 no_difference, 1 unmatched." in table.notes
-    drawn = {label.get_text() for label in comparison_plot(found).figure.axes[0].get_yticklabels()}
+    drawn = {
+        label.get_text() for label in comparison_plot(comparisons).figure.axes[0].get_yticklabels()
+    }
     assert {"node=41", "node=50", "node=68"} < drawn
 
 
 def test_every_pair_of_levels_and_no_regression_among_them() -> None:
-    three = {"a": [1.0, 1.01, 0.99], "b": [1.5, 1.51, 1.52], "c": [1.0, 1.0, 1.01]}
-    found = of_levels(three, ["0", "1", "2"])
-    assert [c.cell["executor"] for c in found.compared] == ["b / a", "c / a", "c / b"]
-    assert [c.verdict for c in found.compared] == ["regression", "no_difference", "improvement"]
+    by_level = {"a": [1.0, 1.01, 0.99], "b": [1.5, 1.51, 1.52], "c": [1.0, 1.0, 1.01]}
+    comparisons = of_levels(by_level, ["0", "1", "2"])
+    assert [c.cell["executor"] for c in comparisons.compared] == ["b / a", "c / a", "c / b"]
+    assert [c.verdict for c in comparisons.compared] == [
+        "regression",
+        "no_difference",
+        "improvement",
+    ]
     # Holm over all pairs; nobody regressed, and everything is told.
-    assert [c.p_holm for c in found.compared] != [c.p for c in found.compared]
-    assert found.exit_code == 0
-    table = comparison_table(found)
+    assert [c.p_holm for c in comparisons.compared] != [c.p for c in comparisons.compared]
+    assert comparisons.exit_code == 0
+    table = comparison_table(comparisons)
     assert [row[0].split()[0] for row in table.rows] == ["worse", "no_difference", "better"]
     assert [row[2] for row in table.rows] == ["b / a", "c / a", "c / b"]
-    assert "most differs cpu: executor=b / a" in summary(found)
-    assert found.to_json()["by"] == "executor"
-    assert "from one level of executor to another" in comparison_plot(found).caption
+    assert "most differs cpu: executor=b / a" in summary(comparisons)
+    assert comparisons.to_json()["by"] == "executor"
+    assert "from one level of executor to another" in comparison_plot(comparisons).caption
 
 
 def test_a_factor_without_two_levels_cannot_be_compared() -> None:
-    one = side(cpu([1.0, 1.1, 1.2], executor="a", size="big"))
+    single = side(cpu([1.0, 1.1, 1.2], executor="a", size="big"))
     for factor, why in (("executor", "has one level, a"), ("rmw", "is in no run")):
         with pytest.raises(UsageError, match=f"--by {factor}: this factor {why}; .*executor, size"):
-            compare_levels(one, factor, {}, ["cpu"])
+            compare_levels(single, factor, {}, ["cpu"])
 
 
 def test_power_grows_with_the_number_of_runs() -> None:
     """P99 of 600 independent samples a run, 20 % more, in runs that differ by 5 %."""
 
-    def found(runs: int) -> int:
+    def regressions(runs: int) -> int:
         rng = np.random.default_rng(runs)
 
         def p99(times: float) -> Estimate:
@@ -703,7 +731,7 @@ def test_power_grows_with_the_number_of_runs() -> None:
 
         return sum(compare(p99(1.0), p99(1.2)).verdict == "regression" for _ in range(40))
 
-    three, five, twenty = found(3), found(5), found(20)
+    three, five, twenty = regressions(3), regressions(5), regressions(20)
     assert three < five < twenty
     assert twenty >= 0.95 * 40
 
@@ -712,5 +740,5 @@ def test_power_grows_with_the_number_of_runs() -> None:
 def test_losses_of_one_kind_do_not_regress(kind: str) -> None:
     """A against A, ten runs each, 200 times: at most 5 %, and two Monte Carlo errors of .015."""
     rows = losses.drawn(kind, 0.005, 1000, 20, 200).tolist()
-    said = [compare(loss(row[:10]), loss(row[10:])).verdict for row in rows]
-    assert said.count("regression") <= 0.08 * 200
+    verdicts = [compare(loss(row[:10]), loss(row[10:])).verdict for row in rows]
+    assert verdicts.count("regression") <= 0.08 * 200

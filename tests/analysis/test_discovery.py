@@ -31,23 +31,23 @@ def test_from_the_later_one_to_the_first_message_that_is_taken() -> None:
             for sent, taken, publisher, outcome, by_pointer in rows
         ],
         publishers=[
-            {"publisher_id": number, "created_ns": made and made * MS}
-            for number, made in {1: 10, 2: None, 3: 5, 4: 1}.items()
+            {"publisher_id": number, "created_ns": created and created * MS}
+            for number, created in {1: 10, 2: None, 3: 5, 4: 1}.items()
         ],
         subscriptions=[{"subscription_id": 7, "created_ns": 20 * MS}],
         losses=[{"trace": "ust", "kind": "discarded_events", "begin_ns": 30 * MS}],
     )  # fmt: skip
     names = ("messages", "publishers", "subscriptions", "losses")
     messages, publishers, subscriptions, losses = map(tables.table, names)
-    found = discovery_overview(messages, publishers, subscriptions, losses.clear())
+    overview = discovery_overview(messages, publishers, subscriptions, losses.clear())
     columns = ("publisher_id", "since_ns", "published_ms", "at_least_ms", "delivered_ms", "missed")
-    assert found.select(columns).rows() == [
+    assert overview.select(columns).rows() == [
         # What was published before there was anybody to find counts not.
         (1, 20 * MS, 5, 15, 27, 2),
         (2, None, None, None, None, 0),
         (3, 20 * MS, 10, 10, None, 1),
     ]
-    assert found.select("topic", "from", "to").unique().rows() == [("/a", "/n", "/m")]
+    assert overview.select("topic", "from", "to").unique().rows() == [("/a", "/n", "/m")]
     # What was taken first, and missed before, may be among what was lost before that take.
     bounded = discovery_overview(messages, publishers, subscriptions, losses).select(columns)
     assert bounded.filter(publisher_id=1).rows() == [(1, 20 * MS, None, 15, None, None)]

@@ -75,14 +75,14 @@ def test_goals_come_before_calls_before_messages() -> None:
     # Of every node: nobody's work, so that the third run has none.
     event = {"run": "nothing", "topic": "/parameter_events", "outcome": "delivered",
              "publish_ns": 0, "latency_ns": 300}  # fmt: skip
-    found = work_of_runs(table("messages", [event]), calls, goals, runs)
-    assert [(w.run.name, w.kind, w.values_ns.tolist()) for w in found] == [
+    works = work_of_runs(table("messages", [event]), calls, goals, runs)
+    assert [(w.run.name, w.kind, w.values_ns.tolist()) for w in works] == [
         ("goals", GOAL, [20]),
         ("calls", CALL, [70, 90]),
     ]
-    estimates = work_estimates(found)
+    estimates = work_estimates(works)
     # Nothing says when they were called: no value, and what it is at least.
-    assert [w.measured for w in found] == [False, False]
+    assert [w.measured for w in works] == [False, False]
     assert {e.value for e in estimates} == {e.low for e in estimates} == {None}
     assert all("does not show when calls began" in (e.refused or "") for e in estimates)
     assert any("at least 8e-05 ms" in (e.refused or "") for e in estimates)
@@ -103,8 +103,8 @@ def test_calls_are_measured_from_where_they_were_called() -> None:
          "request_taken_ns": 550, "response_taken_ns": 600},
     ]  # fmt: skip
     empty = table("messages", []), table("action_goals", [])
-    (found,) = work_of_runs(empty[0], table("service_calls", rows), empty[1], [Run("r")])
-    assert (found.measured, found.values_ns.tolist()) == (True, [100, 130, 190])
+    (work,) = work_of_runs(empty[0], table("service_calls", rows), empty[1], [Run("r")])
+    assert (work.measured, work.values_ns.tolist()) == (True, [100, 130, 190])
     # Without the calls: no duration is negative, and each is at most what it was.
     for row in rows:
         del row["request_called_ns"]
@@ -119,8 +119,8 @@ def test_warm_up_is_left_out_of_calls() -> None:
         for t in range(1, 5)
     ]  # fmt: skip
     empty = table("messages", []), table("service_calls", rows), table("action_goals", [])
-    (found,) = work_of_runs(*empty, [Run("r")], warm_up_s=1.5)
-    assert found.values_ns.tolist() == [3, 4]
+    (work,) = work_of_runs(*empty, [Run("r")], warm_up_s=1.5)
+    assert work.values_ns.tolist() == [3, 4]
 
 
 # ---------------------------------------------------------------- busy
@@ -140,12 +140,12 @@ def test_where_the_time_of_two_threads_went() -> None:
         {"run": "r", "host": "h0", "vpid": 1, "vtid": 2, "state": "busy", "begin_ns": 400,
          "duration_ns": None, "executed": 0, "callback_ns": 9},
     ]  # fmt: skip
-    found = busy_per_run(table("executor_intervals", rows))
-    assert found.select("threads", "wait").rows() == [(2, pytest.approx(0.55))]
+    shares = busy_per_run(table("executor_intervals", rows))
+    assert shares.select("threads", "wait").rows() == [(2, pytest.approx(0.55))]
     # The callback of the stretch without an end is not counted either.
-    assert found["callbacks"].to_list() == [pytest.approx(0.15)]
-    assert found["overhead"].to_list() == [pytest.approx(0.30)]
-    assert found["blocked"].to_list() == [0]
+    assert shares["callbacks"].to_list() == [pytest.approx(0.15)]
+    assert shares["overhead"].to_list() == [pytest.approx(0.30)]
+    assert shares["blocked"].to_list() == [0]
     # Half of what thread 2 did not wait was for the lock: a quarter of its time.
     rows[3] = {**rows[3], "duration_ns": 100}
     rows.append({**rows[3], "state": "blocked", "begin_ns": 300})
@@ -178,16 +178,20 @@ def test_an_executor_without_events_is_refused_by_itself() -> None:
     runs = [Run("a", {"executor": "single"}), Run("b", {"executor": "events"})]
     rows = pl.DataFrame({"run": ["a"], "threads": [1], "wait": [0.5], "callbacks": [0.3],
                          "blocked": [0.0], "overhead": [0.2], "cpu": [None]})  # fmt: skip
-    alone = pl.DataFrame({"run": ["a", "b"], "callbacks": [0.25, 0.4], "cpu": [None, 0.45]})
-    found = {(e.metric, e.cell["executor"]): e for e in busy_estimates(rows, alone, runs)}
-    assert found["executor_wait", "single"].value == 0.5
-    refused = found["executor_wait", "events"].refused
+    callback_shares = pl.DataFrame(
+        {"run": ["a", "b"], "callbacks": [0.25, 0.4], "cpu": [None, 0.45]}
+    )
+    by_metric = {
+        (e.metric, e.cell["executor"]): e for e in busy_estimates(rows, callback_shares, runs)
+    }
+    assert by_metric["executor_wait", "single"].value == 0.5
+    refused = by_metric["executor_wait", "events"].refused
     assert "no event of an executor" in refused
-    assert found["executor_callbacks", "single"].value == 0.3
-    assert found["executor_callbacks", "events"].value == 0.4
-    assert "emits no events" in found["executor_callbacks", "events"].definition
-    assert found["executor_cpu", "events"].value == 0.45
-    assert ("executor_cpu", "single") not in found
+    assert by_metric["executor_callbacks", "single"].value == 0.3
+    assert by_metric["executor_callbacks", "events"].value == 0.4
+    assert "emits no events" in by_metric["executor_callbacks", "events"].definition
+    assert by_metric["executor_cpu", "events"].value == 0.45
+    assert ("executor_cpu", "single") not in by_metric
 
 
 # ---------------------------------------------------------------- pairs
@@ -207,14 +211,16 @@ def observations(factors: dict[str, float], blocks: int = 5) -> list[Observation
 
 
 def test_pairs_within_blocks() -> None:
-    found = pairs("cpu", observations({"single": 1.0, "multi": 1.3, "events": 1.0}), "executor")
-    verdicts = {(p.level, p.reference): p.verdict for p in found}
+    executor_pairs = pairs(
+        "cpu", observations({"single": 1.0, "multi": 1.3, "events": 1.0}), "executor"
+    )
+    verdicts = {(p.level, p.reference): p.verdict for p in executor_pairs}
     assert verdicts == {
         ("multi", "single"): "more",
         ("events", "single"): "no_difference",
         ("events", "multi"): "less",
     }
-    more = found[0]
+    more = executor_pairs[0]
     # Blocks differ by half, the ratio within them by under 1 %.
     assert more.ratio == pytest.approx(1.3, rel=0.01)
     assert more.low > 1.27
@@ -224,18 +230,18 @@ def test_pairs_within_blocks() -> None:
 def test_pairs_over_all_conditions_by_hand() -> None:
     """Ratios 2 and 4.5 in two conditions: 3 on average; blocks differ by factors x of b."""
     factors = {0: 0.98, 1: 1.0, 2: 1.03}
-    found = [
+    observed = [
         Observation({"executor": executor, "payload": payload}, value * (1 + block), str(block))
-        for block, x in factors.items()
+        for block, factor in factors.items()
         for executor, payload, value in (
-            *(("a", 1, 1.0), ("b", 1, 2.0 * x), ("a", 2, 2.0), ("b", 2, 9.0 * x)),
+            *(("a", 1, 1.0), ("b", 1, 2.0 * factor), ("a", 2, 2.0), ("b", 2, 9.0 * factor)),
             # Of one executor only, and of a block that has not both: left out.
             *(("a", 3, 1.0), ("a", 4, 1.0)),
         )
     ]
-    found.append(Observation({"executor": "b", "payload": 4}, 100.0, "0"))
-    (pair,) = overall_pairs("cpu", found, "executor")
-    mean, half = scipy_interval([math.log(3 * x) for x in factors.values()])
+    observed.append(Observation({"executor": "b", "payload": 4}, 100.0, "0"))
+    (pair,) = overall_pairs("cpu", observed, "executor")
+    mean, half = scipy_interval([math.log(3 * factor) for factor in factors.values()])
     assert (pair.level, pair.reference, pair.over, dict(pair.conditions)) == ("b", "a", 2, {})
     assert [pair.ratio, pair.low, pair.high] == pytest.approx(
         [math.exp(mean), math.exp(mean - half), math.exp(mean + half)]
@@ -246,8 +252,8 @@ def test_pairs_over_all_conditions_by_hand() -> None:
         "no pair that it is about; on average over 2 conditions EventsCBG is "
         f"{pair.ratio:.2f} [{pair.low:.2f}, {pair.high:.2f}] times Events"
     )
-    alone = [o for o in found if o.cell["payload"] == 1]
-    assert overall_pairs("cpu", alone, "executor") == []
+    one_condition = [o for o in observed if o.cell["payload"] == 1]
+    assert overall_pairs("cpu", one_condition, "executor") == []
 
 
 def design(*runs: tuple[str, int, float, str | None]) -> list[Observation]:
@@ -302,11 +308,11 @@ def test_averages_of_incomplete_designs(
     runs: list[tuple[str, int, float, str | None]], over: int, ratio: float
 ) -> None:
     """The ratios are those that the runs were made with."""
-    found = overall_pairs("cpu", design(*runs), "executor")
+    overall = overall_pairs("cpu", design(*runs), "executor")
     if not over:
-        assert found == []
+        assert overall == []
         return
-    (pair,) = found
+    (pair,) = overall
     assert (pair.level, pair.reference, pair.over, pair.verdict) == ("Y", "X", over, "more")
     assert pair.ratio == pytest.approx(ratio, rel=0.02)
 
@@ -318,10 +324,10 @@ def scipy_interval(values: list[float]) -> tuple[float, float]:
 
 
 def test_two_repetitions_give_no_pair_and_say_why() -> None:
-    (found,) = pairs("cpu", observations({"a": 1.0, "b": 2.0}, blocks=2), "executor")
-    assert found.verdict == "not_enough_evidence"
-    assert found.ratio is None or found.low is None
-    assert found.refused
+    (pair,) = pairs("cpu", observations({"a": 1.0, "b": 2.0}, blocks=2), "executor")
+    assert pair.verdict == "not_enough_evidence"
+    assert pair.ratio is None or pair.low is None
+    assert pair.refused
 
 
 def test_many_pairs_are_corrected() -> None:
@@ -331,10 +337,10 @@ def test_many_pairs_are_corrected() -> None:
         for block in range(3)
         for level in range(8)
     ]
-    found = pairs("cpu", noise, "executor")
-    assert len(found) == 28
+    noise_pairs = pairs("cpu", noise, "executor")
+    assert len(noise_pairs) == 28
     # The levels are alike: by themselves some pairs look different, none does after correction.
-    assert all(p.verdict in {"no_difference", "not_enough_evidence"} for p in found)
+    assert all(p.verdict in {"no_difference", "not_enough_evidence"} for p in noise_pairs)
 
 
 # ---------------------------------------------------------------- entities
@@ -352,10 +358,10 @@ def test_memory_per_entity_is_the_slope_of_each_block() -> None:
         for run in runs
         if isinstance(run.cell["count"], int)
     }
-    (found,) = entity_estimates(memory, runs, "rss")
-    assert found.value == pytest.approx(101)
-    assert found.high == pytest.approx(101 + 2.484138)  # t(2, .975) / sqrt 3
-    assert dict(found.cell) == {"entity": "node"}
+    (estimate,) = entity_estimates(memory, runs, "rss")
+    assert estimate.value == pytest.approx(101)
+    assert estimate.high == pytest.approx(101 + 2.484138)  # t(2, .975) / sqrt 3
+    assert dict(estimate.cell) == {"entity": "node"}
 
 
 # ---------------------------------------------------------------- agreement
@@ -376,13 +382,13 @@ def test_the_tool_s_figures_beside_the_trace_s() -> None:
     )
     heard: dict[str, object] = {"topic": "/amazon", "subscription_node": "/lyon"}
     messages = [{**heard, "latency_ns": took} for took in (40_000, 60_000, None)]
-    found = agreement(table("messages", messages).collect(), result)
-    lyon = found.row(0, named=True)
+    agreements = agreement(table("messages", messages).collect(), result)
+    lyon = agreements.row(0, named=True)
     assert (lyon["received_tool"], lyon["received_trace"]) == (2, 2)
     assert lyon["mean_tool_ns"] - lyon["mean_trace_ns"] == 2_000
     assert lyon["max_trace_ns"] == 60_000
     # Heard by the tool alone.
-    assert found.row(1, named=True)["received_trace"] == 0
+    assert agreements.row(1, named=True)["received_trace"] == 0
 
 
 # ---------------------------------------------------------------- statements
@@ -430,10 +436,12 @@ def test_statements_about_memory_are_confirmed_and_refuted() -> None:
 def test_statements_about_memory_are_not_surer_than_the_runs() -> None:
     # One of the two executors with events, and of four that every one is.
     part = [leak_of("action", "events", 3e4), leak_of("action", "single", 0.0)]
-    some = leak_statements([*part, leak_of("pubsub", "single", 3e4)], [])  # type: ignore[arg-type]
-    assert [s.verdict for s in some[:2]] == ["not_enough_evidence"] * 2
-    assert some[0].because.startswith("events: climbs (+30 kB/s); no runs of events_cbg; single: ")
-    assert some[1].because.endswith("; no runs of multi, events, events_cbg")
+    statements = leak_statements([*part, leak_of("pubsub", "single", 3e4)], [])  # type: ignore[arg-type]
+    assert [s.verdict for s in statements[:2]] == ["not_enough_evidence"] * 2
+    assert statements[0].because.startswith(
+        "events: climbs (+30 kB/s); no runs of events_cbg; single: "
+    )
+    assert statements[1].because.endswith("; no runs of multi, events, events_cbg")
     # 500 B/s is within the margin, and yet a slow climb; no climb at all is against it.
     for slope, verdict in ((500.0, "not_enough_evidence"), (0.0, "refuted")):
         slow = leak_statements([leak_of("pubsub", "single", slope)], [])  # type: ignore[arg-type]
@@ -454,23 +462,25 @@ def test_statements_are_about_the_two_executors_that_the_study_compared() -> Non
     for judge in (cpu_statement, latency_statement):
         same = pairs("x", observations({"Events": 1.0, "EventsCBG": 1.0}), "executor")
         differ = pairs("x", observations({"events": 1.0, "events_cbg": 2.0}), "executor")
-        others = observations({"SingleThreaded": 1.0, "Events": 2.0, "EventsCBGMultiThreaded": 3.0})
+        other_executors = observations(
+            {"SingleThreaded": 1.0, "Events": 2.0, "EventsCBGMultiThreaded": 3.0}
+        )
         assert judge(same).verdict == "confirmed"
         assert judge(differ).verdict == "refuted"
-        assert judge(pairs("x", others, "executor")).verdict == "not_in_these_recordings"
+        assert judge(pairs("x", other_executors, "executor")).verdict == "not_in_these_recordings"
         assert judge([]).verdict == "not_in_these_recordings"
     actions = [
         Observation({**o.cell, "workload": "actions"}, o.value, o.block)
         for o in observations({"Events": 1.0, "EventsCBG": 2.0})
     ]
-    found = cpu_statement(pairs("cpu", actions, "executor"))
-    assert found.verdict == "not_in_these_recordings"
+    statement = cpu_statement(pairs("cpu", actions, "executor"))
+    assert statement.verdict == "not_in_these_recordings"
 
 
 def test_the_statement_about_the_payload_looks_at_the_widest_step() -> None:
     rng = np.random.default_rng(3)
 
-    def of(values: dict[int, float], rmw: str = "rmw_cyclonedds_cpp") -> list[Pair]:
+    def payload_pairs(values: dict[int, float], rmw: str = "rmw_cyclonedds_cpp") -> list[Pair]:
         rows = [
             Observation(
                 {"payload": size, "executor": "Events", "rmw": rmw}, value * noise, str(block)
@@ -482,34 +492,39 @@ def test_the_statement_about_the_payload_looks_at_the_widest_step() -> None:
         return pairs("cpu", rows, "payload")
 
     # From 10 to 1000 it rises, whatever the step between does.
-    assert payload_statement("CPU", of({10: 1.0, 100: 0.9, 1000: 2.0})).verdict == "confirmed"
-    assert payload_statement("CPU", of({1000: 2.0, 10: 1.0})).verdict == "confirmed"
-    flat = payload_statement("CPU", of({10: 1.0, 1000: 1.0}))
+    assert (
+        payload_statement("CPU", payload_pairs({10: 1.0, 100: 0.9, 1000: 2.0})).verdict
+        == "confirmed"
+    )
+    assert payload_statement("CPU", payload_pairs({1000: 2.0, 10: 1.0})).verdict == "confirmed"
+    flat = payload_statement("CPU", payload_pairs({10: 1.0, 1000: 1.0}))
     assert flat.verdict == "refuted"
     assert "of 1 pair 1 against it; 1000 is 0.998 [0.991, 1.01]" in flat.because
     # It was said of Cyclone DDS alone.
-    other = payload_statement("CPU", of({10: 1.0, 1000: 1.0}, "rmw_fastrtps_cpp"))
-    assert other.verdict == "not_in_these_recordings"
+    fast_rtps = payload_statement("CPU", payload_pairs({10: 1.0, 1000: 1.0}, "rmw_fastrtps_cpp"))
+    assert fast_rtps.verdict == "not_in_these_recordings"
 
 
-def many(found: list[Observation]) -> list[Observation]:
-    return [Observation({**o.cell, "publishers": 20}, o.value, o.block) for o in found]
+def many(observed: list[Observation]) -> list[Observation]:
+    return [Observation({**o.cell, "publishers": 20}, o.value, o.block) for o in observed]
 
 
 def test_the_saving_of_the_executor_by_callback_group() -> None:
-    def of(single: float, cbg: float, *, swapped: bool = False) -> str:
+    def verdict(single: float, cbg: float, *, swapped: bool = False) -> str:
         levels = {"SingleThreaded": single, "EventsCBG": cbg}
         order = dict(reversed(levels.items())) if swapped else levels
-        found = pairs("cpu", many(observations(order)), "executor")
-        return saving_statement(found).verdict
+        compared = pairs("cpu", many(observations(order)), "executor")
+        return saving_statement(compared).verdict
 
-    assert of(1.0, 0.8) == of(1.0, 0.8, swapped=True) == "confirmed"
-    assert of(1.0, 0.95) == of(1.0, 0.95, swapped=True) == "refuted"
+    assert verdict(1.0, 0.8) == verdict(1.0, 0.8, swapped=True) == "confirmed"
+    assert verdict(1.0, 0.95) == verdict(1.0, 0.95, swapped=True) == "refuted"
     # It was said of many publishers: one tells nothing against it, nor for it.
-    one = pairs("cpu", observations({"SingleThreaded": 1.0, "EventsCBG": 0.75}), "executor")
-    said = saving_statement(one)
-    assert said.verdict == "not_in_these_recordings"
-    assert "25 % less" in said.because
+    one_publisher = pairs(
+        "cpu", observations({"SingleThreaded": 1.0, "EventsCBG": 0.75}), "executor"
+    )
+    statement = saving_statement(one_publisher)
+    assert statement.verdict == "not_in_these_recordings"
+    assert "25 % less" in statement.because
     assert saving_statement([]).verdict == "not_in_these_recordings"
 
 
@@ -552,18 +567,21 @@ def test_cpu_over_time_is_judged_in_long_runs(
 ) -> None:
     rng = np.random.default_rng(7)
     for block in range(4):
-        for executor, here, other in (("Events", events, cbg), ("EventsCBG", cbg, events)):
+        for executor, own_shares, other_shares in (
+            ("Events", events, cbg),
+            ("EventsCBG", cbg, events),
+        ):
             for workload in ("messages", "actions"):
                 factors: dict[str, Level] = {"workload": workload, "executor": executor}
                 noise = 1 + 0.001 * rng.random()
-                cpu = [noise * x for x in here]
+                cpu = [noise * share for share in own_shares]
                 write_busy_run(tmp_path / "long", factors, block, cpu * 65)
                 # The contrary by far, in runs that are too short.
-                contrary = [100 * noise * x for x in other]
+                contrary = [100 * noise * share for share in other_shares]
                 write_busy_run(tmp_path / "short", factors, block, contrary * 50)
-    found = report(tmp_path).statements().parts[0]
-    told = {row[0]: row[1] for row in found.rows}
-    assert [told[said.claim] for said in OVER_TIME] == expected
+    table_of_statements = report(tmp_path).statements().parts[0]
+    verdicts = {row[0]: row[1] for row in table_of_statements.rows}
+    assert [verdicts[statement.claim] for statement in OVER_TIME] == expected
 
 
 # ---------------------------------------------------------------- the report
@@ -604,19 +622,19 @@ def report(path: Path, **parameters: object) -> ExecutorsReport:
 
 
 def test_the_slower_executor_is_found(campaign: Path, tmp_path: Path) -> None:
-    found = report(campaign, output_dir=str(tmp_path))
-    assert found.load == "message_bytes"
-    latency = found.pairs["latency_p50"]
+    study = report(campaign, output_dir=str(tmp_path))
+    assert study.load == "message_bytes"
+    latency = study.pairs["latency_p50"]
     # Made twice as slow, in both sizes.
     assert [(p.level, p.verdict) for p in latency] == [("slow", "more")] * 2
     assert [p.ratio for p in latency] == [pytest.approx(2, rel=0.02)] * 2
-    (both,) = found.overall["latency_p50"]
-    assert (both.verdict, both.over) == ("more", 2)
-    assert both.ratio == pytest.approx(2, rel=0.02)
-    told = found.sentences()
-    assert told[0].startswith("The median latency of slow is 2 times that of fast")
-    assert told[0].endswith(" over 2 conditions.")
-    found.write()
+    (overall,) = study.overall["latency_p50"]
+    assert (overall.verdict, overall.over) == ("more", 2)
+    assert overall.ratio == pytest.approx(2, rel=0.02)
+    sentences = study.sentences()
+    assert sentences[0].startswith("The median latency of slow is 2 times that of fast")
+    assert sentences[0].endswith(" over 2 conditions.")
+    study.write()
     written = pl.read_csv(tmp_path / "pairs.csv")
     assert sorted(written.filter(metric="latency_p50")["over"]) == [1, 1, 2]
     assert set(written["level"]) == {"slow"}
@@ -627,22 +645,22 @@ def test_the_slower_executor_is_found(campaign: Path, tmp_path: Path) -> None:
 
 
 def test_all_sections_can_be_shown(campaign: Path) -> None:
-    found = report(campaign)
-    assert "r4_broken" in repr(found.loss())
+    study = report(campaign)
+    assert "r4_broken" in repr(study.loss())
     for section in (
-        found.work_done(),
-        found.cpu(),
-        found.busy(),
-        found.compared(),
-        found.factor_effects(),
-        found.statements(),
-        found.definitions(),
+        study.work_done(),
+        study.cpu(),
+        study.busy(),
+        study.compared(),
+        study.factor_effects(),
+        study.statements(),
+        study.definitions(),
     ):
         assert section._repr_html_()
-    assert "have no executor events" in repr(found.busy())
+    assert "have no executor events" in repr(study.busy())
     # Neither was there anything of: no section.
-    assert not found.entities().parts
-    assert not found.tools().parts
+    assert not study.entities().parts
+    assert not study.tools().parts
 
 
 def test_one_bad_side_file_is_a_warning(tmp_path: Path) -> None:
@@ -657,8 +675,8 @@ def test_one_bad_side_file_is_a_warning(tmp_path: Path) -> None:
     log.mkdir()
     (log / "resources.txt").write_text("time[ms] cpu[%]\n500 20\n")
     (log / "metadata.txt").write_text("system_executor: Events\n")
-    found = report(tmp_path)
-    shown = found.tools()
+    study = report(tmp_path)
+    shown = study.tools()
     loud = [part.text for part in shown.parts if isinstance(part, Sentence) and part.loud]
     assert len(loud) == 1
     assert loud[0].startswith("bad: what a benchmark tool wrote cannot be read: ")
@@ -670,8 +688,8 @@ def test_one_bad_side_file_is_a_warning(tmp_path: Path) -> None:
 
 
 def test_a_factor_that_is_not_there_is_said(campaign: Path) -> None:
-    found = report(campaign, factor="colour")
-    assert "no two levels of the factor 'colour'" in repr(found.compared())
+    study = report(campaign, factor="colour")
+    assert "no two levels of the factor 'colour'" in repr(study.compared())
 
 
 def test_wrong_parameters_are_named() -> None:

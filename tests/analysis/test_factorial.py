@@ -38,7 +38,7 @@ BLOCKS = [[10.0, 12.0, 15.0, 21.0], [20.0, 22.0, 26.0, 32.0], [30.0, 32.0, 34.0,
 def test_a_two_by_two_by_hand() -> None:
     # first, per block: mean of b less mean of a: 7, 8, 6; mean 7, s = 1. second: 4, 4, 4.
     # Interaction: (b, y) - (b, x) less (a, y) - (a, x): 4, 4, 4.
-    first, second, both = effects(two_by_two(BLOCKS), scale="difference")
+    first, second, interaction = effects(two_by_two(BLOCKS), scale="difference")
     assert first.label == "first: b - a"
     assert first.value == pytest.approx(7)
     assert first.low == pytest.approx(7 - 2.484138, abs=1e-6)
@@ -46,8 +46,8 @@ def test_a_two_by_two_by_hand() -> None:
     # t = 7 sqrt(3), 2 degrees of freedom: p = 1 - t / sqrt(2 + t^2) = 1 - sqrt(147 / 149).
     assert first.p == pytest.approx(1 - math.sqrt(147 / 149), rel=1e-9)
     assert (second.value, second.low, second.high, second.p) == (4, 4, 4, 0)
-    assert both.label == "first: b - a x second: y - x"
-    assert both.value == pytest.approx(4)
+    assert interaction.label == "first: b - a x second: y - x"
+    assert interaction.value == pytest.approx(4)
     assert first.p_holm == first.p
     assert (first.method, first.replications) == (BY_BLOCK, 3)
 
@@ -55,10 +55,10 @@ def test_a_two_by_two_by_hand() -> None:
 def test_ratios_are_geometric() -> None:
     # b is twice a in every block, whatever the block: ratio 2, no interaction.
     rows = [[10.0 * k, 30.0 * k, 20.0 * k, 60.0 * k] for k in (1.0, 3.0, 7.0)]
-    first, second, both = effects(two_by_two(rows))
+    first, second, interaction = effects(two_by_two(rows))
     assert first.value == pytest.approx(2)
     assert second.value == pytest.approx(3)
-    assert both.value == pytest.approx(1)
+    assert interaction.value == pytest.approx(1)
     assert second.label == "second: y / x"
 
 
@@ -68,12 +68,12 @@ def test_without_blocks_it_is_the_welch_of_each_contrast() -> None:
         for name, values in (("a", [1.0, 2.0, 4.0]), ("b", [5.0, 9.0, 7.0, 8.0]))
         for value in values
     ]
-    (found,) = effects(observations, scale="difference")
+    (effect,) = effects(observations, scale="difference")
     expected = stats.ttest_ind([5.0, 9.0, 7.0, 8.0], [1.0, 2.0, 4.0], equal_var=False)
-    assert found.p == pytest.approx(expected.pvalue, rel=1e-9)
+    assert effect.p == pytest.approx(expected.pvalue, rel=1e-9)
     low, high = expected.confidence_interval()
-    assert (found.low, found.high) == (pytest.approx(low), pytest.approx(high))
-    assert (found.method, found.replications) == (BY_CELL, 7)
+    assert (effect.low, effect.high) == (pytest.approx(low), pytest.approx(high))
+    assert (effect.method, effect.replications) == (BY_CELL, 7)
 
 
 def test_one_factor_in_blocks_is_the_paired_test() -> None:
@@ -84,8 +84,8 @@ def test_one_factor_in_blocks_is_the_paired_test() -> None:
         for name, values in (("a", a), ("b", b))
         for i, v in enumerate(values)
     ]
-    (found,) = effects(observations, scale="difference")
-    assert found.p == pytest.approx(stats.ttest_rel(a, b).pvalue, rel=1e-9)
+    (effect,) = effects(observations, scale="difference")
+    assert effect.p == pytest.approx(stats.ttest_rel(a, b).pvalue, rel=1e-9)
 
 
 def test_references_levels_and_three_factors() -> None:
@@ -97,14 +97,14 @@ def test_references_levels_and_three_factors() -> None:
         for g in (1, 2)
         for h in (True, False)
     ]
-    found = effects(observations, references={"f": "b"})
-    mains = [e for e in found if len(e.factors) == 1]
+    estimates = effects(observations, references={"f": "b"})
+    mains = [e for e in estimates if len(e.factors) == 1]
     assert [e.levels for e in mains] == [("a",), ("c",), (2,), (False,)]
     assert {e.references for e in mains[:2]} == {("b",)}
     # f x g: 2, f x h: 2, g x h: 1.
-    assert len(found) == 4 + 5
+    assert len(estimates) == 4 + 5
     assert len(effects(observations, interactions=False)) == 4
-    assert [len(e.factors) for e in found] == [1] * 4 + [2] * 5
+    assert [len(e.factors) for e in estimates] == [1] * 4 + [2] * 5
     with pytest.raises(ValueError, match="no level 'z'; its levels are: a, b, c"):
         effects(observations, references={"f": "z"})
 
@@ -120,25 +120,25 @@ def test_balanced_blocks_agree_with_least_squares() -> None:
         rows.append([*block, b - 0.5, v - 0.5, (b - 0.5) * (v - 0.5)])
         y.append(o.value)
     fitted = np.linalg.lstsq(np.array(rows), np.array(y), rcond=None)[0][5:]
-    found = [e.value for e in effects(observations, scale="difference")]
-    assert found == pytest.approx(fitted.tolist(), rel=1e-9)
+    values = [e.value for e in effects(observations, scale="difference")]
+    assert values == pytest.approx(fitted.tolist(), rel=1e-9)
 
 
 def test_incomplete_blocks_are_left_out_and_counted() -> None:
     observations = two_by_two([*BLOCKS, BLOCKS[0]])
-    found = effects(observations[:-1], scale="difference")
-    assert all((e.replications, e.left_out, e.method) == (3, 1, BY_BLOCK) for e in found)
+    estimates = effects(observations[:-1], scale="difference")
+    assert all((e.replications, e.left_out, e.method) == (3, 1, BY_BLOCK) for e in estimates)
     # Two whole blocks are too few: by cell, where every cell has two runs.
-    found = effects(two_by_two(BLOCKS[:2]), scale="difference")
-    assert {e.method for e in found} == {BY_CELL}
+    estimates = effects(two_by_two(BLOCKS[:2]), scale="difference")
+    assert {e.method for e in estimates} == {BY_CELL}
     # Several runs of a cell in a block count as their mean.
     doubled = effects([*two_by_two(BLOCKS), *two_by_two(BLOCKS)], scale="difference")
     assert doubled[0].low == pytest.approx(7 - 2.484138, abs=1e-6)
 
 
-def refusals(found: Sequence[FactorEffect]) -> set[str | None]:
-    assert all(e.value is None and e.low is None and e.p_holm is None for e in found)
-    return {e.refused for e in found}
+def refusals(refused: Sequence[FactorEffect]) -> set[str | None]:
+    assert all(e.value is None and e.low is None and e.p_holm is None for e in refused)
+    return {e.refused for e in refused}
 
 
 def test_what_cannot_be_said_is_refused() -> None:
@@ -153,8 +153,8 @@ def test_what_cannot_be_said_is_refused() -> None:
     assert refusals(effects(missing)) == {
         "1 of 4 combinations of levels were not run: first=b, second=y"
     }
-    other = [*two_by_two(BLOCKS), Observation({"first": "a"}, 1.0, "block 0")]
-    assert refusals(effects(other)) == {"1 runs have no level of factor second"}
+    without_second = [*two_by_two(BLOCKS), Observation({"first": "a"}, 1.0, "block 0")]
+    assert refusals(effects(without_second)) == {"1 runs have no level of factor second"}
     (single,) = refusals(effects(two_by_two(BLOCKS[:1])))
     assert "3 whole blocks" in single
 
@@ -169,12 +169,12 @@ def test_scale_shift_and_order(
 ) -> None:
     observations = two_by_two(rows, blocks=blocks)
     moved = [Observation(o.cell, scale * o.value + shift, o.block) for o in observations]
-    one = effects(observations, scale="difference")
+    estimates = effects(observations, scale="difference")
     # Reversed, the references would be the other levels.
     first = {"first": "a", "second": "x"}
-    other = effects(moved[::-1], scale="difference", references=first)
-    by_label = {e.label: e for e in other}
-    for e in one:
+    moved_estimates = effects(moved[::-1], scale="difference", references=first)
+    by_label = {e.label: e for e in moved_estimates}
+    for e in estimates:
         value = by_label[e.label].value
         assert value == pytest.approx(scale * e.value, abs=1e-7 * (scale + abs(shift)))
     ratios = effects(observations)

@@ -58,8 +58,8 @@ def test_only_what_is_written_as_a_number_is_one(tmp_path: Path) -> None:
         bare(tmp_path / str(number), number)
     rows = "".join(f"{number},{text}\n" for number, text in enumerate(texts))
     opened = rl.open(tmp_path, factors=file(tmp_path, f"path,version\n{rows}"), collect=False)
-    found = [run.cell["version"] for run in opened.runs]
-    assert found == ["1.10", 1.1, "12e4567", "007", "nan", -3, "1e3"]
+    versions = [run.cell["version"] for run in opened.runs]
+    assert versions == ["1.10", 1.1, "12e4567", "007", "nan", -3, "1e3"]
 
 
 def test_a_folder_of_bare_traces_is_as_many_recordings_as_have_rows(tmp_path: Path) -> None:
@@ -155,8 +155,8 @@ def test_no_factor_has_the_name_of_another_column(tmp_path: Path) -> None:
 def test_folders_are_a_factor_where_every_recording_lies_in_one(tmp_path: Path) -> None:
     for number, name in enumerate(("base/one", "base/two", "new/one")):
         bare(tmp_path / name, number)
-    found = [run.cell for run in rl.open(tmp_path, collect=False).runs]
-    assert found == [{"folder": "base"}, {"folder": "base"}, {"folder": "new"}]
+    cells = [run.cell for run in rl.open(tmp_path, collect=False).runs]
+    assert cells == [{"folder": "base"}, {"folder": "base"}, {"folder": "new"}]
     bare(tmp_path / "three", 3)
     for path, runs in ((tmp_path, 4), (tmp_path / "base", 2)):
         assert [set(run.cell) for run in rl.open(path, collect=False).runs] == [

@@ -29,20 +29,20 @@ def asked_for_truth(tree: ast.AST) -> Iterator[ast.Attribute]:
         if isinstance(node, ast.If | ast.While | ast.IfExp | ast.Assert):
             yield from _numbers(node.test)
         elif isinstance(node, ast.BoolOp):
-            yield from (found for part in node.values[:-1] for found in _numbers(part))
+            yield from (number for part in node.values[:-1] for number in _numbers(part))
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             yield from _numbers(node.operand)
         elif isinstance(node, ast.comprehension):
-            yield from (found for part in node.ifs for found in _numbers(part))
+            yield from (number for part in node.ifs for number in _numbers(part))
         elif isinstance(node, ast.Call) and getattr(node.func, "id", "") in OF_TRUTH:
             for part in node.args:
-                of = part.elt if isinstance(part, ast.GeneratorExp | ast.ListComp) else part
-                yield from _numbers(of)
+                element = part.elt if isinstance(part, ast.GeneratorExp | ast.ListComp) else part
+                yield from _numbers(element)
 
 
 def _numbers(node: ast.AST) -> Iterator[ast.Attribute]:
     if isinstance(node, ast.BoolOp):
-        yield from (found for part in node.values for found in _numbers(part))
+        yield from (number for part in node.values for number in _numbers(part))
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         yield from _numbers(node.operand)
     elif isinstance(node, ast.NamedExpr):
@@ -55,20 +55,20 @@ def test_it_finds_what_it_looks_for() -> None:
     source = (
         "[e for e in x if e.value]\nif not a.low: pass\ny = b.high or 0\nz = any(c.p for c in d)"
     )
-    found = asked_for_truth(ast.parse(source))
-    assert {node.attr for node in found} == {"value", "low", "high", "p"}
+    numbers = asked_for_truth(ast.parse(source))
+    assert {node.attr for node in numbers} == {"value", "low", "high", "p"}
     assert not list(asked_for_truth(ast.parse("if e.value is not None and e.value > 0: pass")))
 
 
 @pytest.mark.parametrize("room", ["analysis", "studies", "src/roslens"])
 def test_no_number_is_asked_for_its_truth(room: str) -> None:
     """A refused one is None, which is as false as a zero: say `is not None`, or `not_none`."""
-    found = [
+    places = [
         f"{path.relative_to(ROOT)}:{node.lineno}: {ast.unparse(node)}"
         for path in sorted((ROOT / room).rglob("*.py"))
         for node in asked_for_truth(ast.parse(path.read_text(encoding="utf-8")))
     ]
-    assert found == []
+    assert places == []
 
 
 def run(name: str, cell: str, bound_ns: float = 0.0, **outcomes: int) -> RunSamples:
@@ -92,26 +92,26 @@ def said(samples: list[RunSamples]) -> tuple[str, list[Estimate]]:
 
 def test_percentiles_over_sent_messages_are_refused_with_the_loss() -> None:
     runs = [run(f"r{i}", "a", delivered=600, unknown=250) for i in range(3)]
-    found = {e.metric: e for e in estimated(runs)}
-    assert found["loss"].value is None
-    assert found["latency_sent_p50"].refused == found["loss"].refused
-    assert found["latency_p50"].value == pytest.approx(5e6, rel=1e-3)
+    by_metric = {e.metric: e for e in estimated(runs)}
+    assert by_metric["loss"].value is None
+    assert by_metric["latency_sent_p50"].refused == by_metric["loss"].refused
+    assert by_metric["latency_p50"].value == pytest.approx(5e6, rel=1e-3)
 
 
 def test_percentiles_over_sent_messages_are_refused_where_some_arrived_without_a_latency() -> None:
     """By hand: 7 of 27 are lost; without the 20 that were taken all would be."""
     lost = replace(run("r", "a", delivered=0, taken=20, lost=7), sent_ns=np.full(7, np.inf))
-    found = {e.metric: e for e in estimated([lost])}
-    assert found["loss"].value == pytest.approx(7 / 27)
+    by_metric = {e.metric: e for e in estimated([lost])}
+    assert by_metric["loss"].value == pytest.approx(7 / 27)
     for name in ("latency_sent_p50", "latency_sent_p90", "latency_sent_p99"):
-        assert found[name].value is None
-        assert found[name].refused == "20 of 27 messages sent were taken without a callback"
+        assert by_metric[name].value is None
+        assert by_metric[name].refused == "20 of 27 messages sent were taken without a callback"
     few = estimated([run(f"r{i}", "a", delivered=600, taken=i) for i in range(1, 4)])
-    found = {e.metric: e for e in few}
-    assert found["latency_sent_p50"].refused == (
+    by_metric = {e.metric: e for e in few}
+    assert by_metric["latency_sent_p50"].refused == (
         "6 of 1,806 messages sent were taken without a callback"
     )
-    assert found["latency_p50"].value == pytest.approx(5e6, rel=1e-3)
+    assert by_metric["latency_p50"].value == pytest.approx(5e6, rel=1e-3)
 
 
 def test_latencies_no_longer_than_the_clocks_may_be_apart_are_refused() -> None:
@@ -152,8 +152,8 @@ def test_loss_in_words() -> None:
     none, (loss,) = said([run(f"r{i}", "a", delivered=100) for i in range(3)])
     assert none == "All 300 messages arrived."
     assert (loss.value, loss.low) == (0, None)
-    some, (loss,) = said([run(f"r{i}", "a", delivered=90, lost=10) for i in range(3)])
-    assert some == "30 of 300 messages did not arrive."
+    some_lost, (loss,) = said([run(f"r{i}", "a", delivered=90, lost=10) for i in range(3)])
+    assert some_lost == "30 of 300 messages did not arrive."
     assert loss.low is not None
     assert loss_sentence([], []) == "Nothing can be said of loss: no message was sent."
     only = run("r", "a", delivered=0, unknown=7)

@@ -45,9 +45,11 @@ def test_what_some_runs_lack_is_said_of_these(tmp_path: Path) -> None:
     ]  # fmt: skip
     for number, rows in enumerate(health):
         written(tmp_path / f"run{number}", "health", *rows)
-    told = page(tmp_path).not_seen
-    assert told.startswith("Not recorded: in 1 of 3 runs the kernel's scheduling, without which")
-    assert told.endswith("; memory allocations.")
+    not_seen = page(tmp_path).not_seen
+    assert not_seen.startswith(
+        "Not recorded: in 1 of 3 runs the kernel's scheduling, without which"
+    )
+    assert not_seen.endswith("; memory allocations.")
 
 
 def test_a_recording_of_two_days_says_from_when_to_when(tmp_path: Path) -> None:
@@ -60,8 +62,8 @@ def test_a_recording_of_two_days_says_from_when_to_when(tmp_path: Path) -> None:
     recorded = page(tmp_path).recorded
     assert recorded["recorded"] == "2023-11-14 22:13:20.000 UTC to 2023-11-15 22:13:21.000 UTC"
     assert recorded["the tracer lost"] == "123 discarded"
-    alone = page(tmp_path / "run0").recorded
-    assert alone["recorded"] == "2023-11-14 22:13:20.000 UTC"
+    single_run = page(tmp_path / "run0").recorded
+    assert single_run["recorded"] == "2023-11-14 22:13:20.000 UTC"
 
 
 @pytest.mark.parametrize(
@@ -80,30 +82,32 @@ def test_losses_in_words(counts: tuple[int, int, int], text: str) -> None:
 def test_disturbed_runs_are_left_out_only_where_others_remain(
     tmp_path: Path, disturbed: int, ask: str
 ) -> None:
-    found = rl.open(runs(tmp_path, 2), collect=False)
-    found = found.with_runs([
+    opened = rl.open(runs(tmp_path, 2), collect=False)
+    opened = opened.with_runs([
         dataclasses.replace(run, disturbances=("other tenants",) if number < disturbed else ())
-        for number, run in enumerate(found.runs)
+        for number, run in enumerate(opened.runs)
     ])  # fmt: skip
     (command,) = (
-        x.command for x in FirstPage(found, [tmp_path]).suspicions if "disturbed" in x.what
+        suspicion.command
+        for suspicion in FirstPage(opened, [tmp_path]).suspicions
+        if "disturbed" in suspicion.what
     )
     rest = " -p 'leave_out=[disturbed]'" if disturbed == 1 else ""
     assert command == f"roslens {ask} {tmp_path}{rest}"
-    told = found.latency.with_parameters(leave_out=["disturbed"]).sentences()
-    assert told != found.latency.sentences()
+    sentences = opened.latency.with_parameters(leave_out=["disturbed"]).sentences()
+    assert sentences != opened.latency.sentences()
     if disturbed == 2:
-        assert told == ["All 2 runs were left out: each was disturbed by its host."]
-        alone = found.only("run0").latency.with_parameters(leave_out=["disturbed"])
-        assert alone.sentences() == ["The only run was left out: it was disturbed by its host."]
+        assert sentences == ["All 2 runs were left out: each was disturbed by its host."]
+        only_run = opened.only("run0").latency.with_parameters(leave_out=["disturbed"])
+        assert only_run.sentences() == ["The only run was left out: it was disturbed by its host."]
 
 
 def test_every_noun_says_that_the_only_run_failed(tmp_path: Path) -> None:
-    found = rl.open(runs(tmp_path, 1), collect=False)
-    failed = found.with_runs([dataclasses.replace(run, status="failed") for run in found.runs])
-    said = ["The only run was left out: it did not complete."]
-    assert failed.callbacks.sentences() == failed.latency.sentences() == said
-    assert failed.loss.sentences()[-1:] == said
+    opened = rl.open(runs(tmp_path, 1), collect=False)
+    failed = opened.with_runs([dataclasses.replace(run, status="failed") for run in opened.runs])
+    sentences = ["The only run was left out: it did not complete."]
+    assert failed.callbacks.sentences() == failed.latency.sentences() == sentences
+    assert failed.loss.sentences()[-1:] == sentences
 
 
 def test_a_report_does_not_name_the_folders_of_what_was_left_out() -> None:
@@ -122,10 +126,10 @@ def test_that_nothing_of_ros_was_recorded_comes_first(tmp_path: Path) -> None:
                "what": "no ros2 event was recorded: why"}  # fmt: skip
     for number in range(2):
         written(tmp_path / f"run{number}", "health", nothing)
-    told = [x.what for x in page(tmp_path).suspicions]
-    assert told[0] == "Nothing to report of 2 runs: no ros2 event was recorded: why."
-    assert told[1].startswith("The tracer lost events")
-    assert sum("no ros2 event" in text for text in told) == 1
+    suspicions = [suspicion.what for suspicion in page(tmp_path).suspicions]
+    assert suspicions[0] == "Nothing to report of 2 runs: no ros2 event was recorded: why."
+    assert suspicions[1].startswith("The tracer lost events")
+    assert sum("no ros2 event" in text for text in suspicions) == 1
 
 
 @pytest.mark.parametrize(
@@ -156,6 +160,6 @@ def test_nothing_is_said_of_what_could_not_be_seen(tmp_path: Path, *, recorded: 
     write_run(folder, latencies_ns=[1000] * 10, resources=recorded)
     if not recorded:
         written(folder, "health", missing("service_calls", "rmw_send_request"))
-    said = dict(page(folder).parts())["What looks wrong here"][0].text
-    assert said.startswith("Nothing that is looked for: no silence, no loss, ")
-    assert ("no unanswered request" in said) == ("no memory that" in said) == recorded
+    sentence = dict(page(folder).parts())["What looks wrong here"][0].text
+    assert sentence.startswith("Nothing that is looked for: no silence, no loss, ")
+    assert ("no unanswered request" in sentence) == ("no memory that" in sentence) == recorded

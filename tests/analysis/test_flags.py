@@ -15,8 +15,8 @@ from roslens.analysis.statistics.over_runs import maximum_over_runs
 
 def test_twins() -> None:
     a = [1.0, 2.0, 3.0]
-    found = same_series({"x": a, "y": [1.0, 2.0, 3.5], "z": np.array(a), "u": a[::-1]})
-    assert found == [["x", "z"]]
+    twins = same_series({"x": a, "y": [1.0, 2.0, 3.5], "z": np.array(a), "u": a[::-1]})
+    assert twins == [["x", "z"]]
     # Constant or tiny series can be alike by chance.
     assert same_series({"a": [1, 1, 1], "b": [1, 1, 1], "c": [1, 2], "d": [1, 2], "e": []}) == []
 
@@ -36,10 +36,10 @@ def test_outliers_by_hand() -> None:
 def test_injected_start_is_found() -> None:
     rng = np.random.default_rng(3)
     for start in (100, 300):
-        x = signal.lfilter([1], [1, -0.5], rng.normal(size=2000))
-        x[:start] += np.linspace(30, 5, start)
-        found = warm_up(x)
-        assert found == pytest.approx(start, abs=40)
+        samples = signal.lfilter([1], [1, -0.5], rng.normal(size=2000))
+        samples[:start] += np.linspace(30, 5, start)
+        end = warm_up(samples)
+        assert end == pytest.approx(start, abs=40)
 
 
 def test_steady_series_have_hardly_a_start() -> None:

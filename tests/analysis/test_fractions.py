@@ -34,9 +34,9 @@ def test_by_hand() -> None:
     Above: seen = .02 (1 + 1.692820 h) = .062052; a part 1 - .05 ** (1 / 3) = .631597 of the runs
     may not have been met, and loses all: .368403 .062052 + .631597 = .654457.
     """
-    found = fraction_over_runs(LOSS, {}, [100, 400, 300], [10_000, 20_000, 10_000])
-    assert (found.value, found.samples) == (pytest.approx(0.02), 40_000)
-    assert bounds(found) == (
+    estimate = fraction_over_runs(LOSS, {}, [100, 400, 300], [10_000, 20_000, 10_000])
+    assert (estimate.value, estimate.samples) == (pytest.approx(0.02), 40_000)
+    assert bounds(estimate) == (
         pytest.approx(0.02 * math.exp(-1.242069), rel=1e-6),
         pytest.approx(0.654457, rel=1e-5),
     )
@@ -67,15 +67,17 @@ counts = st.lists(st.tuples(st.integers(0, 2000), st.integers(1, 2000)), min_siz
 @given(counts)
 def test_of_the_other_part_it_is_the_mirror_image(runs: list[tuple[int, int]]) -> None:
     events, totals = [min(e, n) for e, n in runs], [n for _, n in runs]
-    found = fraction_over_runs(LOSS, {}, events, totals)
+    estimate = fraction_over_runs(LOSS, {}, events, totals)
     rest = [n - e for e, n in zip(events, totals, strict=True)]
-    other = fraction_over_runs(LOSS, {}, rest, totals)
-    assert (found.low is None) == (other.low is None)
-    if found.value in (0.5, other.value) or found.low is None:
+    mirrored = fraction_over_runs(LOSS, {}, rest, totals)
+    assert (estimate.low is None) == (mirrored.low is None)
+    if estimate.value in (0.5, mirrored.value) or estimate.low is None:
         return
-    assert bounds(found) == pytest.approx((1 - bounds(other)[1], 1 - bounds(other)[0]), abs=1e-9)
-    assert 0 <= bounds(found)[0] <= (found.value or 0) + 1e-12
-    assert (found.value or 0) - 1e-12 <= bounds(found)[1] <= 1
+    assert bounds(estimate) == pytest.approx(
+        (1 - bounds(mirrored)[1], 1 - bounds(mirrored)[0]), abs=1e-9
+    )
+    assert 0 <= bounds(estimate)[0] <= (estimate.value or 0) + 1e-12
+    assert (estimate.value or 0) - 1e-12 <= bounds(estimate)[1] <= 1
 
 
 @given(counts, st.floats(0.0001, 0.9999))
@@ -93,14 +95,14 @@ def test_p_and_interval_agree(runs: list[tuple[int, int]], limit: float) -> None
 def test_the_spread_comes_back_out_of_the_interval(runs: list[tuple[int, int]]) -> None:
     """Against the mean and the standard error that the module's docstring names."""
     events, totals = [min(e, n) for e, n in runs], [n for _, n in runs]
-    found = spread_behind(fraction_over_runs(LOSS, {}, events, totals))
-    x = [e / n for e, n in zip(events, totals, strict=True)]
-    mean, k = sum(x) / len(x), len(x)
-    if not isinstance(found, Spread) or mean in (0, 1):
+    spread = spread_behind(fraction_over_runs(LOSS, {}, events, totals))
+    shares = [e / n for e, n in zip(events, totals, strict=True)]
+    mean, k = sum(shares) / len(shares), len(shares)
+    if not isinstance(spread, Spread) or mean in (0, 1):
         return
-    variance = sum((v - mean) ** 2 for v in x) / (k - 1)
+    variance = sum((v - mean) ** 2 for v in shares) / (k - 1)
     binomial = mean * (1 - mean) * sum(1 / n for n in totals) / k
-    assert found.deviation == pytest.approx(math.sqrt(max(variance, binomial)), rel=1e-4, abs=1e-6)
+    assert spread.deviation == pytest.approx(math.sqrt(max(variance, binomial)), rel=1e-4, abs=1e-6)
 
 
 @pytest.mark.parametrize("kind", losses.KINDS)
@@ -116,9 +118,9 @@ def test_check_at_the_border_is_rarely_within() -> None:
     """A bad run of ten of 5 % makes 0.5 %; in 73 % of experiments three runs meet none."""
     events = losses.drawn("bad run, others none", 0.005, 1000, 3, 200)
     budget = parse_budget("loss < 0.5 %")
-    found = [fraction_over_runs(LOSS, {}, row, [1000] * 3) for row in events.tolist()]
-    said = [check(budget, estimate).verdict for estimate in found]
-    assert said.count("within") <= 0.05 * 200
+    estimates = [fraction_over_runs(LOSS, {}, row, [1000] * 3) for row in events.tolist()]
+    verdicts = [check(budget, estimate).verdict for estimate in estimates]
+    assert verdicts.count("within") <= 0.05 * 200
 
 
 def bounded(lost: list[int], known: list[int], unknown: list[int]) -> Estimate:
@@ -134,24 +136,24 @@ def test_a_few_unknown_ones_widen_the_interval() -> None:
     """From that of all having arrived to that of none; one of 101 is less than chance leaves open
     (Clopper and Pearson: 1 - 0.025 ** (1 / 303) = 1.21 %).
     """
-    found = bounded([1, 2, 3], [100, 100, 100], [1, 1, 1])
+    estimate = bounded([1, 2, 3], [100, 100, 100], [1, 1, 1])
     least = fraction_over_runs(LOSS, {}, [1, 2, 3], [101, 101, 101])
     most = fraction_over_runs(LOSS, {}, [2, 3, 4], [101, 101, 101])
-    assert (found.value, found.refused) == (0.02, None)
-    assert (found.low, found.high) == (least.low, most.high)
-    assert "of 3 of 303 it is not known" in found.method
+    assert (estimate.value, estimate.refused) == (0.02, None)
+    assert (estimate.low, estimate.high) == (least.low, most.high)
+    assert "of 3 of 303 it is not known" in estimate.method
 
 
 def test_many_unknown_ones_refuse_it_and_tell_the_bounds() -> None:
     """0 of 339 known ones are lost, 252 more are not known: between 0 and 252 / 591."""
-    found = bounded([0, 0, 0], [339, 339, 339], [252, 252, 252])
-    assert (found.value, found.low, found.high) == (None, None, None)
-    assert "of 756 of 1,773 messages nobody can say" in found.refused
-    assert "between 0 % and 42.6 %" in found.refused
-    assert check(parse_budget("loss < 2 %"), found).verdict == "not_enough_evidence"
-    assert compare(found, found).verdict == "not_enough_evidence"
+    estimate = bounded([0, 0, 0], [339, 339, 339], [252, 252, 252])
+    assert (estimate.value, estimate.low, estimate.high) == (None, None, None)
+    assert "of 756 of 1,773 messages nobody can say" in estimate.refused
+    assert "between 0 % and 42.6 %" in estimate.refused
+    assert check(parse_budget("loss < 2 %"), estimate).verdict == "not_enough_evidence"
+    assert compare(estimate, estimate).verdict == "not_enough_evidence"
 
 
 def test_where_nothing_is_known_it_lies_between_none_and_all() -> None:
-    found = bounded([0, 0, 0], [0, 0, 0], [10, 10, 10])
-    assert "between 0 % and 100 %" in found.refused
+    estimate = bounded([0, 0, 0], [0, 0, 0], [10, 10, 10])
+    assert "between 0 % and 100 %" in estimate.refused

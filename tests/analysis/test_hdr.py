@@ -20,7 +20,9 @@ from roslens.recording.errors import UsageError
 def rows(table: str) -> list[list[float]]:
     lines = table.splitlines()
     assert lines[0].split() == ["Value", "Percentile", "TotalCount", "1/(1-Percentile)"]
-    return [[float(x) for x in line.split()] for line in lines[2:] if not line.startswith("#")]
+    return [
+        [float(word) for word in line.split()] for line in lines[2:] if not line.startswith("#")
+    ]
 
 
 def test_a_table_by_hand() -> None:
@@ -55,15 +57,15 @@ def test_lines_agree_with_hdrhistogram(samples: list[int]) -> None:
 
 def test_a_log_is_read_back(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
-    x = rng.lognormal(13, 1, 5000)
+    latencies = rng.lognormal(13, 1, 5000)
     path = tmp_path / "latency.hlog"
-    path.write_text(log({"a=1, b=2": x, "other": [1000.0, math.inf]}, seconds=12.5))
+    path.write_text(log({"a=1, b=2": latencies, "other": [1000.0, math.inf]}, seconds=12.5))
     reader = HistogramLogReader(str(path), HdrHistogram(1, 3_600_000_000_000, 3))
     first = reader.get_next_interval_histogram()
     assert first.get_tag() == "a=1;_b=2"
     assert first.get_total_count() == 5000
     for q in (50, 90, 99):
-        exact = float(np.quantile(x, q / 100, method="inverted_cdf"))
+        exact = float(np.quantile(latencies, q / 100, method="inverted_cdf"))
         assert first.get_value_at_percentile(q) == pytest.approx(exact, rel=2e-3)
     second = reader.get_next_interval_histogram()
     assert second.get_total_count() == 1

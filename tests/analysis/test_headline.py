@@ -78,18 +78,18 @@ def test_which_topics_are_the_applications_own(topic: str, *, own: bool) -> None
 def test_a_default_topic_makes_no_headline_beside_one_of_the_application(
     rows: Rows, first: str, told: str | None
 ) -> None:
-    found = messages(rows)
-    assert topic_groups(found, RUN)[0].topic == first
-    assert dropped(topic_traffic(found, RUN)) == told
+    frame = messages(rows)
+    assert topic_groups(frame, RUN)[0].topic == first
+    assert dropped(topic_traffic(frame, RUN)) == told
 
 
 def test_a_headline_says_its_share_and_the_worst() -> None:
     """60 of 100 messages; /b's median is 7 us, /c's one message took 50 us and 3 of 4 were lost."""
-    found = messages(
+    frame = messages(
         [DEFAULT, ("/a", "delivered", 60, 5), ("/b", "delivered", 31, 7), ("/c", "lost", 3, None),
          ("/c", "delivered", 1, 50), ("/d", "no_subscriber", 5, None)]
     )  # fmt: skip
-    traffic = topic_traffic(found, RUN)
+    traffic = topic_traffic(frame, RUN)
     assert scope(traffic, {"/a"}) == (
         "/a is 1 of 4 topics of the application, with 60 % of its messages; the slowest is /c with "
         "0.0500 ms at the median of 1; the longest latency is 0.0500 ms on /c; most is lost on /c, "
@@ -110,8 +110,8 @@ def test_calls_and_goals_that_no_event_tells_of_are_named() -> None:
     services = ("/add", "/n/get_parameters", "/move/_action/send_goal", "/plan", "/a")
     rows = [("jazzy", name) for name in services] + [("kilted", "/seen")]
     calls = pl.LazyFrame(rows, schema=["run", "service"], orient="row")
-    found = [("jazzy", "missing_events", "service_calls"), ("jazzy", "goals_not_recorded", "/move")]
-    health = pl.LazyFrame(found, schema=["run", "kind", "where"], orient="row")
+    flaws = [("jazzy", "missing_events", "service_calls"), ("jazzy", "goals_not_recorded", "/move")]
+    health = pl.LazyFrame(flaws, schema=["run", "kind", "where"], orient="row")
     assert untold(calls, health) == (
         "Calls and goals of /a, /add, /plan and 1 more are not known: no events of requests were "
         "recorded, which ROS 2 has from Kilted on."
@@ -139,14 +139,14 @@ def test_the_report_of_a_recording_whose_application_nobody_heard(tmp_path: Path
     assert "No delivered message" in repr(report.distributions())
     assert "/parameter_events" in repr(report.further_topics())
 
-    def of(*topics: str) -> list[str]:
+    def sentences_on(*topics: str) -> list[str]:
         asked = LatencyParameters.checked({"recordings": str(tmp_path), "topics": topics})
         return LatencyReport(rl.open(tmp_path, collect=False), asked).sentences()
 
     # Rows of the other topic have a latency.
-    assert of("/data", "/parameter_events")[0] == (
+    assert sentences_on("/data", "/parameter_events")[0] == (
         "No message on /data with a latency was delivered: nothing can be said of it."
     )
-    told = of("/parameter_events")
-    assert told[0].startswith("Messages on /parameter_events take")
-    assert told[1].startswith("/parameter_events is none of the 1 topic of the application")
+    sentences = sentences_on("/parameter_events")
+    assert sentences[0].startswith("Messages on /parameter_events take")
+    assert sentences[1].startswith("/parameter_events is none of the 1 topic of the application")

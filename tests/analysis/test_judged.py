@@ -54,9 +54,9 @@ def test_sides_by_hand(found: Pair, expected: list[str]) -> None:
 
 def test_what_holm_does_not_confirm_is_open_and_said() -> None:
     lost = Pair("x", {}, "on", "off", 0.8, 0.7, 0.9, 0.2, "less", "not_enough_evidence")
-    found = judged("It is less.", [lost], "less")
-    assert found.verdict == "not_enough_evidence"
-    assert found.because == (
+    statement = judged("It is less.", [lost], "less")
+    assert statement.verdict == "not_enough_evidence"
+    assert statement.because == (
         "of 1 pair 1 undecided; on is 0.800 [0.700, 0.900] times off; "
         "too unsure among so many pairs (Holm's correction)"
     )
@@ -69,18 +69,18 @@ def test_the_weakest_is_shown_of_a_confirmed_and_the_strongest_of_a_refuted_one(
     assert "[0.400, 0.600]" in judged("Alike.", [weak, strong], "alike").because
 
 
-def agrees(found: Statement, stated: Stated) -> bool:
+def agrees(statement: Statement, stated: Stated) -> bool:
     """Whether the word may stand beside the interval that is shown; by the interval alone."""
-    shown = INTERVAL.search(found.because)
-    if found.verdict not in ("confirmed", "refuted"):
+    shown = INTERVAL.search(statement.because)
+    if statement.verdict not in ("confirmed", "refuted"):
         return True
-    assert shown is not None, found
+    assert shown is not None, statement
     low, high = float(shown[2]), float(shown[3])
     same = low >= 1 - T and high <= 1 + T
     if stated == "alike":
-        return same if found.verdict == "confirmed" else low >= 1 or high <= 1
+        return same if statement.verdict == "confirmed" else low >= 1 or high <= 1
     below, above = (high <= 1, low >= 1) if stated == "less" else (low >= 1, high <= 1)
-    return below if found.verdict == "confirmed" else above or (same and low <= 1 <= high)
+    return below if statement.verdict == "confirmed" else above or (same and low <= 1 <= high)
 
 
 def runs(values: list[float], factor: str, levels: list[Level], **cell: Level) -> list[Observation]:
@@ -105,12 +105,12 @@ def test_word_and_interval_of_all_statements_agree(values: list[float]) -> None:
     large = [Observation({**o.cell, "payload": 10_000_000}, o.value, o.block) for o in ways]
     first = statements(ways, outside, large)
     second = statements(pointers, [], [])
-    said: list[Stated] = ["less", "alike", "less", "more", "alike"]
-    for found, stated in [*zip(first, said, strict=True), *zip(second, said, strict=True)]:
-        assert agrees(found, stated), found
+    words: list[Stated] = ["less", "alike", "less", "more", "alike"]
+    for statement, stated in [*zip(first, words, strict=True), *zip(second, words, strict=True)]:
+        assert agrees(statement, stated), statement
     executors = pairs("cpu", runs(values, "executor", ["Events", "EventsCBG"]), "executor")
-    for found in (cpu_statement(executors), latency_statement(executors)):
-        assert agrees(found, "alike"), found
+    for statement in (cpu_statement(executors), latency_statement(executors)):
+        assert agrees(statement, "alike"), statement
     sizes = runs(values, "payload", [10, 1000], executor="Events", rmw="rmw_cyclonedds_cpp")
     assert agrees(payload_statement("CPU", pairs("cpu", sizes, "payload")), "more")
     many = runs(values, "executor", ["SingleThreaded", "EventsCBG"], publishers=20)

@@ -51,16 +51,16 @@ WAKES = wakes(
 
 
 def test_waits_of_a_thread():
-    own = find_waits(SWITCHES, WAKES).filter(pl.col("tid") == EXECUTOR)
-    assert own.select("kind", "cpu_id", "begin_ns", "end_ns").rows() == [
+    waits = find_waits(SWITCHES, WAKES).filter(pl.col("tid") == EXECUTOR)
+    assert waits.select("kind", "cpu_id", "begin_ns", "end_ns").rows() == [
         ("woken", 0, 140, 150),
         ("preempted", 0, 175, 190),
     ]
 
 
 def test_states_of_a_thread():
-    own = find_states(SWITCHES, WAKES).filter(pl.col("tid") == EXECUTOR)
-    assert own.select("kind", "cpu_id", "begin_ns", "end_ns").rows() == [
+    states = find_states(SWITCHES, WAKES).filter(pl.col("tid") == EXECUTOR)
+    assert states.select("kind", "cpu_id", "begin_ns", "end_ns").rows() == [
         ("blocked", 0, 50, 140),
         ("woken", 0, 140, 150),
         ("ran", 0, 150, 175),
@@ -69,8 +69,8 @@ def test_states_of_a_thread():
     ]
     # It came at 190; that it left before it came again at 400 is missing.
     line = pl.concat([SWITCHES.filter(pl.col("time_ns") < 300), switches((400, 1, 0, EXECUTOR, 0))])
-    own = find_states(line, WAKES).filter(pl.col("tid") == EXECUTOR)
-    assert own["begin_ns"].to_list() == [50, 140, 150, 175]
+    states = find_states(line, WAKES).filter(pl.col("tid") == EXECUTOR)
+    assert states["begin_ns"].to_list() == [50, 140, 150, 175]
 
 
 def test_nobody_is_named_where_a_switch_is_missing():
@@ -159,5 +159,5 @@ def test_moments_of_messages():
     ("waker", "flags", "reason"), [(0, 8, "interrupt"), (SENDER, 0, "publisher")]
 )
 def test_who_wakes_the_executor_is_not_always_a_receiver(waker, flags, reason):
-    found = moments(wakes((140, EXECUTOR, waker, flags))).filter(message_id=0)
-    assert found.select("arrived_ns", "woken_ns", "reason").rows() == [(None, 140, reason)]
+    moment = moments(wakes((140, EXECUTOR, waker, flags))).filter(message_id=0)
+    assert moment.select("arrived_ns", "woken_ns", "reason").rows() == [(None, 140, reason)]

@@ -75,9 +75,9 @@ def test_where_p99_ranks_the_other_way_round_the_answer_says_so(tmp_path: Path) 
         ):
             write_run(tmp_path / f"{cell}{number}", latencies_ns=latencies, factors={"cell": cell},
                       repetition=number)  # fmt: skip
-    said = " ".join(report_of(tmp_path).sentences())
-    assert re.search(r"from 1\.0\S* ms[^(]*\(cell=a\) to 2\.0\S* ms[^(]*\(cell=b\)\.", said)
-    assert re.search(r"other way round: 9\.0\S* ms[^(]*\(cell=a\) and 2\.0\S* ms", said)
+    sentences = " ".join(report_of(tmp_path).sentences())
+    assert re.search(r"from 1\.0\S* ms[^(]*\(cell=a\) to 2\.0\S* ms[^(]*\(cell=b\)\.", sentences)
+    assert re.search(r"other way round: 9\.0\S* ms[^(]*\(cell=a\) and 2\.0\S* ms", sentences)
 
 
 def test_samples_are_what_was_written(tmp_path: Path) -> None:
@@ -178,37 +178,37 @@ def test_topics_are_never_pooled_and_come_in_order() -> None:
         }
     )
     with_topic, without = Run("with", {}, work_topic="/a"), Run("without", {})
-    found = topic_groups(messages, [with_topic, without])
-    assert [group.topic for group in found] == ["/a", "/c", "/b", "/rosout"]
-    assert found[0].topics_of_run == {"with": {"/a"}, "without": {"/a"}}
-    assert found[1].topics_of_run == {"without": {"/c"}}
-    assert found[0].cell(Run("x", {"a": 1})) == {"a": 1, "topic": "/a"}
+    groups = topic_groups(messages, [with_topic, without])
+    assert [group.topic for group in groups] == ["/a", "/c", "/b", "/rosout"]
+    assert groups[0].topics_of_run == {"with": {"/a"}, "without": {"/a"}}
+    assert groups[1].topics_of_run == {"without": {"/c"}}
+    assert groups[0].cell(Run("x", {"a": 1})) == {"a": 1, "topic": "/a"}
     slowest = topic_groups(messages, [without], headline="slowest")
     assert [group.topic for group in slowest] == ["/a", "/c"]
     assert [group.topic for group in topic_groups(messages, [without])] == ["/c", "/a"]
     # What every manifest names is the cell's own; it comes no second time.
-    work, *others = topic_groups(messages, [with_topic])
+    work, *rest = topic_groups(messages, [with_topic])
     assert (work.topic, work.topics_of_run) == (None, {"with": {"/a"}})
-    assert [group.topic for group in others] == ["/b", "/rosout"]
+    assert [group.topic for group in rest] == ["/b", "/rosout"]
     (chosen,) = topic_groups(messages, [with_topic], ["/rosout"])
     assert chosen.topic == "/rosout"
 
 
 def test_estimates_of_a_campaign(tmp_path: Path) -> None:
     report = report_of(campaign(tmp_path))
-    found = {(e.metric, e.cell["cell"]): e for e in report.main_estimates}
+    by_metric = {(e.metric, e.cell["cell"]): e for e in report.main_estimates}
     for cell in ("a", "b"):
-        mean = found["latency_mean", cell]
+        mean = by_metric["latency_mean", cell]
         assert mean.low < 1e6 < mean.high
         assert mean.runs == 3
-        assert found["latency_p90", cell].refused is None
-        assert "needs 500" in str(found["latency_p99", cell].refused) or (
-            "299" in str(found["latency_p99", cell].refused)
+        assert by_metric["latency_p90", cell].refused is None
+        assert "needs 500" in str(by_metric["latency_p99", cell].refused) or (
+            "299" in str(by_metric["latency_p99", cell].refused)
         )
-    assert found["loss", "a"].value == 0
-    assert found["loss", "b"].value == pytest.approx(0.05)
-    assert found["latency_sent_p99", "b"].value == math.inf
-    assert "more than 1 % were lost" in str(found["latency_sent_p99", "b"].refused)
+    assert by_metric["loss", "a"].value == 0
+    assert by_metric["loss", "b"].value == pytest.approx(0.05)
+    assert by_metric["latency_sent_p99", "b"].value == math.inf
+    assert "more than 1 % were lost" in str(by_metric["latency_sent_p99", "b"].refused)
     for estimate in report.estimates:
         assert estimate.definition
         assert estimate.unit in ("ns", "1", "core", "byte")
@@ -237,16 +237,16 @@ def test_what_a_loss_can_bend_is_told_alike_everywhere(tmp_path: Path, trace: st
     table("losses", lost).write_parquet(run / "tables" / "losses.parquet")
     anything = "Missing events may bias any figure."
     kernel = "Only events of the kernel are missing: nothing but scheduling lacks that time."
-    said, not_said = (kernel, anything) if trace == "kernel" else (anything, kernel)
+    expected, unexpected = (kernel, anything) if trace == "kernel" else (anything, kernel)
     opened = rl.open(tmp_path, collect=False)
     page = FirstPage(opened, [tmp_path])
     for text in (
         repr(report_of(tmp_path).loss()),
-        " ".join(x.what for x in page.suspicions),
+        " ".join(suspicion.what for suspicion in page.suspicions),
         " ".join(opened.loss.sentences()),
     ):
-        assert said in text
-        assert not_said not in text
+        assert expected in text
+        assert unexpected not in text
 
 
 def test_gaps_that_no_tracer_tells_of_stand_among_what_was_lost(tmp_path: Path) -> None:
@@ -349,8 +349,8 @@ def test_metrics_json_has_the_documented_fields(tmp_path: Path) -> None:
     assert all(e["value"] is None for e in infinite)
     assert str(tmp_path) not in (tmp_path / "out" / "metrics.json").read_text()
     read = read_metrics(tmp_path / "out")
-    told = [{**e.to_json(), "environments": read.environments_of(e)} for e in read.estimates]
-    assert told == data["estimates"]
+    estimates = [{**e.to_json(), "environments": read.environments_of(e)} for e in read.estimates]
+    assert estimates == data["estimates"]
 
 
 def _metrics_of(**more: float) -> str:
@@ -424,8 +424,8 @@ def test_the_worst_messages_are_explained_by_what_the_thread_did() -> None:
     processes = pl.LazyFrame({"run": ["r", "r"], "begin_ns": [START + 3 * ms, START + ms]})
     worst = worst_messages(pl.LazyFrame([message]), processes, [Run("r", {})])
     paths = Paths(tables, {})
-    found = explained(worst, lambda _: paths).row(0, named=True)
-    assert (found["latency_ns"], found["since_start_ns"]) == (6 * ms, ms)
+    explanation = explained(worst, lambda _: paths).row(0, named=True)
+    assert (explanation["latency_ns"], explanation["since_start_ns"]) == (6 * ms, ms)
     # By hand, with the executor's own work from taking at 7.5 ms on: 0.5 ms of the service, twice
     # 1 ms of the timer, 0.5 ms of its own; 3 ms nothing tells.
     path = paths.of(to_start=True)
@@ -436,7 +436,7 @@ def test_the_worst_messages_are_explained_by_what_the_thread_did() -> None:
         ("executor", "timer callback (5 ms) of /n", 2.0),
         ("transport_or_waiting", None, 3.0),
     }
-    assert (found["cause"], found["share"], found["who"]) == (
+    assert (explanation["cause"], explanation["share"], explanation["who"]) == (
         "executor",
         0.5,
         "timer callback (5 ms) of /n",
@@ -464,14 +464,14 @@ def test_durations_are_those_of_a_run_averaged_over_runs() -> None:
     )
     us = 1_000
     instances = pl.concat([
-        executions("a", "1 ms", [x * us for x in range(1, 7)]),
-        executions("b", "1 ms", [x * us for x in range(11, 17)] + [20 * us] * 12),
+        executions("a", "1 ms", [took * us for took in range(1, 7)]),
+        executions("b", "1 ms", [took * us for took in range(11, 17)] + [20 * us] * 12),
         executions("a", "once", [us]),
         executions("a", "no end", [None]),
         executions("left out", "1 ms", [us] * 9),
     ])  # fmt: skip
-    found = durations(instances, processes, NEVER, {"a": "one", "b": "one"})
-    rows = {row["name"]: row for row in found.iter_rows(named=True)}
+    summary = durations(instances, processes, NEVER, {"a": "one", "b": "one"})
+    rows = {row["name"]: row for row in summary.iter_rows(named=True)}
     assert rows.keys() == {"1 ms", "once", "no end"}
     row = rows["1 ms"]
     assert (row["runs"], row["count"], row["unfinished"], row["max_ns"]) == (2, 24, 0, 20 * us)
@@ -504,8 +504,8 @@ def test_busy_is_of_the_time_in_which_the_process_was_recorded(
     schema = {"run": pl.String, "host": pl.String, "vpid": pl.Int32, "begin_ns": pl.Int64,
               "end_ns": pl.Int64}  # fmt: skip
     frame = pl.LazyFrame(processes, schema, orient="row")
-    found = durations(executions("a", "x", [1_000]), frame, NEVER, {"a": ""})
-    assert found["busy"].to_list() == [pytest.approx(busy)]
+    summary = durations(executions("a", "x", [1_000]), frame, NEVER, {"a": ""})
+    assert summary["busy"].to_list() == [pytest.approx(busy)]
 
 
 def test_callbacks_are_the_same_on_the_first_page(tmp_path: Path) -> None:
@@ -526,10 +526,10 @@ def test_callbacks_are_the_same_on_the_first_page(tmp_path: Path) -> None:
 def test_periods_by_hand() -> None:
     """A run weighs as much as another, and each thread calls a function in a loop of its own."""
     starts = [
-        *(("a", 1, "timer", 1, x) for x in (0, 10, 20, 30, 50)),
-        *(("b", 1, "timer", 1, x) for x in (0, 12, 24)),
-        *(("a", 2, "function", 1, x) for x in (0, 10, 20)),
-        *(("a", 2, "function", 2, x) for x in (5, 25, 45)),
+        *(("a", 1, "timer", 1, start) for start in (0, 10, 20, 30, 50)),
+        *(("b", 1, "timer", 1, start) for start in (0, 12, 24)),
+        *(("a", 2, "function", 1, start) for start in (0, 10, 20)),
+        *(("a", 2, "function", 2, start) for start in (5, 25, 45)),
     ]
     columns = ["run", "callback_id", "kind", "vtid", "start_ns"]
     runs = [Run("a", {}), Run("b", {})]
@@ -543,12 +543,12 @@ def test_periods_by_hand() -> None:
     columns = ["kind", "count", "period_ns", "jitter_max_ns", "overruns", "skipped"]
     pause = {"host": "h", "kind": "not_sampled", "begin_ns": 31, "end_ns": 48}
     paused = Tables(losses=[pause]).table("losses").with_columns(run=pl.lit("a"))
-    found = periods(instances, paused.clear(), runs).select(columns)
-    assert sorted(found.rows()) == [("function", 6, 15, 0, 0, 0), ("timer", 8, 11, 10, 1, 1)]
+    frame = periods(instances, paused.clear(), runs).select(columns)
+    assert sorted(frame.rows()) == [("function", 6, 15, 0, 0, 0), ("timer", 8, 11, 10, 1, 1)]
     # If it paused from 31 to 48, the 20 ns from 30 to 50 are no period of the timer, and the
     # function's start at 45 was seen by chance.
-    found = periods(instances, paused, runs).select(columns)
-    assert sorted(found.rows()) == [("function", 5, 15, 0, 0, 0), ("timer", 8, 11, 0, 1, 0)]
+    frame = periods(instances, paused, runs).select(columns)
+    assert sorted(frame.rows()) == [("function", 5, 15, 0, 0, 0), ("timer", 8, 11, 0, 1, 0)]
 
 
 def test_usage_by_hand(tmp_path: Path) -> None:
@@ -575,7 +575,7 @@ def test_usage_is_that_of_the_measured_part() -> None:
             "host": ["h0"] * 12,
             "vpid": [1] * 8 + [2] * 4,
             "time_ns": [s * 10**9 for s in seconds] + [s * 10**9 for s in (3, 4, 5, 6)],
-            "cpu_time_ns": [int(x * 1e9) for x in (*cpu, 0.5, 1, 1.5, 2)],
+            "cpu_time_ns": [int(used * 1e9) for used in (*cpu, 0.5, 1, 1.5, 2)],
             "pss_bytes": [1, None, 5, None, 7, None, 9, 100, 1, 3, None, 5],
             "rss_bytes": [None] * 12,
         },
@@ -614,8 +614,8 @@ def test_a_run_is_measured_from_ready_to_the_end_of_its_work() -> None:
         Run("b", {}, ready_ns=10),
         Run("c", {}),
     ]
-    found = measured_parts(messages, [*runs, Run("a", {}), Run("b", {})])
-    assert [row[1:] for row in found.rows()] == [
+    parts = measured_parts(messages, [*runs, Run("a", {}), Run("b", {})])
+    assert [row[1:] for row in parts.rows()] == [
         (10, 40, True),
         (10, 50, True),  # it counts messages: to the last one
         (None, None, False),
@@ -635,8 +635,8 @@ def test_order_effect_by_hand() -> None:
     assert effect.high == pytest.approx(0.1)
     assert order_effect(runs[:2], [1.0, 2.0]).refused is not None
     assert order_effect(runs, [0.0] * 6).refused is not None
-    other = [Run(r.name, r.cell, campaign=r.name, order=r.order) for r in runs]
-    assert "several campaigns" in str(order_effect(other, [1.0] * 6).refused)
+    campaigns = [Run(r.name, r.cell, campaign=r.name, order=r.order) for r in runs]
+    assert "several campaigns" in str(order_effect(campaigns, [1.0] * 6).refused)
 
 
 @pytest.mark.parametrize(
@@ -671,10 +671,10 @@ def test_twins_and_outliers_are_named_and_stay_in(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     twin = [int(v) for v in rng.normal(1e6, 1e4, 200)]
     for number in range(6):
-        own = [int(v) for v in rng.normal(5e6 if number == 5 else 1e6, 1e4, 200)]
+        latencies = [int(v) for v in rng.normal(5e6 if number == 5 else 1e6, 1e4, 200)]
         write_run(
             tmp_path / f"r{number}",
-            latencies_ns=twin if number in (1, 2) else own,
+            latencies_ns=twin if number in (1, 2) else latencies,
             factors={"cell": "a"},
             repetition=number,
             order=number,

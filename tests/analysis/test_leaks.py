@@ -37,37 +37,37 @@ def runs(shape: Callable[[Floats], Floats], count: int = 5, seed: int = 0) -> li
 def test_slope_by_hand() -> None:
     # Slopes 10, 11, 12 kB/s exactly: 11 +- 2.484138; per message at 50 Hz a fiftieth.
     t = np.arange(0, 100.0)
-    found = leak("heap", {"a": 1}, [Series(t, k * 1e4 * t, 50 * t) for k in (1.0, 1.1, 1.2)])
-    second, message = found.per_second, found.per_message
+    judged = leak("heap", {"a": 1}, [Series(t, k * 1e4 * t, 50 * t) for k in (1.0, 1.1, 1.2)])
+    second, message = judged.per_second, judged.per_message
     assert second.metric == "memory_slope_heap"
     assert second.value == pytest.approx(11e3)
     assert second.high == pytest.approx(11e3 + 2484.138, abs=1e-2)
     assert message.value == pytest.approx(220)
     assert message.low == pytest.approx(220 - 49.68276, abs=1e-4)
-    assert found.verdict == second.verdict == message.verdict == "climbs"
+    assert judged.verdict == second.verdict == message.verdict == "climbs"
     # Noncentral t with 2 degrees of freedom: 80 % beyond 4.302653 at 5.65349 standard errors;
     # s / sqrt 3 = 1000 / sqrt 3, and s is on average .886227 of the true one.
     assert second.minimum_detectable == pytest.approx(5.65349 * 577.3503 / 0.886227, rel=1e-5)
-    assert found.looked_at_s == (5, 99)
+    assert judged.looked_at_s == (5, 99)
 
 
 def test_climbs() -> None:
-    found = leak("pss", {}, runs(lambda t: 5000 * t))
-    assert found.verdict == "climbs"
-    assert found.per_second.low < 5000 < found.per_second.high
-    assert found.per_message.refused is not None
+    judged = leak("pss", {}, runs(lambda t: 5000 * t))
+    assert judged.verdict == "climbs"
+    assert judged.per_second.low < 5000 < judged.per_second.high
+    assert judged.per_message.refused is not None
 
 
 def test_stable_with_a_detection_limit() -> None:
-    found = leak("rss", {}, runs(lambda t: 0 * t))
-    assert found.verdict == "stable"
-    assert 0 < found.per_second.minimum_detectable < 1024
+    judged = leak("rss", {}, runs(lambda t: 0 * t))
+    assert judged.verdict == "stable"
+    assert 0 < judged.per_second.minimum_detectable < 1024
 
 
 def test_levels_off_after_five_minutes() -> None:
-    found = leak("rss", {}, runs(lambda t: 20e3 * np.minimum(t, 300)))
-    assert found.verdict == "levels_off"
-    bend = found.bend_s
+    judged = leak("rss", {}, runs(lambda t: 20e3 * np.minimum(t, 300)))
+    assert judged.verdict == "levels_off"
+    bend = judged.bend_s
     assert bend.value == pytest.approx(300, abs=10)
     assert bend.high - bend.low < 60
 
@@ -83,14 +83,14 @@ def test_levels_off_in_noise() -> None:
 
 
 def test_steep_start_then_stable() -> None:
-    found = leak("rss", {}, runs(lambda t: 5e6 * (1 - np.exp(-t / 20))))
-    assert found.verdict == "steep_start_then_stable"
+    judged = leak("rss", {}, runs(lambda t: 5e6 * (1 - np.exp(-t / 20))))
+    assert judged.verdict == "steep_start_then_stable"
 
 
 def test_climbs_after_a_steep_start() -> None:
-    found = leak("rss", {}, runs(lambda t: 5e6 * np.minimum(t / 60, 1) + 4000 * t))
-    assert found.verdict == "climbs"
-    assert found.per_second.value == pytest.approx(4000, rel=0.1)
+    judged = leak("rss", {}, runs(lambda t: 5e6 * np.minimum(t / 60, 1) + 4000 * t))
+    assert judged.verdict == "climbs"
+    assert judged.per_second.value == pytest.approx(4000, rel=0.1)
 
 
 def test_falling_memory_is_no_leak_and_not_stable() -> None:
@@ -100,30 +100,30 @@ def test_falling_memory_is_no_leak_and_not_stable() -> None:
 def test_too_noisy_to_tell() -> None:
     rng = np.random.default_rng(1)
     wild = [Series(SECONDS, 5e7 + noise(rng, 0.97, 3e6)) for _ in range(5)]
-    found = leak("rss", {}, wild)
-    assert found.verdict == "not_enough_evidence"
-    assert found.per_second.minimum_detectable > 1024
+    judged = leak("rss", {}, wild)
+    assert judged.verdict == "not_enough_evidence"
+    assert judged.per_second.minimum_detectable > 1024
 
 
 @pytest.mark.parametrize("name", ["ru_maxrss", "peak_rss", "VmHWM"])
 def test_peaks_are_refused(name: str) -> None:
-    found = leak(name, {}, runs(lambda t: 5000 * t))
-    assert found.verdict == "not_enough_evidence"
-    assert "a peak never falls" in found.per_second.refused
+    judged = leak(name, {}, runs(lambda t: 5000 * t))
+    assert judged.verdict == "not_enough_evidence"
+    assert "a peak never falls" in judged.per_second.refused
 
 
 def test_a_flat_series_is_known_to_two_pages() -> None:
     flat = [Series(SECONDS, np.full(SECONDS.size, 1e7)) for _ in range(5)]
-    found = leak("rss", {}, flat).per_second
+    slope = leak("rss", {}, flat).per_second
     pages = 2 * 4096 / (598 - 6)
-    assert (found.low, found.high) == (pytest.approx(-pages), pytest.approx(pages))
-    assert found.minimum_detectable > pages
+    assert (slope.low, slope.high) == (pytest.approx(-pages), pytest.approx(pages))
+    assert slope.minimum_detectable > pages
 
 
 def test_one_run_says_so() -> None:
-    found = leak("rss", {}, runs(lambda t: 5000 * t, 1))
-    assert "says nothing about how much runs differ" in found.per_second.method
-    assert found.per_second.runs == 1
+    judged = leak("rss", {}, runs(lambda t: 5000 * t, 1))
+    assert "says nothing about how much runs differ" in judged.per_second.method
+    assert judged.per_second.runs == 1
     # Autocorrelation .9 and more: even that interval is not to be trusted.
     rng = np.random.default_rng(1)
     slow = leak("rss", {}, [Series(SECONDS, 5e7 + 5000 * SECONDS + noise(rng, 0.99, 1e6))])
@@ -140,8 +140,8 @@ def test_what_is_refused() -> None:
         [Series(SECONDS[:5], SECONDS[:5])] * 3,
         [Series(SECONDS, np.full(SECONDS.size, math.nan))] * 3,
     ):
-        found = leak("rss", {}, nothing)
-        assert found.per_second.refused == "no run has 10 finite samples"
+        judged = leak("rss", {}, nothing)
+        assert judged.per_second.refused == "no run has 10 finite samples"
     short = leak("rss", {}, runs(lambda t: t), warm_up_s=590)
     assert short.per_second.refused == "fewer than 10 samples after 590 s of warm-up"
 
@@ -154,8 +154,8 @@ def test_false_alarms_and_power() -> None:
 
     def experiment(slope: float) -> tuple[str, list[float]]:
         series = [Series(t, 5e7 + slope * t + noise(rng)[::4]) for _ in range(5)]
-        found = leak("heap", {}, series, margin=1e-3)
-        return found.verdict, list(found.per_second.per_run)
+        judged = leak("heap", {}, series, margin=1e-3)
+        return judged.verdict, list(judged.per_second.per_run)
 
     null = [experiment(0.0) for _ in range(150)]
     assert sum(verdict == "climbs" for verdict, _ in null) / 150 <= 0.06
@@ -166,8 +166,8 @@ def test_false_alarms_and_power() -> None:
 
 
 def told(shape: Callable[[Floats], Floats]) -> tuple[str, str]:
-    found = leak("rss", {}, runs(shape))
-    return found.verdict, found.why or ""
+    judged = leak("rss", {}, runs(shape))
+    return judged.verdict, judged.why or ""
 
 
 def test_steps_that_go_on_climb_and_one_is_the_beginning_of_anything() -> None:
@@ -224,22 +224,22 @@ def test_noise_that_begins_in_the_middle_is_no_step() -> None:
         for run in runs(lambda t: 20e3 * t)
     ]
     for run in restless:
-        found = steps(run.seconds, run.values, 0.6e6)
-        assert not found.rises.size
-        assert not found.falls.size
+        jumps = steps(run.seconds, run.values, 0.6e6)
+        assert not jumps.rises.size
+        assert not jumps.falls.size
 
 
 def test_how_long_it_would_take_is_said() -> None:
     rng = np.random.default_rng(1)
     wild = [Series(SECONDS, 5e7 + noise(rng, 0.9, 1e6)) for _ in range(5)]
-    found = leak("rss", {}, wild)
-    low, high, value = found.per_second.low, found.per_second.high, found.per_second.value
+    judged = leak("rss", {}, wild)
+    low, high, value = judged.per_second.low, judged.per_second.high, judged.per_second.value
     # The error goes with the length to the power of -3/2.
-    apart = max(abs(value), 1024 - abs(value))
-    seconds = 592 * ((high - low) / 2 / apart) ** (2 / 3)
-    assert found.verdict == "not_enough_evidence"
-    assert found.why == f"runs of about {seconds:,.0f} s would probably decide it"
-    assert found.why in found.per_second.method
+    distance = max(abs(value), 1024 - abs(value))
+    seconds = 592 * ((high - low) / 2 / distance) ** (2 / 3)
+    assert judged.verdict == "not_enough_evidence"
+    assert judged.why == f"runs of about {seconds:,.0f} s would probably decide it"
+    assert judged.why in judged.per_second.method
 
 
 def of_shape(shape: zoo.Other, count: int = 8) -> list[str]:
@@ -266,8 +266,8 @@ def test_a_leak_of_which_a_part_is_given_back_climbs() -> None:
 
 @pytest.mark.parametrize("slope", [3e3, 20e3, 100e3])
 def test_one_run_of_ten_that_leaks_is_no_stability(slope: float) -> None:
-    one = zoo.Other("leak", lambda t, _: slope * t, 600, runs=10, only=1)
-    assert set(of_shape(one)) == {"not_enough_evidence"}
+    leaking = zoo.Other("leak", lambda t, _: slope * t, 600, runs=10, only=1)
+    assert set(of_shape(leaking)) == {"not_enough_evidence"}
 
 
 bounds = st.floats(-1e7, 1e7)
@@ -288,7 +288,9 @@ def memory(draw: st.DrawFn) -> list[Series]:
     """Runs of steps, teeth, warm-ups and slopes, in any mixture."""
     rng = np.random.default_rng(draw(st.integers(0, 10_000)))
     length, hz = draw(st.sampled_from([30.0, 60, 120, 600])), draw(st.sampled_from([0.5, 1, 2]))
-    size, tau, slope = (draw(st.sampled_from(of)) for of in ([0, 5e6, 6e7], [2, 10, 60], [0, 2e4]))
+    size, tau, slope = (
+        draw(st.sampled_from(choices)) for choices in ([0, 5e6, 6e7], [2, 10, 60], [0, 2e4])
+    )
     tooth, period = draw(st.sampled_from([0, 1e7])), draw(st.sampled_from([20, 60, 250]))
     step, at = draw(st.sampled_from([0, 8e6])), draw(st.floats(0, 600))
     t = np.arange(0, length, 1 / hz)
@@ -302,18 +304,18 @@ def memory(draw: st.DrawFn) -> list[Series]:
 @given(memory(), st.sampled_from([1.0, 1024.0, 1e5]))
 @settings(max_examples=150, deadline=None)
 def test_no_verdict_contradicts_its_own_interval(series: list[Series], margin: float) -> None:
-    found = leak("rss", {}, series, margin=margin)
-    for estimate in (found.per_second, found.per_message):
+    judged = leak("rss", {}, series, margin=margin)
+    for estimate in (judged.per_second, judged.per_message):
         if estimate.verdict == "climbs":
             assert estimate.low > 0
-    e = found.per_second
-    if found.verdict == "climbs":
+    e = judged.per_second
+    if judged.verdict == "climbs":
         assert e.high >= margin
-    elif found.verdict != "not_enough_evidence":
+    elif judged.verdict != "not_enough_evidence":
         assert -margin < e.low <= e.high < margin
 
 
 def test_a_leak_refuses_another_verdict_than_that_of_its_interval() -> None:
-    found = leak("rss", {}, runs(lambda t: 5000 * t))
+    judged = leak("rss", {}, runs(lambda t: 5000 * t))
     with pytest.raises(AssertionError):
-        replace(found, verdict="stable")
+        replace(judged, verdict="stable")

@@ -68,20 +68,20 @@ def report(path: Path, **parameters: object) -> LeaksReport:
 
 
 def test_slopes_are_those_that_were_written(campaign: Path) -> None:
-    found = report(campaign).estimates
-    of = {(e.metric, e.cell["leak"]): e for e in found}
-    leak = of["memory_slope_per_message", 1000]
+    estimates = report(campaign).estimates
+    by_metric = {(e.metric, e.cell["leak"]): e for e in estimates}
+    leak = by_metric["memory_slope_per_message", 1000]
     # 1000, 1001, 1002 per message: 1001, and no better known than two pages in the 549 messages
     # from 5 s (the warm-up) to the last message; t(2) 2.484 of 1 is less.
     assert leak.value == pytest.approx(1001)
     assert leak.low == pytest.approx(1001 - 8192 / 549)
     assert leak.high == pytest.approx(1001 + 8192 / 549)
     assert (leak.unit, leak.verdict, leak.runs) == ("B/message", "climbs", 3)
-    per_second = of["memory_slope", 1000]
+    per_second = by_metric["memory_slope", 1000]
     assert per_second.value == pytest.approx(10_010)
     assert (per_second.unit, per_second.verdict) == ("B/s", "climbs")
     assert per_second.minimum_detectable is not None
-    none = of["memory_slope", 0]
+    none = by_metric["memory_slope", 0]
     assert none.verdict == "stable"
     assert none.low < 0 < none.high
     assert "RSS" in none.definition
@@ -92,34 +92,34 @@ def test_what_comes_after_the_last_message_is_not_looked_at(campaign: Path) -> N
 
 
 def test_failed_runs_are_refused_by_name(campaign: Path) -> None:
-    found = report(campaign)
-    of = {(e.metric, e.cell["leak"]): e for e in found.estimates}
-    refused = of["memory_slope", 5]
+    leaks = report(campaign)
+    by_metric = {(e.metric, e.cell["leak"]): e for e in leaks.estimates}
+    refused = by_metric["memory_slope", 5]
     assert refused.value is None
     assert refused.verdict == "not_enough_evidence"
     assert "r0_hung the subscriber died; r1_hung the subscriber died" in refused.refused
-    assert "r1_hung" in repr(found.loss())
+    assert "r1_hung" in repr(leaks.loss())
 
 
 def test_a_series_that_was_not_recorded_is_refused_in_every_cell(campaign: Path) -> None:
-    found = report(campaign, series="heap")
-    reasons = {e.refused for e in found.estimates if e.cell["leak"] != 5}
+    leaks = report(campaign, series="heap")
+    reasons = {e.refused for e in leaks.estimates if e.cell["leak"] != 5}
     assert reasons == {"HEAP was not recorded in any run of this cell"}
-    assert "HEAP was not recorded" in repr(found.over_time())
-    assert "refused" in repr(found.slopes())
+    assert "HEAP was not recorded" in repr(leaks.over_time())
+    assert "refused" in repr(leaks.slopes())
 
 
 def test_a_margin_above_the_slope_makes_it_no_leak(campaign: Path) -> None:
-    found = {e.cell["leak"]: e for e in report(campaign, margin=20_000).estimates[::2]}
-    assert found[1000].verdict == "stable"
+    by_leak = {e.cell["leak"]: e for e in report(campaign, margin=20_000).estimates[::2]}
+    assert by_leak[1000].verdict == "stable"
 
 
 def test_sections_can_be_drawn(campaign: Path) -> None:
-    found = report(campaign)
-    assert "Memory climbs in 1 of 3 cells: leak=1000" in repr(found.verdicts())
-    assert "6 runs" in repr(found.over_time())
-    assert "in 100 % of the peaks" in repr(found.why_no_peak())
-    assert "data:image/png" in found.over_time()._repr_html_()
+    leaks = report(campaign)
+    assert "Memory climbs in 1 of 3 cells: leak=1000" in repr(leaks.verdicts())
+    assert "6 runs" in repr(leaks.over_time())
+    assert "in 100 % of the peaks" in repr(leaks.why_no_peak())
+    assert "data:image/png" in leaks.over_time()._repr_html_()
 
 
 def test_what_the_tracer_s_buffers_may_explain_is_said(tmp_path: Path) -> None:
@@ -161,8 +161,8 @@ def test_the_traced_heap_stands_in_where_none_was_sampled() -> None:
         {**{k: v for k, v in schema.items() if k != "heap_bytes"}, "live_bytes": pl.Int64},
         orient="row",
     )
-    found = with_traced_heap(resources, heap).sort("run").collect()
-    assert found.select("run", "time_ns", "heap_bytes").rows() == [("a", 5, 70), ("b", 6, 42)]
+    filled = with_traced_heap(resources, heap).sort("run").collect()
+    assert filled.select("run", "time_ns", "heap_bytes").rows() == [("a", 5, 70), ("b", 6, 42)]
 
 
 def test_files(campaign: Path, tmp_path: Path) -> None:

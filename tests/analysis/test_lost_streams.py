@@ -39,13 +39,13 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def hurt(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Path], Two]:
     """Opens a run, and a copy whose last stream of programs is damaged."""
 
-    def made(run: Path) -> Two:
+    def opened(run: Path) -> Two:
         copy = uncollected(run, tmp_path / "copy")
         streams = [x for x in copy.rglob("*_[0-9]") if x.is_file() and "kernel" not in x.parts]
         request.param(max(streams))
         return rl.open(run), rl.open(copy)
 
-    return made
+    return opened
 
 
 def test_rates_and_shares_are_of_the_time_in_which_nothing_was_lost(
@@ -53,26 +53,32 @@ def test_rates_and_shares_are_of_the_time_in_which_nothing_was_lost(
 ) -> None:
     whole, rest = hurt(next(unpacked.glob("chain/*multi3*")))
     key = ["kind", "name", "node"]
-    for found, columns in (
+    for frame_of, columns in (
         (lambda run: run.latency.topics().drop_nulls("rate_hz"), ["rate_hz"]),
         (lambda run: run.callbacks.periods().filter(kind="timer"), ["period_ns", "skipped"]),
         (lambda run: run.callbacks.summary().filter(pl.col("busy") > 0.001), ["busy", "p50_ns"]),
     ):
-        by = [x for x in (*key, "topic", "from", "to") if x in found(whole).columns]
-        both = found(rest).join(found(whole), on=by, suffix="_whole", nulls_equal=True)
-        assert both.height == found(rest).height
+        by = [name for name in (*key, "topic", "from", "to") if name in frame_of(whole).columns]
+        joined = frame_of(rest).join(frame_of(whole), on=by, suffix="_whole", nulls_equal=True)
+        assert joined.height == frame_of(rest).height
         for column in columns:
-            for one, other in both.select(column, f"{column}_whole").drop_nulls(column).iter_rows():
-                assert one == pytest.approx(other, rel=0.15), (column, both)
+            for value, expected in (
+                joined.select(column, f"{column}_whole").drop_nulls(column).iter_rows()
+            ):
+                assert value == pytest.approx(expected, rel=0.15), (column, joined)
 
 
 def test_no_grid_is_made_up_beside_a_gap(hurt: Callable[[Path], Two]) -> None:
     whole, rest = hurt(SAMPLES / "demo" / "000_r0_executor-Events")
     columns = ["start_ns", "lateness_ns", "skipped"]
-    there, found = (x.table("timer_activations").select(columns).collect() for x in (whole, rest))
-    both = found.drop_nulls("lateness_ns").join(there, on="start_ns", suffix="_whole")
-    assert found["lateness_ns"].null_count() > 0
-    assert both["skipped"].to_list() == both["skipped_whole"].to_list()
+    whole_timers, rest_timers = (
+        run.table("timer_activations").select(columns).collect() for run in (whole, rest)
+    )
+    joined = rest_timers.drop_nulls("lateness_ns").join(
+        whole_timers, on="start_ns", suffix="_whole"
+    )
+    assert rest_timers["lateness_ns"].null_count() > 0
+    assert joined["skipped"].to_list() == joined["skipped_whole"].to_list()
 
 
 def test_the_own_work_of_an_executor_is_not_what_was_lost(
@@ -80,20 +86,20 @@ def test_the_own_work_of_an_executor_is_not_what_was_lost(
 ) -> None:
     whole, rest = hurt(next(unpacked.glob("chain/*multi3*")))
     columns = ["topic", "publish_ns", "cause", "who"]
-    frames = (x.why.frame().select(columns).with_columns(pl.col("cause").cast(pl.String))
-              for x in (rest, whole))  # fmt: skip
-    found, there = frames
-    own = found.filter(pl.col("cause") == "executor", pl.col("who").is_null())
-    own = own.join(there, on=["topic", "publish_ns"], suffix="_whole")
-    assert own.filter(pl.col("cause_whole") != "executor").is_empty()
+    frames = (run.why.frame().select(columns).with_columns(pl.col("cause").cast(pl.String))
+              for run in (rest, whole))  # fmt: skip
+    rest_causes, whole_causes = frames
+    own_work = rest_causes.filter(pl.col("cause") == "executor", pl.col("who").is_null())
+    own_work = own_work.join(whole_causes, on=["topic", "publish_ns"], suffix="_whole")
+    assert own_work.filter(pl.col("cause_whole") != "executor").is_empty()
 
 
 def test_memory_per_message_needs_all_messages(unpacked: Path, hurt: Callable[[Path], Two]) -> None:
     """The program leaks 1,024 bytes of each message, and what malloc adds."""
     name = "memory_slope_per_message"
     whole, rest = hurt(next(unpacked.glob("leak/*r1*1024*")))
-    (known,) = whole.memory.estimates().filter(metric=name)["value"]
-    assert 1_024 <= known <= 1_060
+    (slope,) = whole.memory.estimates().filter(metric=name)["value"]
+    assert 1_024 <= slope <= 1_060
     (row,) = rest.memory.estimates().filter(metric=name).rows(named=True)
     assert row["value"] is None
     assert "the tracer lost events" in row["refused"]
@@ -103,4 +109,6 @@ def test_a_lost_answer_is_no_missing_one(hurt: Callable[[Path], Two]) -> None:
     whole, rest = hurt(SAMPLES / "demo" / "002_r1_executor-SingleThreaded")
     for run in (whole, rest):
         page = FirstPage(run, [run.recordings[0].path])
-        assert not [x.what for x in page.suspicions if "no answer" in x.what]
+        assert not [
+            suspicion.what for suspicion in page.suspicions if "no answer" in suspicion.what
+        ]

@@ -43,33 +43,33 @@ def series_of(
 def test_processes_are_added_up_at_common_times() -> None:
     # 1 is sampled at 0, 1, 2, 3; 2 a little later and ends after 1.1.
     rows = [("r", 1, t, 100 + t) for t in range(4)] + [("r", 2, 0.1, 10), ("r", 2, 1.1, 20)]
-    found = series_of(resources([*rows, ("r", 3, 0, None)]), messages([]), "/a")
-    assert found.seconds.tolist() == [0, 0.1, 1, 1.1, 2, 3]
+    series = series_of(resources([*rows, ("r", 3, 0, None)]), messages([]), "/a")
+    assert series.seconds.tolist() == [0, 0.1, 1, 1.1, 2, 3]
     # The median step is .9: 2 counts until 1.1 + 1.8.
-    assert found.values.tolist() == [100, 110, 111, 121, 122, 103]
-    assert found.messages is None
+    assert series.values.tolist() == [100, 110, 111, 121, 122, 103]
+    assert series.messages is None
 
 
 def test_publications_on_the_work_topic_are_counted_once() -> None:
     rows = [("r", "/a", 1, 0.5), ("r", "/a", 1, 0.5), ("r", "/a", 2, 1.0), ("r", "/b", 3, 0.2)]
-    found = series_of(resources([("r", 1, t, 100) for t in range(3)]), messages(rows), "/a")
+    series = series_of(resources([("r", 1, t, 100) for t in range(3)]), messages(rows), "/a")
     # What was sampled after the last publication (1.0 s) is left out.
-    assert found.messages.tolist() == [0, 2]
+    assert series.messages.tolist() == [0, 2]
 
 
 def test_without_a_work_topic_or_a_log_what_the_application_publishes_is_counted() -> None:
     # Several topics of their own, as the rclcpp suites have; not those of ROS itself.
     rows = [("r", "/data_0", 1, 0.5), ("r", "/data_1", 2, 0.9), ("r", "/data_0", 3, 2.0)]
-    others = ("/rosout", "/parameter_events", "ros_discovery_info", "/x/_action/feedback")
-    rows += [("r", topic, 10 + i, 1.5) for i, topic in enumerate(others)]
+    of_ros = ("/rosout", "/parameter_events", "ros_discovery_info", "/x/_action/feedback")
+    rows += [("r", topic, 10 + i, 1.5) for i, topic in enumerate(of_ros)]
     sampled = resources([("r", 1, t, 100) for t in range(3)])
-    found = series_of(sampled, messages(rows), None)
-    assert found.messages.tolist() == [0, 2, 3]
+    series = series_of(sampled, messages(rows), None)
+    assert series.messages.tolist() == [0, 2, 3]
     # A log of what the run did knows better.
     times = (np.array([0.2, 1.2, 1.8, 2.0]) * SECOND).astype(np.int64)
     log = WorkLog("request", times)
-    known = series_of(sampled, messages(rows), None, log)
-    assert known.messages.tolist() == [0, 1, 4]
+    logged = series_of(sampled, messages(rows), None, log)
+    assert logged.messages.tolist() == [0, 1, 4]
 
 
 def test_leaks_by_cell() -> None:
@@ -82,9 +82,9 @@ def test_leaks_by_cell() -> None:
             sampled.append((name, 1, float(t), 5_000_000 + 10_000 * leaks * t))
             sent += [(name, "/a", 10 * t + i, t - 0.05 + i / 10) for i in range(10)]
     stable, climbs = [
-        found
+        leak
         for name in MEMORY
-        for found in leaks_of(
+        for leak in leaks_of(
             memory_series(resources(sampled), messages(sent), runs, name),
             name,
             runs,
@@ -100,9 +100,9 @@ def test_leaks_by_cell() -> None:
 
 def test_without_publications_requests_or_goals_are_counted() -> None:
     log = WorkLog("goal", np.array([0.5, 1.5, 2.5]) * SECOND)
-    found = series_of(resources([("r", 1, t, 100) for t in range(4)]), messages([]), None, log)
-    assert found.messages.tolist() == [0, 1, 2]
-    assert found.work == "goal"
+    series = series_of(resources([("r", 1, t, 100) for t in range(4)]), messages([]), None, log)
+    assert series.messages.tolist() == [0, 1, 2]
+    assert series.work == "goal"
 
 
 def test_the_log_of_requests_comes_before_that_of_goals(tmp_path: Path) -> None:
@@ -123,11 +123,11 @@ def test_a_log_without_times_is_refused(tmp_path: Path) -> None:
 
 def test_slopes_by_name() -> None:
     rows = [("r", 1, float(t), 1000 * t) for t in range(50)]
-    found = slopes_named(
+    slopes = slopes_named(
         ["memory_slope_pss_per_message"], resources(rows), messages([]), [Run("r")]
     )
-    assert [e.metric for e in found] == ["memory_slope_pss", "memory_slope_pss_per_message"]
-    assert found[0].value == pytest.approx(1000)
-    assert found[1].refused is not None
+    assert [e.metric for e in slopes] == ["memory_slope_pss", "memory_slope_pss_per_message"]
+    assert slopes[0].value == pytest.approx(1000)
+    assert slopes[1].refused is not None
     # RSS, which plain names mean, was not measured.
     assert slopes_named(["memory_slope"], resources(rows), messages([]), [Run("r")]) == []

@@ -14,16 +14,16 @@ def test_holm_by_hand() -> None:
     # Sorted .005 .01 .03 .04 times 4 3 2 1: .02 .03 .06 .04, made non-decreasing.
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     # What could not be tested is none of those that the others are corrected for.
-    found = holm_of_known([0.01, None, 0.04, 0.03, 0.005])
-    assert found == pytest.approx([0.03, None, 0.06, 0.06, 0.02])
+    corrected = holm_of_known([0.01, None, 0.04, 0.03, 0.005])
+    assert corrected == pytest.approx([0.03, None, 0.06, 0.06, 0.02])
 
 
 @given(p_values, st.randoms())
 def test_order_of_tests_does_not_matter(p: list[float], random: object) -> None:
     order = np.random.default_rng(len(p)).permutation(len(p))
-    found = np.array(holm(p))
-    assert holm(np.array(p)[order]) == pytest.approx(found[order])
-    assert ((found >= np.array(p) - 1e-12) & (found <= 1)).all()
+    corrected = np.array(holm(p))
+    assert holm(np.array(p)[order]) == pytest.approx(corrected[order])
+    assert ((corrected >= np.array(p) - 1e-12) & (corrected <= 1)).all()
 
 
 def test_none_and_what_is_no_p_value() -> None:

@@ -19,11 +19,11 @@ def pi_digits(count: int) -> list[int]:
     """First digits of pi by Machin's formula in integers."""
     unit = 10 ** (count + 10)
 
-    def arctan_of_inverse(x: int) -> int:
-        term = total = unit // x
+    def arctan_of_inverse(number: int) -> int:
+        term = total = unit // number
         n, sign = 1, 1
         while term:
-            term //= x * x
+            term //= number * number
             n, sign = n + 2, -sign
             total += sign * (term // n)
         return total
@@ -70,12 +70,12 @@ def data_sets() -> dict[str, tuple[list[float], str, str, str]]:
     }
 
 
-def log_relative_error(found: float, certified: str) -> float:
+def log_relative_error(computed: float, certified: str) -> float:
     """Correct significant digits, at most 15."""
     expected = float(certified)
-    if found == expected:
+    if computed == expected:
         return 15.0
-    return min(15.0, -math.log10(abs(found - expected) / abs(expected)))
+    return min(15.0, -math.log10(abs(computed - expected) / abs(expected)))
 
 
 # The data of these two are not numbers that float64 has: 0.1 beside 10^6 and 10^7 is stored with
@@ -89,9 +89,9 @@ def test_mean_deviation_and_lag_1_agree_with_the_certified_values(name: str) -> 
     values, mean, deviation, lag_1 = data_sets()[name]
     interval = student_t(values)
     assert log_relative_error(interval.value, mean) >= 13
-    found = Spread.of(values)
-    assert log_relative_error(found.mean, mean) >= 13
-    assert log_relative_error(found.deviation, deviation) >= DIGITS_OF_DEVIATION.get(name, 13)
+    spread = Spread.of(values)
+    assert log_relative_error(spread.mean, mean) >= 13
+    assert log_relative_error(spread.deviation, deviation) >= DIGITS_OF_DEVIATION.get(name, 13)
     assert log_relative_error(float(autocorrelation(values)[1]), lag_1) >= (
         DIGITS_OF_LAG_1.get(name, 13)
     )

@@ -17,8 +17,8 @@ from roslens.analysis.statistics.omission import (
 
 def test_a_held_up_publisher_by_hand() -> None:
     # Period 10; due at 20 and 30, published at 40 with latency 2: late by 22 and 12.
-    found = corrected_by_schedule([0, 10, 40, 50], [1.0, 1.0, 2.0, 1.0], 10)
-    assert found.samples.tolist() == [1, 1, 2, 1, 22, 12]
+    corrected = corrected_by_schedule([0, 10, 40, 50], [1.0, 1.0, 2.0, 1.0], 10)
+    assert corrected.samples.tolist() == [1, 1, 2, 1, 22, 12]
     # A caller that waits 1 s for its answer: 990 ms are missing, 980 ms, and so on.
     closed = corrected_by_schedule([0, 1000, 1010], [1000.0, 0.5, 0.5], 10)
     assert closed.added == 99
@@ -31,9 +31,9 @@ def test_a_held_up_publisher_by_hand() -> None:
     lossy = corrected_by_schedule([0, 30, 60], [1, math.nan, 1], 10)
     assert lossy.samples.tolist() == [1, 1, 21, 11]
     assert corrected_by_schedule([], [], 10).added == 0
-    for t, x, period in (([1, 0], [1, 1], 1), ([0], [1, 1], 1), ([0, 1], [1, 1], 0)):
+    for t, latencies, period in (([1, 0], [1, 1], 1), ([0], [1, 1], 1), ([0, 1], [1, 1], 0)):
         with pytest.raises(ValueError, match=r"schedule|period"):
-            corrected_by_schedule(t, x, period)
+            corrected_by_schedule(t, latencies, period)
     with pytest.raises(ValueError, match="would add"):
         corrected_by_schedule([0, 1e12], [1, 1], 1e-3)
 

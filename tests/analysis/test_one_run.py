@@ -58,13 +58,13 @@ def test_coverage_on_lognormal_samples(n: int, q: float) -> None:
     truth = math.exp(stats.norm.ppf(q))
     hits = 0
     for _ in range(400):
-        found = percentile_of_one_run(METRIC, {}, rng.lognormal(size=n), q)
+        estimate = percentile_of_one_run(METRIC, {}, rng.lognormal(size=n), q)
         # A sample that looks correlated by chance may be refused at the least n.
-        if found.low is None or found.high is None:
-            assert found.refused is not None
+        if estimate.low is None or estimate.high is None:
+            assert estimate.refused is not None
             hits += 1
         else:
-            hits += found.low <= truth <= found.high
+            hits += estimate.low <= truth <= estimate.high
     # At least .95; Monte Carlo error .011.
     assert hits / 400 >= 0.925
 
@@ -74,22 +74,22 @@ def test_coverage_on_correlated_samples() -> None:
     rng = np.random.default_rng(2)
     hits = means = 0
     for _ in range(300):
-        x = signal.lfilter([1], [1, -0.8], rng.normal(size=2200))[200:]
-        median = percentile_of_one_run(METRIC, {}, x, 0.5)
+        samples = signal.lfilter([1], [1, -0.8], rng.normal(size=2200))[200:]
+        median = percentile_of_one_run(METRIC, {}, samples, 0.5)
         hits += median.low <= 0 <= median.high
-        mean = mean_of_one_run(METRIC, {}, x)
+        mean = mean_of_one_run(METRIC, {}, samples)
         means += mean.low <= 0 <= mean.high
     assert hits / 300 >= 0.91
     assert means / 300 >= 0.91
 
 
 def test_every_estimate_warns() -> None:
-    for found in (
+    for estimate in (
         mean_of_one_run(METRIC, {}, np.arange(100.0) % 7),
         percentile_of_one_run(METRIC, {}, np.arange(100.0) % 7, 0.5),
     ):
-        assert "says nothing about how much runs differ" in found.method
-        assert found.runs == 1
+        assert "says nothing about how much runs differ" in estimate.method
+        assert estimate.runs == 1
 
 
 def test_refusals_say_what_is_needed() -> None:

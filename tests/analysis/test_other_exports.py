@@ -21,58 +21,58 @@ pytestmark = pytest.mark.recording
 
 def spans(path: Path) -> list[dict[str, Any]]:
     """All spans of a file, each with the attributes of its resource."""
-    found = []
+    all_spans = []
     for line in path.read_text().splitlines():
         for resource in json.loads(line)["resourceSpans"]:
-            about = {x["key"]: next(iter(x["value"].values()))
-                     for x in resource["resource"]["attributes"]}  # fmt: skip
-            found += [
+            about = {attribute["key"]: next(iter(attribute["value"].values()))
+                     for attribute in resource["resource"]["attributes"]}  # fmt: skip
+            all_spans += [
                 span | {"of": about} for scope in resource["scopeSpans"] for span in scope["spans"]
             ]
-    return found
+    return all_spans
 
 
 def test_spans_follow_messages(tmp_path: Path) -> None:
     export(RUN, tmp_path / "o.json", "otlp")
-    found = spans(tmp_path / "o.json")
+    exported = spans(tmp_path / "o.json")
     recording = rl.open(RUN)
-    by_id = {span["spanId"]: span for span in found}
-    assert len(by_id) == len(found)
+    by_id = {span["spanId"]: span for span in exported}
+    assert len(by_id) == len(exported)
     sent = recording.publications.drop_nulls("publish_ns").collect()
-    assert sum(span["kind"] == PRODUCER for span in found) == sent.height
+    assert sum(span["kind"] == PRODUCER for span in exported) == sent.height
     # Each delivered message leads from its publication to its callback, within one trace.
     pairs = recording.messages.filter(pl.col("callback_end_ns").is_not_null()).collect()
     expected = sorted(
         pairs.select("publish_ns", "callback_start_ns", "callback_end_ns").drop_nulls().rows()
     )
-    told = []
-    for span in found:
+    times = []
+    for span in exported:
         if span["kind"] != CONSUMER or "parentSpanId" not in span:
             continue
         parent = by_id[span["parentSpanId"]]
         assert parent["traceId"] == span["traceId"]
-        told.append(
+        times.append(
             (
                 int(parent["startTimeUnixNano"]),
                 int(span["startTimeUnixNano"]),
                 int(span["endTimeUnixNano"]),
             )
         )
-    assert sorted(told) == expected
+    assert sorted(times) == expected
     assert len(expected) > 10
-    for span in found:
+    for span in exported:
         assert (len(span["traceId"]), len(span["spanId"])) == (32, 16)
         assert int(span["startTimeUnixNano"]) <= int(span["endTimeUnixNano"])
-    assert {"service.name", "process.pid", "roslens.run"} <= found[0]["of"].keys()
+    assert {"service.name", "process.pid", "roslens.run"} <= exported[0]["of"].keys()
 
 
 def test_a_chain_is_one_trace(tmp_path: Path) -> None:
     """A message published within a callback belongs to the trace of the message before."""
     export(SAMPLES / "chain.tar.zst", tmp_path / "o.json", "otlp")
-    found = spans(tmp_path / "o.json")
-    by_id = {span["spanId"]: span for span in found}
+    exported = spans(tmp_path / "o.json")
+    by_id = {span["spanId"]: span for span in exported}
     longest = 0
-    for span in found:
+    for span in exported:
         depth, at = 0, span
         while "parentSpanId" in at:
             at, depth = by_id[at["parentSpanId"]], depth + 1
@@ -96,9 +96,9 @@ def test_timings_by_the_reader_of_mcap(tmp_path: Path) -> None:
                 latencies.setdefault(topic, []).append(content["latency_ms"])
             callbacks += schema.name == "roslens.Callback"
             resources += schema.name == "roslens.Resources"
-    known = recording.messages.drop_nulls(["latency_ns", "topic"]).collect()
+    delivered = recording.messages.drop_nulls(["latency_ns", "topic"]).collect()
     assert latencies
-    for (topic,), rows in known.group_by("topic"):
+    for (topic,), rows in delivered.group_by("topic"):
         assert sorted(latencies[str(topic)]) == pytest.approx(sorted(rows["latency_ns"] / 1e6))
     assert callbacks == recording.callback_instances.drop_nulls("end_ns").collect().height
     assert resources == recording.resources.collect().height

@@ -47,9 +47,9 @@ def test_student_t_by_hand() -> None:
 def test_half_widths_in_standard_deviations() -> None:
     # The tabulated t(k-1, .975) / sqrt(k) for k = 3, 5, 10.
     for k, expected in ((3, 2.484), (5, 1.242), (10, 0.715)):
-        x = np.arange(k, dtype=float)
-        x /= x.std(ddof=1)
-        interval = student_t(x)
+        values = np.arange(k, dtype=float)
+        values /= values.std(ddof=1)
+        interval = student_t(values)
         assert interval.high - interval.value == pytest.approx(expected, abs=5e-4)
 
 
@@ -71,16 +71,16 @@ def test_mean_over_runs_weighs_runs_not_samples() -> None:
     st.lists(st.floats(0, 1e9), min_size=3, max_size=20), st.sampled_from(["positive", "fraction"])
 )
 def test_no_bound_of_what_cannot_be_negative_is(values: list[float], scale: Scale) -> None:
-    found, _ = over_runs(replace(SIGNED, scale=scale), values)
-    if found.refused is None and (scale == "positive" or max(values) <= 1):
-        assert 0 <= found.low <= found.value * (1 + 1e-12)
-        assert found.value * (1 - 1e-12) <= found.high
+    interval, _ = over_runs(replace(SIGNED, scale=scale), values)
+    if interval.refused is None and (scale == "positive" or max(values) <= 1):
+        assert 0 <= interval.low <= interval.value * (1 + 1e-12)
+        assert interval.value * (1 - 1e-12) <= interval.high
 
 
 def test_a_negative_run_is_told_as_it_is() -> None:
     # Between two hosts' clocks a latency can come out below zero.
-    found, how = over_runs(METRIC, [-1.0, 1.0, 3.0])
-    assert (found.low, how) == (student_t([-1.0, 1.0, 3.0]).low, "Student t over runs")
+    interval, how = over_runs(METRIC, [-1.0, 1.0, 3.0])
+    assert (interval.low, how) == (student_t([-1.0, 1.0, 3.0]).low, "Student t over runs")
 
 
 @pytest.mark.parametrize("runs", [[], [[1.0, 2.0]], [[1.0, 2.0], [3.0]]])
@@ -282,11 +282,11 @@ def test_the_order_of_runs_does_not_matter(order: list[int]) -> None:
     runs = [np.round(rng.standard_normal(60), 1) for _ in range(5)]  # with ties
     shuffled = [runs[i] for i in order]
     for q in (0.5, 0.25):
-        one = percentile_over_runs(METRIC, {}, runs, q)
-        other = percentile_over_runs(METRIC, {}, shuffled, q)
-        assert one.value == pytest.approx(other.value, abs=1e-12)
-        assert one.low == pytest.approx(other.low, abs=1e-12)
-        assert one.refused == other.refused
+        percentile = percentile_over_runs(METRIC, {}, runs, q)
+        shuffled_percentile = percentile_over_runs(METRIC, {}, shuffled, q)
+        assert percentile.value == pytest.approx(shuffled_percentile.value, abs=1e-12)
+        assert percentile.low == pytest.approx(shuffled_percentile.low, abs=1e-12)
+        assert percentile.refused == shuffled_percentile.refused
 
 
 @given(
@@ -305,11 +305,11 @@ def test_anything_gives_an_estimate_or_a_refusal(runs: list[list[float]], q: flo
 def refused_p99(runs: int, count: int) -> float:
     """How often P99 of 600 independent samples a run, of which 500 are needed, is refused."""
     rng = np.random.default_rng(runs)
-    found = [
+    estimates = [
         percentile_over_runs(METRIC, {}, list(rng.exponential(1e6, (runs, 600))), 0.99)
         for _ in range(count)
     ]
-    return sum(e.refused is not None for e in found) / count
+    return sum(e.refused is not None for e in estimates) / count
 
 
 def test_more_runs_do_not_refuse_more() -> None:
@@ -322,6 +322,6 @@ def test_more_runs_do_not_refuse_more() -> None:
 def test_runs_that_are_truly_correlated_are_refused() -> None:
     """AR(1) with phi = 0.9 leaves the mean of 600 samples 600 (1 - .9) / (1 + .9) = 32."""
     rng = np.random.default_rng(5)
-    z = signal.lfilter([1], [1, -0.9], rng.standard_normal((20, 800)), axis=-1)[:, 200:]
-    found = percentile_over_runs(SIGNED, {}, list(np.exp(z)), 0.99)
-    assert "in the shortest run; P99 needs 500" in found.refused
+    logs = signal.lfilter([1], [1, -0.9], rng.standard_normal((20, 800)), axis=-1)[:, 200:]
+    estimate = percentile_over_runs(SIGNED, {}, list(np.exp(logs)), 0.99)
+    assert "in the shortest run; P99 needs 500" in estimate.refused

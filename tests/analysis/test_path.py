@@ -62,7 +62,7 @@ def run(messages=(), executions=(), intervals=()) -> dict[str, pl.DataFrame]:
         for m in {m["message_id"]: m for m in messages}.values()
     ]  # fmt: skip
     rows = (list(messages), list(executions), sent, list(intervals))
-    return {name: table(name, *x) for name, x in zip(TABLES_NEEDED, rows, strict=True)}
+    return {name: table(name, *given) for name, given in zip(TABLES_NEEDED, rows, strict=True)}
 
 
 def events(names: tuple[str, ...], *rows: tuple) -> pl.LazyFrame:
@@ -82,21 +82,21 @@ def assert_whole(path: pl.DataFrame, tables: dict[str, pl.DataFrame]) -> None:
         pl.col("callback_start_ns") <= pl.col("callback_end_ns"),
         pl.col("publish_ns") < pl.col("callback_end_ns"),
     )  # fmt: skip
-    found = path.group_by(KEY, maintain_order=True).agg(
+    by_message = path.group_by(KEY, maintain_order=True).agg(
         pl.col("begin_ns").first(), pl.col("end_ns").last(), pl.col("duration_ns").sum(),
         least=pl.col("duration_ns").min(), number=pl.col("segment"),
         joined=(pl.col("begin_ns").shift(-1) == pl.col("end_ns")).fill_null(value=True).all(),
     )  # fmt: skip
-    assert found.height == whole.height
-    both = whole.join(found, on=KEY, nulls_equal=True)
-    assert both.height == whole.height
-    length = both["callback_end_ns"] - both["publish_ns"]
-    assert (both["begin_ns"] == both["publish_ns"]).all()
-    assert (both["end_ns"] == both["callback_end_ns"]).all()
-    assert (both["duration_ns"] == length).all()
-    assert (both["least"] > 0).all()
-    assert both["joined"].all()
-    assert all(numbers.to_list() == list(range(len(numbers))) for numbers in both["number"])
+    assert by_message.height == whole.height
+    messages = whole.join(by_message, on=KEY, nulls_equal=True)
+    assert messages.height == whole.height
+    length = messages["callback_end_ns"] - messages["publish_ns"]
+    assert (messages["begin_ns"] == messages["publish_ns"]).all()
+    assert (messages["end_ns"] == messages["callback_end_ns"]).all()
+    assert (messages["duration_ns"] == length).all()
+    assert (messages["least"] > 0).all()
+    assert messages["joined"].all()
+    assert all(numbers.to_list() == list(range(len(numbers))) for numbers in messages["number"])
 
 
 def test_without_the_kernel_what_executor_events_tell():
@@ -333,7 +333,7 @@ def test_a_thread_that_looks_again_and_again_waits_for_who_wakes_it_at_last():
     path = Paths(tables, {"sched_switch": switches, "sched_waking": wakes}).of()
     assert_whole(path, tables)
     holder, idle = "holder (thread 98)", "the CPU, which came out of its sleep"
-    assert [x for x in short(path.filter(message_id=1)) if x[1] >= 140] == [
+    assert [segment for segment in short(path.filter(message_id=1)) if segment[1] >= 140] == [
         ("preempted", 140, 142, idle),
         ("executor", 142, 150, None), ("futex", 150, 160, holder),
         ("preempted", 160, 162, idle), ("executor", 162, 164, None), ("futex", 164, 180, holder),
@@ -360,20 +360,20 @@ def test_a_message_that_is_taken_after_the_next_one_was_sent_arrived_before():
     sent = [message(0, 10, 11, 40, 45, 50), message(1, 100, 110, 190, 200, 210),
             message(2, 150, 151, 220, 230, 240)]  # fmt: skip
     tables = run(sent, [execution(0, 45, 50), execution(1, 200, 210), execution(2, 230, 240)])
-    found = Paths(tables, {"sched_switch": switches, "sched_waking": wakes}).messages
-    assert found["arrived_ns"].to_list() == [15, 130, 152]
+    messages = Paths(tables, {"sched_switch": switches, "sched_waking": wakes}).messages
+    assert messages["arrived_ns"].to_list() == [15, 130, 152]
 
 
 def test_an_interrupt_that_keeps_a_thread_from_its_cpu():
     """Its CPU is in a soft interrupt from 120 to 170, in which there is another from 150 to 155."""
-    found = kernel()
+    recorded = kernel()
     at = ("time_ns", "cpu_id", "vec")
-    found |= {
+    recorded |= {
         "irq_softirq_entry": events(at, (120, 0, 3)), "irq_softirq_exit": events(at, (170, 0, 3)),
         "irq_handler_entry": events(("time_ns", "cpu_id", "irq", "name"), (150, 0, 7, "nic")),
         "irq_handler_exit": events(("time_ns", "cpu_id", "irq"), (155, 0, 7)),
     }  # fmt: skip
-    path = Paths(run(*ONE), found).of()
+    path = Paths(run(*ONE), recorded).of()
     assert short(path)[4:8] == [
         ("interrupt", 140, 150, "softirq NET_RX"), ("interrupt", 150, 155, "irq 7 nic"),
         ("interrupt", 155, 170, "softirq NET_RX"), ("preempted", 170, 180, "burner (thread 99)"),
@@ -404,8 +404,12 @@ def test_a_page_fault_lasts_until_its_thread_runs_again_after_the_sleep_in_it():
         (300 * us, 0, 0, 0, NODE, "planner"),
     )  # fmt: skip
     wakes = events(WAKE, (90 * us, 1, NODE, 0, 8), (295 * us, 1, NODE, 0, 8))
-    found = {"sched_switch": switches, "sched_waking": wakes, "page_fault_user": faults}
-    inside = [x[:3] for x in short(Paths(run(late, ran), found).of()) if x[1] >= 20 * us]
+    recorded = {"sched_switch": switches, "sched_waking": wakes, "page_fault_user": faults}
+    inside = [
+        segment[:3]
+        for segment in short(Paths(run(late, ran), recorded).of())
+        if segment[1] >= 20 * us
+    ]
     assert inside == [
         ("page_fault", 20 * us, 90 * us), ("preempted", 90 * us, 110 * us),
         ("page_fault", 110 * us, 125 * us), ("running", 125 * us, 260 * us),
@@ -434,7 +438,7 @@ def scheduled(
             (asleep if state else ready).append(before)
         on[cpu] = then
         switches.append((t, cpu, before, state, then, f"t{then}"))
-    lose = [[x for x in rows if rng.random() > 0.05] for rows in (switches, wakes)]
+    lose = [[event for event in rows if rng.random() > 0.05] for rows in (switches, wakes)]
     return lose[0], lose[1]
 
 
@@ -449,17 +453,17 @@ def drawn(seed: int) -> tuple[dict[str, pl.DataFrame], dict[str, pl.LazyFrame]]:
     executions, messages, intervals = [], [], []
     for n in range(60):
         start, length = int(rng.integers(0, end)), int(rng.integers(0, 300))
-        which = int(rng.integers(1, 4))
-        of = {"callback_id": which, "node": ("/a", "/b", None)[which - 1]}
+        number = int(rng.integers(1, 4))
+        callback = {"callback_id": number, "node": ("/a", "/b", None)[number - 1]}
         stop = maybe(start + length, 0.1)
-        executions.append(execution(n, start, stop, int(rng.choice(tids)), **of))
-    for n, own in enumerate(executions):
+        executions.append(execution(n, start, stop, int(rng.choice(tids)), **callback))
+    for n, row in enumerate(executions):
         back = np.sort(rng.integers(0, 500, 3))[::-1]
-        publish, sent, take = (int(own["start_ns"] - x) for x in back)
+        publish, sent, take = (int(row["start_ns"] - ago) for ago in back)
         messages.append(
-            message(n // 2, publish, maybe(sent), maybe(take), own["start_ns"], own["end_ns"],
+            message(n // 2, publish, maybe(sent), maybe(take), row["start_ns"], row["end_ns"],
                     subscription_id=n, callback_instance_id=n,
-                    received_ns=maybe(int(rng.integers(publish, own["start_ns"] + 1)), 0.5),
+                    received_ns=maybe(int(rng.integers(publish, row["start_ns"] + 1)), 0.5),
                     source_timestamp_ns=sent,
                     outcome=str(rng.choice(["delivered", "lost"], p=[0.9, 0.1])),
                     intra_process=bool(rng.random() < 0.3),
@@ -471,7 +475,7 @@ def drawn(seed: int) -> tuple[dict[str, pl.DataFrame], dict[str, pl.LazyFrame]]:
             intervals.append(interval(str(rng.choice(["wait", "busy", "blocked"])), a, b, tid))
     switches, wakes = scheduled(rng, end, (*tids, SENDER, BURNER))
     times = np.unique(rng.integers(0, end, 60)).tolist()
-    found = {
+    kernel_events = {
         "sched_switch": events(SWITCH, *switches),
         "sched_waking": events(WAKE, *wakes),
         "irq_handler_entry": events(
@@ -482,7 +486,7 @@ def drawn(seed: int) -> tuple[dict[str, pl.DataFrame], dict[str, pl.LazyFrame]]:
         ),
         "page_fault_user": events(("time_ns", "cpu_id", "ctx_tid"), *((t, 0, 71) for t in times)),
     }
-    return run(messages, executions, intervals), found
+    return run(messages, executions, intervals), kernel_events
 
 
 def instants(tables: dict[str, pl.DataFrame], kernel: dict[str, pl.LazyFrame]) -> set[int]:
@@ -501,10 +505,10 @@ def test_whatever_was_recorded_segments_add_up_and_end_at_recorded_instants(with
     kinds = set()
     for seed in range(20):
         tables, events_drawn = drawn(seed)
-        found = events_drawn if with_kernel else {}
-        path = Paths(tables, found).of()
+        kernel_events = events_drawn if with_kernel else {}
+        path = Paths(tables, kernel_events).of()
         assert_whole(path, tables)
-        assert set(path["begin_ns"]) | set(path["end_ns"]) <= instants(tables, found)
+        assert set(path["begin_ns"]) | set(path["end_ns"]) <= instants(tables, kernel_events)
         kinds |= set(path["kind"])
     missing = {"throttled"} if with_kernel else {"preempted", "interrupt", "futex", "syscall",
         "page_fault", "disk", "throttled"}  # fmt: skip
@@ -515,15 +519,15 @@ def test_whatever_was_recorded_segments_add_up_and_end_at_recorded_instants(with
 @pytest.mark.parametrize("with_kernel", [True, False])
 def test_the_path_of_a_message_is_the_same_alone_and_up_to_its_callback(with_kernel):
     for seed in range(3):
-        tables, found = drawn(seed)
-        paths = Paths(tables, found if with_kernel else {})
+        tables, kernel_events = drawn(seed)
+        paths = Paths(tables, kernel_events if with_kernel else {})
         whole = paths.of()
         for row in range(0, paths.messages.height, 7):
-            own = whole.filter(message=row)
-            assert paths.of(np.array([row])).equals(own)
+            path = whole.filter(message=row)
+            assert paths.of(np.array([row])).equals(path)
             start = paths.messages["callback_start_ns"][row]
             before = paths.of(np.array([row]), to_start=True)
-            cut = own.filter(pl.col("begin_ns") < start).with_columns(
+            cut = path.filter(pl.col("begin_ns") < start).with_columns(
                 pl.min_horizontal("end_ns", pl.lit(start)).alias("end_ns")
             )
             times = ("kind", "begin_ns", "end_ns")
@@ -541,10 +545,13 @@ def test_nothing_to_look_at():
 @pytest.mark.recording
 def test_the_paths_of_the_samples_add_up():
     runs = rl.open("data/samples")
-    for one in runs:
-        name = one.runs[0].name
-        tables = {x: one.table(x).filter(pl.col("run") == name).collect() for x in TABLES_NEEDED}
-        assert_whole(Paths.of_run(one, name).of(), tables)
+    for recording in runs:
+        name = recording.runs[0].name
+        tables = {
+            needed: recording.table(needed).filter(pl.col("run") == name).collect()
+            for needed in TABLES_NEEDED
+        }
+        assert_whole(Paths.of_run(recording, name).of(), tables)
 
 
 def test_a_waterfall_draws_each_segment_where_it_was() -> None:
@@ -552,7 +559,7 @@ def test_a_waterfall_draws_each_segment_where_it_was() -> None:
     ms = 1_000_000
     tables = run([message(1, 0, None, ms, ms, 3 * ms)], [execution(1, ms, 3 * ms)])
     plot = path_plot([late_messages(Paths(tables, {}), ms // 2)])
-    bars = [(x.get_x(), x.get_width()) for x in plot.figure.axes[0].patches]
+    bars = [(patch.get_x(), patch.get_width()) for patch in plot.figure.axes[0].patches]
     assert bars == [(0.0, 1.0), (1.0, 2.0)]
     (line,) = plot.figure.axes[0].collections
     assert line.get_segments()[0][:, 0].tolist() == [0.5, 0.5]
@@ -561,12 +568,12 @@ def test_a_waterfall_draws_each_segment_where_it_was() -> None:
 def test_two_callbacks_that_held_the_thread_are_the_larger_one_and_their_sum() -> None:
     """Laid out by hand: one timer ran for 3 ms and another for 2 ms, then came the callback."""
     ms = 1_000_000
-    other = {**TIMER, "name": "10 ms", "callback_id": 3}
-    held = [execution(2, 0, 3 * ms, **TIMER), execution(3, 3 * ms, 5 * ms, **other)]
-    own = execution(1, 5 * ms, 6 * ms)
-    tables = run([message(1, 0, None, 5 * ms, 5 * ms, 6 * ms)], [*held, own])
-    (told,) = late_messages(Paths(tables, {}), ms).frame()["sentence"]
-    assert told.endswith(
+    fast_timer = {**TIMER, "name": "10 ms", "callback_id": 3}
+    held = [execution(2, 0, 3 * ms, **TIMER), execution(3, 3 * ms, 5 * ms, **fast_timer)]
+    late_execution = execution(1, 5 * ms, 6 * ms)
+    tables = run([message(1, 0, None, 5 * ms, 5 * ms, 6 * ms)], [*held, late_execution])
+    (sentence,) = late_messages(Paths(tables, {}), ms).frame()["sentence"]
+    assert sentence.endswith(
         "/scan waited 3.00 ms for the timer callback (100 ms) of /planner, which ran on the same "
         "thread; 5.00 ms in all"
     )

@@ -61,21 +61,23 @@ class Decoded:
             track = self.tracks[event.track_uuid].name
             flows = tuple(event.flow_ids)
             category = "".join(categories[iid] for iid in event.category_iids)
-            told = {arguments[a.name_iid]: value_of(a, texts) for a in event.debug_annotations}
+            annotations = {
+                arguments[a.name_iid]: value_of(a, texts) for a in event.debug_annotations
+            }
             if event.type == EVENT.TYPE_SLICE_BEGIN:
-                began = (names[event.name_iid], last, flows, category, told)
+                began = (names[event.name_iid], last, flows, category, annotations)
                 open_slices[event.track_uuid].append(began)
             elif event.type == EVENT.TYPE_SLICE_END:
-                name, begin, flows, category, told = open_slices[event.track_uuid].pop()
+                name, begin, flows, category, annotations = open_slices[event.track_uuid].pop()
                 if category == "message":
-                    self.messages.append((begin, last, told))
+                    self.messages.append((begin, last, annotations))
                 elif category == "executor":
                     self.states.append((name, begin, last))
                 else:
                     self.slices.append((track, name, begin, last, flows))
-                    self.told.append({"category": category, **told})
+                    self.told.append({"category": category, **annotations})
             elif event.type == EVENT.TYPE_INSTANT and category == "message":
-                self.messages.append((last, None, told))
+                self.messages.append((last, None, annotations))
             elif event.type == EVENT.TYPE_INSTANT:
                 self.moments.append((track, names[event.name_iid], last, flows))
             else:
@@ -96,37 +98,40 @@ def decoded(tables: dict[str, pl.DataFrame], path: Path) -> Decoded:
 
 
 def test_a_message_and_its_flow(tmp_path: Path) -> None:
-    found = decoded(one_delivered().tables(), tmp_path / "t")
-    assert found.slices == [
+    viewed = decoded(one_delivered().tables(), tmp_path / "t")
+    assert viewed.slices == [
         ("/talker [1]", "publish /data", at(100), at(102), (1,)),
         ("/listener [2]", "subscription /data", at(153), at(158), (1,)),
     ]
-    node = next(t for t in found.tracks.values() if t.name == "/listener [2]")
-    thread = found.tracks[node.parent_uuid].thread
+    node = next(t for t in viewed.tracks.values() if t.name == "/listener [2]")
+    thread = viewed.tracks[node.parent_uuid].thread
     assert (thread.pid, thread.tid) == (2, 2)
-    process = found.tracks[found.tracks[node.parent_uuid].parent_uuid].process
+    process = viewed.tracks[viewed.tracks[node.parent_uuid].parent_uuid].process
     assert (process.pid, process.process_name) == (2, "p2 (h0)")
 
 
 def test_where_the_time_of_a_late_message_went(tmp_path: Path) -> None:
     """Within its slice, which ends when the callback starts, at 153."""
     tables = one_delivered().tables()
-    of = tables["messages"].select("message_id", "subscription_id").row(0, named=True)
+    ids = tables["messages"].select("message_id", "subscription_id").row(0, named=True)
     parts = [("transport", 100, 130, None), ("executor", 130, 160, "a timer"),
              ("running", 160, 170, None)]  # fmt: skip
     late = pl.DataFrame([
-        {**of, "kind": kind, "begin_ns": at(begin), "end_ns": at(end), "who": who, "why": "Late."}
+        {**ids, "kind": kind, "begin_ns": at(begin), "end_ns": at(end), "who": who, "why": "Late."}
         for kind, begin, end, who in parts
     ])  # fmt: skip
-    found = decoded({**tables, "late": late}, tmp_path / "t")
-    told = {"category": "why", "why": "Late."}
-    slices = [x for x in found.slices if x[1] in {name for name, *_ in parts}]
+    viewed = decoded({**tables, "late": late}, tmp_path / "t")
+    why = {"category": "why", "why": "Late."}
+    slices = [piece for piece in viewed.slices if piece[1] in {name for name, *_ in parts}]
     assert slices == [
         ("messages /data", "transport", at(100), at(130), ()),
         ("messages /data", "executor", at(130), at(153), ()),
     ]
-    assert [x for x in found.told if x["category"] == "why"] == [told, {**told, "who": "a timer"}]
-    ((begin, end, _),) = found.messages
+    assert [arguments for arguments in viewed.told if arguments["category"] == "why"] == [
+        why,
+        {**why, "who": "a timer"},
+    ]
+    ((begin, end, _),) = viewed.messages
     assert (begin, end) == (at(100), at(153))
 
 
@@ -137,19 +142,19 @@ def test_messages_and_callbacks_have_arguments(tmp_path: Path) -> None:
         trace.publish(us, PUB)
     trace.receive(150, SUB, CALLBACK, stamp=at(102), pid=2)
     trace.receive(160, SUB, CALLBACK, stamp=at(122), pid=2)
-    found = decoded(trace.tables(), tmp_path / "t")
-    way = {"topic": "/data", "publisher_node": "/talker", "subscription_node": "/listener"}
-    ends = {message["message_id"]: (begin, end) for begin, end, message in found.messages}
+    viewed = decoded(trace.tables(), tmp_path / "t")
+    route = {"topic": "/data", "publisher_node": "/talker", "subscription_node": "/listener"}
+    ends = {message["message_id"]: (begin, end) for begin, end, message in viewed.messages}
     assert sorted(ends.values(), key=str) == sorted(
         [(at(100), at(153)), (at(110), None), (at(120), at(163))], key=str
     )
-    for begin, end, message in found.messages:
-        assert message.items() >= way.items()
+    for begin, end, message in viewed.messages:
+        assert message.items() >= route.items()
         assert message.get("latency_us") == (None if end is None else (end - begin) / 1e3)
         assert message["outcome"] == ("delivered" if end else "lost")
-    callbacks = [told for told in found.told if told["category"] == "callback"]
-    assert [told["latency_us"] for told in callbacks] == [53.0, 43.0]
-    assert {told["node"] for told in callbacks} == {"/listener"}
+    callbacks = [callback for callback in viewed.told if callback["category"] == "callback"]
+    assert [callback["latency_us"] for callback in callbacks] == [53.0, 43.0]
+    assert {callback["node"] for callback in callbacks} == {"/listener"}
 
 
 def test_states_of_executors(tmp_path: Path) -> None:
@@ -157,9 +162,9 @@ def test_states_of_executors(tmp_path: Path) -> None:
     trace.emit(100, "rclcpp_executor_wait_for_work", timeout=-1, pid=2)
     trace.emit(150, "rclcpp_executor_get_next_ready", pid=2)
     trace.emit(180, "rclcpp_executor_wait_for_work", timeout=-1, pid=2)
-    found = decoded(trace.tables(), tmp_path / "t")
-    assert ("wait", at(100), at(150)) in found.states
-    assert ("busy", at(150), at(180)) in found.states
+    viewed = decoded(trace.tables(), tmp_path / "t")
+    assert ("wait", at(100), at(150)) in viewed.states
+    assert ("busy", at(150), at(180)) in viewed.states
 
 
 def test_one_publication_for_two_and_one_for_nobody(tmp_path: Path) -> None:
@@ -170,9 +175,9 @@ def test_one_publication_for_two_and_one_for_nobody(tmp_path: Path) -> None:
         trace.publish(us, PUB)
     for pid in (2, 3):
         trace.receive(150 + pid, SUB, CALLBACK, stamp=at(102), pid=pid)
-    found = decoded(trace.tables(), tmp_path / "t")
-    first, second = (s for s in found.slices if s[1] == "publish /data")
-    received = [s[4] for s in found.slices if s[1] == "subscription /data"]
+    viewed = decoded(trace.tables(), tmp_path / "t")
+    first, second = (s for s in viewed.slices if s[1] == "publish /data")
+    received = [s[4] for s in viewed.slices if s[1] == "subscription /data"]
     assert sorted(flow for (flow,) in received) == sorted(first[4])
     assert len(set(first[4])) == 2
     assert second[4] == ()
@@ -183,9 +188,9 @@ def test_a_service_call(tmp_path: Path) -> None:
     trace.send_request(100, CLIENT, 1)
     serve(trace, 110, 1, pid=2)
     trace.take_response(140, CLIENT, 1, stamp=119)
-    found = decoded(trace.tables(), tmp_path / "t")
-    assert found.slices == [("/server2 [2]", "service /add", at(111), at(120), (2,))]
-    assert found.moments == [
+    viewed = decoded(trace.tables(), tmp_path / "t")
+    assert viewed.slices == [("/server2 [2]", "service /add", at(111), at(120), (2,))]
+    assert viewed.moments == [
         ("/client [services]", "request /add", at(100), (2,)),
         ("/client [services]", "response /add", at(140), (2,)),
     ]
@@ -198,13 +203,13 @@ def test_nested_and_unfinished_callbacks(tmp_path: Path) -> None:
     trace.run(120, CALLBACK + 8, lasts=30, pid=2)
     trace.run(160, CALLBACK, lasts=0, pid=2)
     trace.run(200, CALLBACK, lasts=None, pid=2)
-    found = decoded(trace.tables(), tmp_path / "t")
-    assert [(s[2], s[3]) for s in found.slices] == [
+    viewed = decoded(trace.tables(), tmp_path / "t")
+    assert [(s[2], s[3]) for s in viewed.slices] == [
         (at(100), at(150)),
         (at(120), at(150)),
         (at(160), at(160)),
     ]
-    assert [(m[1], m[2]) for m in found.moments] == [("subscription /data", at(200))]
+    assert [(m[1], m[2]) for m in viewed.moments] == [("subscription /data", at(200))]
 
 
 def scheduled(path: Path) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]], list[str]]:
@@ -218,20 +223,20 @@ def scheduled(path: Path) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]],
     for packet in trace.packet:
         if not packet.HasField("ftrace_events"):
             continue
-        cpu, found = packet.ftrace_events.cpu, packet.ftrace_events.compact_sched
-        table = found.intern_table
+        cpu, sched = packet.ftrace_events.cpu, packet.ftrace_events.compact_sched
+        table = sched.intern_table
         now = 0
         for values in zip(
-            found.switch_timestamp, found.switch_prev_state, found.switch_next_pid,
-            found.switch_next_prio, found.switch_next_comm_index, strict=True,
+            sched.switch_timestamp, sched.switch_prev_state, sched.switch_next_pid,
+            sched.switch_next_prio, sched.switch_next_comm_index, strict=True,
         ):  # fmt: skip
             now += values[0]
             switches.append((cpu, now, *values[1:4]))
             names.append(table[values[4]])
         now = 0
         for values in zip(
-            found.waking_timestamp, found.waking_pid, found.waking_target_cpu, found.waking_prio,
-            found.waking_comm_index, found.waking_common_flags, strict=True,
+            sched.waking_timestamp, sched.waking_pid, sched.waking_target_cpu, sched.waking_prio,
+            sched.waking_comm_index, sched.waking_common_flags, strict=True,
         ):  # fmt: skip
             now += values[0]
             wakes.append((cpu, now, *values[1:4], values[5]))
@@ -252,9 +257,9 @@ def test_who_had_each_cpu_and_who_woke_whom(tmp_path: Path, monkeypatch, bundle:
     wakes = [(0, at(99), 71, 0, 120, 16, "dds.ev"), (3, at(200), 5, 127, 130, 0, "other")]
 
     def frame(rows: list[tuple[Any, ...]], *names: str) -> pl.DataFrame:
-        made = pl.DataFrame(rows, schema=["cpu_id", "time_ns", *names], orient="row")
+        events = pl.DataFrame(rows, schema=["cpu_id", "time_ns", *names], orient="row")
         # In whatever order, as those of several CPUs are.
-        return made.with_columns(host=pl.lit("h0")).reverse()
+        return events.with_columns(host=pl.lit("h0")).reverse()
 
     tables: dict[str, pl.DataFrame] = {
         **talker_and_listener().tables(),
@@ -262,17 +267,17 @@ def test_who_had_each_cpu_and_who_woke_whom(tmp_path: Path, monkeypatch, bundle:
         "sched_waking": frame(wakes, "tid", "target_cpu", "prio", "ctx_flags", "comm"),
     }
     write_perfetto(tables, tmp_path / "t")
-    found, woken, names = scheduled(tmp_path / "t")
-    assert sorted(found) == sorted(x[:5] for x in switches)
-    assert sorted(woken) == sorted(x[:6] for x in wakes)
-    assert sorted(names) == sorted(x[-1] for x in (*switches, *wakes))
-    alone = {name: x for name, x in tables.items() if name != "sched_waking"}
-    write_perfetto(alone, tmp_path / "t")
-    assert sorted(scheduled(tmp_path / "t")[0]) == sorted(found)
-    two = pl.concat(
+    switched, woken, names = scheduled(tmp_path / "t")
+    assert sorted(switched) == sorted(row[:5] for row in switches)
+    assert sorted(woken) == sorted(row[:6] for row in wakes)
+    assert sorted(names) == sorted(row[-1] for row in (*switches, *wakes))
+    unwoken = {name: rows for name, rows in tables.items() if name != "sched_waking"}
+    write_perfetto(unwoken, tmp_path / "t")
+    assert sorted(scheduled(tmp_path / "t")[0]) == sorted(switched)
+    two_hosts = pl.concat(
         [tables["sched_switch"], tables["sched_switch"].with_columns(host=pl.lit("h1"))]
     )
-    write_perfetto({**tables, "sched_switch": two}, tmp_path / "t")
+    write_perfetto({**tables, "sched_switch": two_hosts}, tmp_path / "t")
     assert scheduled(tmp_path / "t") == ([], [], [])
 
 
@@ -291,8 +296,8 @@ def test_counters(tmp_path: Path) -> None:
         },
         schema_overrides={"pss_bytes": pl.Int64, "heap_bytes": pl.Int64},
     )
-    found = decoded({**Trace().tables(), "resources": resources}, tmp_path / "t")
-    assert sorted(found.counters) == [
+    viewed = decoded({**Trace().tables(), "resources": resources}, tmp_path / "t")
+    assert sorted(viewed.counters) == [
         ("CPU [cores]", at(1_000_000), 0.5),
         ("PSS [MiB]", at(1_000_000), 1.0),
         ("RSS [MiB]", at(0), 3.0),
@@ -306,11 +311,11 @@ def test_the_heap_as_the_allocator_tells(tmp_path: Path) -> None:
     for us, size, block in ((10, 1, 0x10), (150_000, 3, 0x20)):
         trace.emit(us, "lttng_ust_libc:malloc", size=size * 2**20, ptr=block, pid=7)
     trace.emit(160_000, "lttng_ust_libc:free", ptr=0x10, pid=7)
-    found = decoded(trace.tables(), tmp_path / "t")
+    viewed = decoded(trace.tables(), tmp_path / "t")
     name = "traced heap [MiB]"
-    assert sorted(found.counters) == [(name, at(10), 1.0), (name, at(160_000), 3.0)]
-    track = next(t for t in found.tracks.values() if t.name == name)
-    assert found.tracks[track.parent_uuid].process.pid == 7
+    assert sorted(viewed.counters) == [(name, at(10), 1.0), (name, at(160_000), 3.0)]
+    track = next(t for t in viewed.tracks.values() if t.name == name)
+    assert viewed.tracks[track.parent_uuid].process.pid == 7
 
 
 Sample = tuple[int, int, int, str]
@@ -326,16 +331,18 @@ def stacks_in(path: Path) -> list[Sample]:
     data = pb.InternedData()
     for packet in trace.packet:
         data.MergeFrom(packet.interned_data)
-    names = {x.iid: x.str.decode() for x in data.function_names}
-    mappings = {x.iid for x in data.mappings}
-    assert all(x.mapping_id in mappings and x.HasField("rel_pc") for x in data.frames)
-    frames = {x.iid: names[x.function_name_id] for x in data.frames}
+    names = {function.iid: function.str.decode() for function in data.function_names}
+    mappings = {mapping.iid for mapping in data.mappings}
+    assert all(frame.mapping_id in mappings and frame.HasField("rel_pc") for frame in data.frames)
+    frames = {frame.iid: names[frame.function_name_id] for frame in data.frames}
     # The outermost comes first.
-    stacks = {x.iid: [frames[y] for y in reversed(x.frame_ids)] for x in data.callstacks}
+    stacks = {
+        stack.iid: [frames[iid] for iid in reversed(stack.frame_ids)] for stack in data.callstacks
+    }
     return [
-        (packet.timestamp, x.pid, x.tid, "\n".join(stacks[x.callstack_iid]))
+        (packet.timestamp, taken.pid, taken.tid, "\n".join(stacks[taken.callstack_iid]))
         for packet in trace.packet
-        if packet.HasField("perf_sample") and (x := packet.perf_sample)
+        if packet.HasField("perf_sample") and (taken := packet.perf_sample)
     ]
 
 
@@ -349,11 +356,11 @@ def test_samples_of_stacks_are_on_the_thread_of_their_callback(tmp_path: Path) -
     ]  # fmt: skip
     columns = ["time_ns", "vpid", "vtid", "path"]
     table = pl.DataFrame(samples, schema=columns, orient="row")
-    found = decoded({**trace.tables(), "cpu_samples": table}, tmp_path / "t")
+    viewed = decoded({**trace.tables(), "cpu_samples": table}, tmp_path / "t")
     assert stacks_in(tmp_path / "t") == samples
-    assert [x[2:4] for x in found.slices] == [(at(100), at(150))]
-    threads = [x.thread for x in found.tracks.values() if x.HasField("thread")]
-    assert (2, 2) in [(x.pid, x.tid) for x in threads]
+    assert [piece[2:4] for piece in viewed.slices] == [(at(100), at(150))]
+    threads = [track.thread for track in viewed.tracks.values() if track.HasField("thread")]
+    assert (2, 2) in [(thread.pid, thread.tid) for thread in threads]
 
 
 def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
@@ -369,18 +376,18 @@ def test_slices_and_flows_of_a_recording_are_those_of_the_tables(
     run = next(iter(sorted(SAMPLES.glob(sample))))
     raw = read_raw(Recording.at(run))
     tables = build_tables(raw.events, raw.losses)
-    found = decoded(tables, tmp_path / "t")
+    viewed = decoded(tables, tmp_path / "t")
     ended = tables["callback_instances"].filter(pl.col("end_ns").is_not_null())
     published = tables["publications"].filter(pl.col("publish_ns").is_not_null())
-    callbacks = [s for s in found.slices if not s[1].startswith("publish ")]
+    callbacks = [s for s in viewed.slices if not s[1].startswith("publish ")]
     assert sorted((b, e) for _, _, b, e, _ in callbacks) == sorted(
         ended.select("start_ns", "end_ns").iter_rows()
     )
-    assert len(found.slices) - len(callbacks) == published.height
-    sent = [s for s in found.slices if s[1].startswith("publish ")]
+    assert len(viewed.slices) - len(callbacks) == published.height
+    sent = [s for s in viewed.slices if s[1].startswith("publish ")]
     began = {flow: s[2] for s in sent for flow in s[4]}
-    ways = sorted((began[flow], s[2]) for s in callbacks for flow in s[4])
+    flights = sorted((began[flow], s[2]) for s in callbacks for flow in s[4])
     delivered = tables["messages"].filter(
         pl.col("callback_instance_id").is_not_null() & pl.col("message_id").is_not_null()
     )
-    assert ways == sorted(delivered.select("publish_ns", "callback_start_ns").iter_rows())
+    assert flights == sorted(delivered.select("publish_ns", "callback_start_ns").iter_rows())

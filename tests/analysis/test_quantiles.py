@@ -33,11 +33,11 @@ def test_quantile_is_numpys_where_all_is_finite(samples: list[float], q: float) 
     st.floats(0, 1),
 )
 def test_the_expression_is_the_function(groups: list[list[float | None]], q: float) -> None:
-    rows = [(number, x) for number, group in enumerate(groups) for x in group]
+    rows = [(number, sample) for number, group in enumerate(groups) for sample in group]
     frame = pl.DataFrame(rows, {"g": pl.Int64, "x": pl.Float64}, orient="row")
-    found = frame.group_by("g").agg(p=quantile_of(pl.col("x"), q))
-    for number, p in found.iter_rows():
-        samples = [x for x in groups[number] if x is not None]
+    by_group = frame.group_by("g").agg(p=quantile_of(pl.col("x"), q))
+    for number, p in by_group.iter_rows():
+        samples = [sample for sample in groups[number] if sample is not None]
         if samples:
             assert p == pytest.approx(quantile(samples, q), rel=1e-9, abs=1e-6)
         else:
@@ -61,12 +61,12 @@ def test_the_product_has_one_quantile_function() -> None:
         for file in (root / room).rglob(suffix)
     ]
     assert len(files) > 100
-    found = {
+    calls_by_file = {
         str(file.relative_to(root)): len(calls)
         for file in files
         if (calls := _OTHERS.findall(file.read_text(encoding="utf-8")))
     }
-    assert found == {}
+    assert calls_by_file == {}
     # That the pattern finds them.
     assert _OTHERS.search("latency.quantile(0.99)")
     assert _OTHERS.search("np.percentile(x, 99)")

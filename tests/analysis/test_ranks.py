@@ -32,7 +32,9 @@ def test_five_by_five_by_hand() -> None:
 
 
 def test_exact_distribution_by_hand() -> None:
-    assert [20 * x for x in _mann_whitney(3, 3)] == pytest.approx([1, 1, 2, 3, 3, 3, 3, 2, 1, 1])
+    assert [20 * probability for probability in _mann_whitney(3, 3)] == pytest.approx(
+        [1, 1, 2, 3, 3, 3, 3, 2, 1, 1]
+    )
     assert sum(_mann_whitney(30, 25)) == pytest.approx(1)
 
 
@@ -45,8 +47,8 @@ def test_delta_is_mann_whitneys_u(new: list[float], base: list[float]) -> None:
 
 @given(values, values, st.integers(-20, 20))
 def test_shift_moves_with_the_data(new: list[float], base: list[float], by: int) -> None:
-    one, other = hodges_lehmann(new, base), hodges_lehmann(np.array(new) + by, base)
-    assert other.value == pytest.approx((one.value or 0) + by)
+    shift, moved = hodges_lehmann(new, base), hodges_lehmann(np.array(new) + by, base)
+    assert moved.value == pytest.approx((shift.value or 0) + by)
 
 
 def test_interval_covers() -> None:

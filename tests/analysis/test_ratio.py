@@ -60,22 +60,22 @@ def test_interval_and_p_never_contradict(new: list[float], base: list[float]) ->
 
 @given(values, values, st.floats(1e-9, 1e9))
 def test_scale_does_not_matter(new: list[float], base: list[float], scale: float) -> None:
-    one = ratio_of_means(Spread.of(new), Spread.of(base))
-    other = ratio_of_means(Spread.of(np.array(new) * scale), Spread.of(np.array(base) * scale))
+    ratio = ratio_of_means(Spread.of(new), Spread.of(base))
+    scaled = ratio_of_means(Spread.of(np.array(new) * scale), Spread.of(np.array(base) * scale))
     for name in ("value", "low", "high"):
-        assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-6, abs=1e-9)
+        assert getattr(ratio, name) == pytest.approx(getattr(scaled, name), rel=1e-6, abs=1e-9)
 
 
 @given(values, values)
 def test_turning_the_ratio_round_turns_the_interval_round(
     new: list[float], base: list[float]
 ) -> None:
-    one = ratio_of_means(Spread.of(new), Spread.of(base))
-    other = ratio_of_means(Spread.of(base), Spread.of(new))
-    assert other.value == pytest.approx(1 / one.value)
-    if math.isfinite(one.high) and one.low > 1e-6:
-        assert other.low == pytest.approx(1 / one.high, rel=1e-6)
-        assert other.high == pytest.approx(1 / one.low, rel=1e-6)
+    ratio = ratio_of_means(Spread.of(new), Spread.of(base))
+    inverse = ratio_of_means(Spread.of(base), Spread.of(new))
+    assert inverse.value == pytest.approx(1 / ratio.value)
+    if math.isfinite(ratio.high) and ratio.low > 1e-6:
+        assert inverse.low == pytest.approx(1 / ratio.high, rel=1e-6)
+        assert inverse.high == pytest.approx(1 / ratio.low, rel=1e-6)
 
 
 def test_constant_runs() -> None:
@@ -135,13 +135,13 @@ def test_with_unequal_runs_both_tests_must_reject() -> None:
 def test_ratio_of_positive_by_hand() -> None:
     # Means 2 and 1, s / mean .1 and .2, k = 4 and 4: errors .05 and .1 of the logs, df by
     # Satterthwaite 3 * .0125^2 / (.0025^2 + .01^2) = 4.41176.
-    found = ratio_of_positive(Spread(2, 0.2, 4), Spread(1, 0.2, 4))
+    ratio = ratio_of_positive(Spread(2, 0.2, 4), Spread(1, 0.2, 4))
     half = stats.t.ppf(0.975, 4.411765) * math.hypot(0.05, 0.1)
-    assert (found.value, found.low) == (2, pytest.approx(2 * math.exp(-half)))
-    assert found.high == pytest.approx(2 * math.exp(half))
-    assert found.p == pytest.approx(2 * stats.t.sf(math.log(2) / math.hypot(0.05, 0.1), 4.411765))
+    assert (ratio.value, ratio.low) == (2, pytest.approx(2 * math.exp(-half)))
+    assert ratio.high == pytest.approx(2 * math.exp(half))
+    assert ratio.p == pytest.approx(2 * stats.t.sf(math.log(2) / math.hypot(0.05, 0.1), 4.411765))
     turned = ratio_of_positive(Spread(1, 0.2, 4), Spread(2, 0.2, 4))
-    assert (turned.low, turned.high) == pytest.approx((1 / found.high, 1 / found.low))
+    assert (turned.low, turned.high) == pytest.approx((1 / ratio.high, 1 / ratio.low))
     same = ratio_of_positive(Spread(3, 0, 4), Spread(1, 0, 5))
     assert (same.low, same.high, same.p) == (3, 3, 0)
     with pytest.raises(ValueError, match="positive means"):
@@ -193,8 +193,8 @@ def test_runs_needed_do() -> None:
     n = runs_for_ratio(top, bottom, 0.1)
     rng = np.random.default_rng(3)
     a, b = rng.normal(1.1, 0.1, (500, n)), rng.normal(1.0, 0.1, (500, n))
-    found = (stats.ttest_ind(a, b, axis=1, equal_var=False).pvalue < 0.05).mean()
-    assert found == pytest.approx(0.8, abs=0.06)
+    power = (stats.ttest_ind(a, b, axis=1, equal_var=False).pvalue < 0.05).mean()
+    assert power == pytest.approx(0.8, abs=0.06)
 
 
 NEW, BASE = [101.0, 99.0, 103.0, 100.0], [100.0, 98.0, 99.0, 101.0]
@@ -205,8 +205,8 @@ def test_pairs_by_hand() -> None:
     assert equivalent_pairs([11.0, 10.0, 12.0], [10.0] * 3, 0.1) == pytest.approx(0.5)
     # new - 0.9 base of (10, 9, 11): 1, 0, 2, mean 1, s = 1: t = sqrt(3); one-sided with 2 degrees
     # of freedom (1 - t / sqrt(2 + t^2)) / 2 = (1 - sqrt(3 / 5)) / 2 = 0.1127, and as much above.
-    both = equivalent_pairs([10.0, 9.0, 11.0], [10.0] * 3, 0.1)
-    assert both == pytest.approx((1 - math.sqrt(3 / 5)) / 2, rel=1e-12)
+    p = equivalent_pairs([10.0, 9.0, 11.0], [10.0] * 3, 0.1)
+    assert p == pytest.approx((1 - math.sqrt(3 / 5)) / 2, rel=1e-12)
 
 
 def test_against_the_t_tests_of_scipy() -> None:
@@ -214,8 +214,8 @@ def test_against_the_t_tests_of_scipy() -> None:
     for a, b in ((y, x), (x, y)):
         low = stats.ttest_ind(a, 0.95 * b, equal_var=False, alternative="greater").pvalue
         high = stats.ttest_ind(a, 1.05 * b, equal_var=False, alternative="less").pvalue
-        found = equivalent_ratio(Spread.of(a), Spread.of(b), 0.05)
-        assert found == pytest.approx(max(low, high))
+        p = equivalent_ratio(Spread.of(a), Spread.of(b), 0.05)
+        assert p == pytest.approx(max(low, high))
         low = stats.ttest_rel(a, 0.95 * b, alternative="greater").pvalue
         high = stats.ttest_rel(a, 1.05 * b, alternative="less").pvalue
         assert equivalent_pairs(a, b, 0.05) == pytest.approx(max(low, high))
@@ -230,7 +230,7 @@ def test_equivalent_exactly_where_the_interval_at_90_percent_lies_inside(
     y: list[float], x: list[float], threshold: float
 ) -> None:
     """Two tests at 5 % and the interval at 90 % are two ways to one answer."""
-    for effect, found in (
+    for effect, p in (
         (
             ratio_of_means(Spread.of(y), Spread.of(x), 0.9),
             equivalent_ratio(Spread.of(y), Spread.of(x), threshold),
@@ -238,18 +238,18 @@ def test_equivalent_exactly_where_the_interval_at_90_percent_lies_inside(
         (paired_ratio(y, x, 0.9), equivalent_pairs(y, x, threshold)),
     ):
         inside = 1 - threshold < effect.low and effect.high < 1 + threshold
-        if abs(found - 0.05) > 1e-9:
-            assert inside == (found < 0.05)
+        if abs(p - 0.05) > 1e-9:
+            assert inside == (p < 0.05)
 
 
 @settings(derandomize=True)
 @given(four, four, st.floats(1e-3, 1e6))
 def test_scale_and_order_do_not_matter(y: list[float], x: list[float], scale: float) -> None:
-    one = equivalent_ratio(Spread.of(y), Spread.of(x), 0.05)
+    p = equivalent_ratio(Spread.of(y), Spread.of(x), 0.05)
     scaled = equivalent_ratio(
         Spread.of([scale * v for v in y[::-1]]), Spread.of([scale * v for v in x]), 0.05
     )
-    assert scaled == pytest.approx(one, rel=1e-6, abs=1e-12)
+    assert scaled == pytest.approx(p, rel=1e-6, abs=1e-12)
     pairs = equivalent_pairs(y, x, 0.05)
     assert equivalent_pairs(y[::-1], x[::-1], 0.05) == pytest.approx(pairs, rel=1e-6, abs=1e-12)
 
@@ -277,5 +277,5 @@ def test_a_root_by_hand() -> None:
 @settings(derandomize=True)
 @given(st.floats(1e-9, 1e9), st.floats(1.5, 1e3))
 def test_the_place_is_found_to_the_last_digit(place: float, factor: float) -> None:
-    found = root(lambda x: x - place, place / factor, place * factor)
-    assert abs(found - place) <= 2 * math.ulp(place)
+    zero = root(lambda x: x - place, place / factor, place * factor)
+    assert abs(zero - place) <= 2 * math.ulp(place)

@@ -40,9 +40,9 @@ def test_pauses_take_no_time() -> None:
         schema={"run": pl.String, "host": pl.Categorical, "begin": pl.Int64, "end": pl.Int64},
         orient="row",
     ).with_row_index("row")
-    found = recorded_time(rows, LOSSES, "begin", "end").sort("row").drop("row", "host").collect()
-    assert found.columns == ["run", "begin", "end", "pauses", "paused"]
-    assert found.rows() == [
+    recorded = recorded_time(rows, LOSSES, "begin", "end").sort("row").drop("row", "host").collect()
+    assert recorded.columns == ["run", "begin", "end", "pauses", "paused"]
+    assert recorded.rows() == [
         ("a", 1, 2, 0, False),
         ("a", 10, 10, 1, True),
         ("a", 10, 11, 1, True),
@@ -61,8 +61,8 @@ def test_a_rate_is_of_the_time_that_was_recorded() -> None:
     """Every 10 ms a message; of two seconds, the one from 0.305 s on was not recorded."""
     pause = {"begin_ns": 305 * MS, "end_ns": 1305 * MS}
     # One publisher is called so rarely that its probe stayed: its messages in the pause are there.
-    sent = [("/often", x) for x in range(200) if not 305 <= 10 * x < 1305]
-    sent += [("/seldom", 10 * x) for x in range(20)]
+    sent = [("/often", number) for number in range(200) if not 305 <= 10 * number < 1305]
+    sent += [("/seldom", 10 * number) for number in range(20)]
     messages = pl.LazyFrame(sent, schema=["topic", "number"], orient="row").select(
         "topic", publish_ns=10 * MS * pl.col("number"), run=pl.lit("r"),
         publisher_node=pl.lit("/a"), publisher_host=pl.lit("h"), subscription_node=pl.lit("/b"),
@@ -72,8 +72,8 @@ def test_a_rate_is_of_the_time_that_was_recorded() -> None:
     losses = pl.LazyFrame(
         {**where, "kind": ["not_sampled"], **pause}, schema_overrides={"trace": pl.String}
     )
-    for made in (topics_overview(messages, losses), graph_edges(messages, losses)):
-        rates = dict(made.select("topic", "rate_hz").rows())
+    for frame in (topics_overview(messages, losses), graph_edges(messages, losses)):
+        rates = dict(frame.select("topic", "rate_hz").rows())
         # 99 intervals in 0.99 s, and 9 in 0.9 s.
         assert rates == {"/often": pytest.approx(100), "/seldom": pytest.approx(10)}
     sized = messages.with_columns(size=pl.when(topic="/often").then(20))

@@ -58,7 +58,7 @@ def test_runs_of_one_name_and_repeated_paths(tmp_path: Path) -> None:
     opened = rl.open([tmp_path, tmp_path / "c0"], collect=False)
     assert [run.name for run in opened.runs] == ["c0/r", "c1/r"]
     assert len(opened) == 2
-    assert [one.runs for one in opened] == [[run] for run in opened.runs]
+    assert [recording.runs for recording in opened] == [[run] for run in opened.runs]
 
 
 def test_the_first_thing_shown_is_loss(tmp_path: Path) -> None:

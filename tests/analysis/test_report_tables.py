@@ -58,10 +58,10 @@ def growth(seconds: int, runs: int = 3) -> Estimate:
 
 def test_definitions_are_those_of_all_cells_and_methods_those_of_intervals() -> None:
     first = refused_estimate(Metric("growth", "growth until 5 s", "byte"), {"s": 1}, "none", 0.95)
-    found = definitions_table([first, growth(5), growth(6)]).rows
+    rows = definitions_table([first, growth(5), growth(6)]).rows
     method = growth(5).method.split(";")[0]
     assert method != first.method
-    assert found == [["growth", "growth until 5 s", method], ["", "growth until 6 s", method]]
+    assert rows == [["growth", "growth until 5 s", method], ["", "growth until 6 s", method]]
     many = definitions_table([growth(second) for second in range(5)]).rows
     assert len(many) == 4
     assert many[-1] == ["", "2 more, of other cells: see metrics.json", ""]

@@ -86,7 +86,7 @@ class Plain:
     def arrived(self, n: int, delta: int) -> int:
         """Most arrivals in a half-open interval of a length up to that of the recording."""
         times = self.arrivals[n]
-        return max((sum(t <= x < t + delta for x in times) for t in times), default=0)
+        return max((sum(t <= time < t + delta for time in times) for t in times), default=0)
 
     def cost(self, n: int, jobs: int) -> int:
         spent = self.costs[n]
@@ -95,37 +95,39 @@ class Plain:
     def needed(self, n: int, delta: int) -> int:
         return self.cost(n, self.arrived(n, delta)) if delta > 0 else 0
 
-    def fixed_point(self, of: Callable[[int], int]) -> int | None:
+    def fixed_point(self, function: Callable[[int], int]) -> int | None:
         now = 1
         while now <= self.length:
-            then = of(now)
+            then = function(now)
             if then <= now:
                 return then
             now = then
         return None
 
-    def response(self, own: int, offset: int) -> int | None:
+    def response(self, receiver: int, offset: int) -> int | None:
         def demand(response: int) -> int:
-            jobs = self.arrived(own, offset + response)
-            steps = [self.cost(own, k) - self.cost(own, k - 1) for k in range(1, jobs + 1)]
+            jobs = self.arrived(receiver, offset + response)
+            steps = [
+                self.cost(receiver, k) - self.cost(receiver, k - 1) for k in range(1, jobs + 1)
+            ]
             until = offset + max(response - min(steps, default=0), 0) + 1
-            others = sum(self.needed(n, until) for n in self.all if n != own)
-            return self.needed(own, offset + 1) + others - offset
+            interference = sum(self.needed(n, until) for n in self.all if n != receiver)
+            return self.needed(receiver, offset + 1) + interference - offset
 
         return self.fixed_point(demand)
 
-    def bound(self, own: int) -> int | None:
+    def bound(self, receiver: int) -> int | None:
         busy = self.fixed_point(lambda d: sum(self.needed(n, d) for n in self.all))
         if busy is None:
             return None
         more = [
             offset
             for offset in range(busy + 1)
-            if not offset or self.arrived(own, offset + 1) > self.arrived(own, offset)
+            if not offset or self.arrived(receiver, offset + 1) > self.arrived(receiver, offset)
         ]
-        found = [self.response(own, offset) for offset in more]
-        known = [response for response in found if response is not None]
-        return max(known) if len(known) == len(found) else None
+        responses = [self.response(receiver, offset) for offset in more]
+        finite = [response for response in responses if response is not None]
+        return max(finite) if len(finite) == len(responses) else None
 
 
 def test_by_hand():
@@ -136,13 +138,13 @@ def test_by_hand():
         for t in [10 * MS * k]
         for job in ((1, t, t, t + 2 * MS), (2, t, t + 2 * MS, t + 5 * MS))
     ]
-    found = callback_bounds(executed(jobs), warm_up_s=0).sort("callback_id")
-    assert found["bound_ns"].to_list() == [5 * MS, 5 * MS]
-    assert found["longest_ns"].to_list() == [2 * MS, 5 * MS]
-    assert found["executions"].to_list() == [20, 20]
-    assert found["tested"].to_list() == [10, 10]
-    assert found["beyond"].to_list() == [0, 0]
-    assert found["refused"].to_list() == [None, None]
+    bounds = callback_bounds(executed(jobs), warm_up_s=0).sort("callback_id")
+    assert bounds["bound_ns"].to_list() == [5 * MS, 5 * MS]
+    assert bounds["longest_ns"].to_list() == [2 * MS, 5 * MS]
+    assert bounds["executions"].to_list() == [20, 20]
+    assert bounds["tested"].to_list() == [10, 10]
+    assert bounds["beyond"].to_list() == [0, 0]
+    assert bounds["refused"].to_list() == [None, None]
 
 
 def test_functions_around_callbacks_change_no_bound():
@@ -153,11 +155,11 @@ def test_functions_around_callbacks_change_no_bound():
     function = {**calls[0], "callback_id": 9, "kind": "function", "start_ns": 0,
                 "end_ns": 200 * MS}  # fmt: skip
     tables.rows["callback_instances"] = [
-        *calls, *(function | {"callback_instance_id": 90 + x, "vtid": x} for x in (10, 77)),
+        *calls, *(function | {"callback_instance_id": 90 + tid, "vtid": tid} for tid in (10, 77)),
     ]  # fmt: skip
-    found = callback_bounds(tables, warm_up_s=0)
-    assert found["callback_id"].to_list() == [1]
-    assert found["bound_ns"].to_list() == [2 * MS]
+    bounds = callback_bounds(tables, warm_up_s=0)
+    assert bounds["callback_id"].to_list() == [1]
+    assert bounds["bound_ns"].to_list() == [2 * MS]
 
 
 def test_a_handover_is_part_of_the_bound():
@@ -165,17 +167,17 @@ def test_a_handover_is_part_of_the_bound():
     late = {7: MS}
     jobs = [(1, t, t + late.get(k, 0), t + late.get(k, 0) + 2 * MS)
             for k in range(20) for t in [10 * MS * k]]  # fmt: skip
-    found = callback_bounds(executed(jobs), warm_up_s=0)
-    assert found["handover_ns"].to_list() == [MS]
-    assert found["bound_ns"].to_list() == [3 * MS]
+    bounds = callback_bounds(executed(jobs), warm_up_s=0)
+    assert bounds["handover_ns"].to_list() == [MS]
+    assert bounds["bound_ns"].to_list() == [3 * MS]
 
 
 def test_the_second_half_tells_how_far_the_curves_had_settled():
     """One execution of the second half takes 4 ms, all others 2."""
     jobs = [(1, t, t, t + (4 if k == 15 else 2) * MS) for k in range(20) for t in [10 * MS * k]]
-    found = callback_bounds(executed(jobs), warm_up_s=0)
-    assert found["bound_ns"].to_list() == [4 * MS]
-    assert (found["beyond"][0], found["tested"][0]) == (1, 10)
+    bounds = callback_bounds(executed(jobs), warm_up_s=0)
+    assert bounds["bound_ns"].to_list() == [4 * MS]
+    assert (bounds["beyond"][0], bounds["tested"][0]) == (1, 10)
 
 
 @pytest.mark.parametrize(
@@ -187,9 +189,9 @@ def test_the_second_half_tells_how_far_the_curves_had_settled():
     ],
 )
 def test_what_cannot_be_bounded_says_why(tables, why):
-    found = callback_bounds(tables, warm_up_s=0)
-    assert set(found["refused"]) == {why}
-    assert found["bound_ns"].null_count() == found.height
+    bounds = callback_bounds(tables, warm_up_s=0)
+    assert set(bounds["refused"]) == {why}
+    assert bounds["bound_ns"].null_count() == bounds.height
 
 
 def test_lost_events_leave_no_bound():
@@ -238,9 +240,11 @@ def directly(program: Path, asked: tuple[Any, ...]) -> list[int | None]:
         least = [(every[n:] - every[:-n]).min() for n in range(1, min(jobs, len(times) - 1) + 1)]
         least += [length] if len(times) <= jobs else []
         longest = [(sums[n:] - sums[:-n]).max() for n in range(1, most + 1)]
-        lines.append("; ".join(" ".join(map(str, x)) for x in ([later], least, longest)))
-    said = subprocess.check_output([program], input="\n".join(lines), text=True)
-    return [None if x == "none" else int(x) for x in said.split()]
+        lines.append(
+            "; ".join(" ".join(map(str, numbers)) for numbers in ([later], least, longest))
+        )
+    printed = subprocess.check_output([program], input="\n".join(lines), text=True)
+    return [None if word == "none" else int(word) for word in printed.split()]
 
 
 @pytest.mark.recording
@@ -254,16 +258,16 @@ def test_the_same_as_the_crate_called_directly(sample, direct, monkeypatch):
 
     monkeypatch.setattr(response_bounds, "response_time_bounds", kept)
     rl.open(SAMPLES / sample).callbacks.bounds()
-    assert any(bound is not None for _, found in calls for bound in found)
-    for asked, found in calls:
-        assert found == directly(direct, asked)
+    assert any(bound is not None for _, bounds in calls for bound in bounds)
+    for asked, bounds in calls:
+        assert bounds == directly(direct, asked)
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 5), st.floats(0.2, 0.95))
 def test_no_execution_of_any_schedule_is_beyond(seed, callbacks, load):
-    for found in simulated(seed, callbacks, load, 300):
-        bounded = found.drop_nulls("bound_ns")
+    for bounds in simulated(seed, callbacks, load, 300):
+        bounded = bounds.drop_nulls("bound_ns")
         assert (bounded["longest_ns"] <= bounded["bound_ns"]).all()
 
 
@@ -285,8 +289,8 @@ def simulated(seed: int, callbacks: int, load: float, jobs: int) -> list[pl.Data
 @pytest.mark.recording
 def test_recordings():
     """One thread each: bounded, and none of the recorded ones beyond; several threads: refused."""
-    one = rl.open(SAMPLES / "two_process").callbacks.bounds()
-    bounded = one.drop_nulls("bound_ns")
+    bounds = rl.open(SAMPLES / "two_process").callbacks.bounds()
+    bounded = bounds.drop_nulls("bound_ns")
     assert {"/data", "5 ms"} <= set(bounded["name"])
     assert (bounded["longest_ns"] <= bounded["bound_ns"]).all()
     several = rl.open(SAMPLES / "chain.tar.zst").callbacks.bounds()

@@ -47,8 +47,8 @@ def test_six_pairs_by_hand() -> None:
     bets = 6 / math.sqrt(2 * math.pi) * resolution * ranks / np.sqrt([166 / 3, 38.5])
     won = [share * np.cumprod([wins(min(size * bet, 2)) for bet in bets]) for size, share in BETS]
     expected = payoff(12) * np.array([1, *np.sum(won, axis=0)])
-    found = np.exp(log_wealth(np.zeros(6), b, -1, resolution))
-    assert found == pytest.approx([0, 0, 0, *expected])
+    wealth = np.exp(log_wealth(np.zeros(6), b, -1, resolution))
+    assert wealth == pytest.approx([0, 0, 0, *expected])
 
 
 def test_eight_runs_are_the_least_that_tell() -> None:
@@ -98,7 +98,7 @@ def test_ties_are_worth_no_more_than_their_orders() -> None:
     # Runs as coarse as a clock of 1 ms: the mean over all orders is at most 1.
     runs = np.array([5, 5, 6, 6, 6, 7, 5, 9])
     orders = [np.isin(range(8), first) for first in combinations(range(8), OPENING)]
-    a, b = (np.log([runs[which ^ is_b] for is_b in orders]) for which in (True, False))
+    a, b = (np.log([runs[side ^ is_b] for is_b in orders]) for side in (True, False))
     assert np.exp(log_wealth(a, b, 0, 0.1)[:, -1]).mean() <= 1
 
 
@@ -128,15 +128,15 @@ def test_wealth_is_at_least_the_self_normalised_one() -> None:
 @given(logs, st.floats(0.01, 0.5), st.floats(-3, 3))
 def test_scale_and_exchange(d: list[float], resolution: float, scale: float) -> None:
     a, b = np.ones(len(d)), np.exp(d)
-    here = confidence_sequence(a, b, resolution)
+    sequence = confidence_sequence(a, b, resolution)
     exchanged = confidence_sequence(b, a, resolution)
     scaled = confidence_sequence(a * math.exp(scale), b * math.exp(scale), resolution)
-    near = pytest.approx(logs_of(here), abs=0.01 * resolution)
+    near = pytest.approx(logs_of(sequence), abs=0.01 * resolution)
     assert logs_of(scaled) == near
     assert logs_of(exchanged)[::-1] * -1 == near
     assert exchanged.pairs == scaled.pairs == len(d)
-    assert exchanged.value * here.value == pytest.approx(1)
-    assert here.low <= here.value <= here.high
+    assert exchanged.value * sequence.value == pytest.approx(1)
+    assert sequence.low <= sequence.value <= sequence.high
 
 
 def logs_of(interval: RatioInterval) -> np.ndarray:
@@ -148,11 +148,11 @@ def logs_of(interval: RatioInterval) -> np.ndarray:
 
 @given(logs, st.floats(0.01, 0.5))
 def test_bounds_are_where_the_wealth_suffices(d: list[float], resolution: float) -> None:
-    found = confidence_sequence(np.ones(len(d)), np.exp(d), resolution)
+    sequence = confidence_sequence(np.ones(len(d)), np.exp(d), resolution)
     sides = [np.zeros(len(d)), np.log(np.exp(d))]
     step = 1e-3 * resolution
-    for sign, theta in zip((1, -1), logs_of(found), strict=True):
-        if math.isfinite(theta) and found.low < found.value < found.high:
+    for sign, theta in zip((1, -1), logs_of(sequence), strict=True):
+        if math.isfinite(theta) and sequence.low < sequence.value < sequence.high:
             outside = log_wealth(*sides[::sign], sign * theta - step, resolution).max()
             inside = log_wealth(*sides[::sign], sign * theta + step, resolution).max()
             assert inside < math.log(40) <= outside
@@ -167,9 +167,9 @@ def test_intervals_only_shrink() -> None:
 
 def test_a_ratio_that_is_not_constant_leaves_no_false_certainty() -> None:
     b = np.exp(0.01 * np.random.default_rng(2).normal(size=60) + np.repeat([0.0, 0.5], 30))
-    found = confidence_sequence(np.ones(60), b, 0.05)
-    assert found.low < 1.02
-    assert found.high > math.exp(0.2)
+    sequence = confidence_sequence(np.ones(60), b, 0.05)
+    assert sequence.low < 1.02
+    assert sequence.high > math.exp(0.2)
 
 
 def test_false_alarms_at_most_five_percent() -> None:
@@ -215,19 +215,21 @@ def test_precision_ends_a_race_too() -> None:
 
 
 def test_the_picture_shows_each_interval_that_is_known() -> None:
-    found = [
+    intervals = [
         RatioInterval(1.3, 0, math.inf, 1), RatioInterval(1.2, 0.9, 40, 2),
         RatioInterval(1.1, 0.95, 1.2, 3),
     ]  # fmt: skip
-    plot = race_plot({"one": found, "other": found[:1]}, "time", 0.05)
-    one, other = plot.figure.axes
-    (drawn,) = (x for x in one.collections if isinstance(x, LineCollection))
+    plot = race_plot({"one": intervals, "other": intervals[:1]}, "time", 0.05)
+    upper, lower = plot.figure.axes
+    (drawn,) = (
+        collection for collection in upper.collections if isinstance(collection, LineCollection)
+    )
     assert [np.asarray(line).tolist() for line in drawn.get_segments()] == [
         [[2, 0.9], [2, 40]], [[3, 0.95], [3, 1.2]],
     ]  # fmt: skip
     # What lies beyond ten times leaves the rest to be seen.
-    assert one.get_ylim() == pytest.approx((0.95 * 0.9, 10))
-    assert other.get_title(loc="left") == "other"
+    assert upper.get_ylim() == pytest.approx((0.95 * 0.9, 10))
+    assert lower.get_title(loc="left") == "other"
     assert plot.png().startswith(b"\x89PNG")
 
 

@@ -30,7 +30,7 @@ def found(
 
     It used so many CPUs.
     """
-    ends = [x["end_ns"] or x["start_ns"] for x in ran]
+    ends = [instance["end_ns"] or instance["start_ns"] for instance in ran]
     process = {**P, "procname": "program", "begin_ns": 0,
                "end_ns": max(ends, default=0) if events is None else events * SECOND}  # fmt: skip
     rows = {"callback_instances": ran, "processes": [process], **more}
@@ -79,8 +79,8 @@ def test_a_program_that_ends_with_its_recording_or_before() -> None:
 
 
 def test_a_timer_was_cancelled_where_its_executor_goes_on() -> None:
-    other = timer(60, callback=2)
-    assert found(timer(10) + other, sampled=60).is_empty()
+    second_timer = timer(60, callback=2)
+    assert found(timer(10) + second_timer, sampled=60).is_empty()
     # And on another thread of the same executor, as both ran a callback.
     moved = timer(10, tid=72, callback=2) + timer(60, callback=2, since=10)
     assert found(timer(10) + moved, sampled=60).is_empty()
@@ -106,18 +106,18 @@ def test_other_threads_of_the_executor_go_on_beside_one_inside_a_callback() -> N
 
 
 def test_messages_that_nobody_takes() -> None:
-    ran = [{**x, "kind": "subscription", "name": "/scan"} for x in timer(10)]
+    ran = [{**instance, "kind": "subscription", "name": "/scan"} for instance in timer(10)]
     callbacks = [{**P, "callback_id": 1, "kind": "subscription", "owner_id": 5}]
     more = {"callbacks": callbacks, "sampled": 15}
     assert found(ran, **more).is_empty(), "nothing was due"
     assert found(ran, **more, messages=sent(10.5, 11, 14.5)).is_empty(), "two, and one just now"
     (row,) = found(ran, **more, messages=sent(10.5, 11, 12)).to_dicts()
     assert (row["state"], row["waiting"]) == ("hung", 3)
-    told = "3 messages published on /scan since then were not taken"
-    assert row["sentence"].endswith(f"{told}.")
+    ending = "3 messages published on /scan since then were not taken"
+    assert row["sentence"].endswith(f"{ending}.")
     wait = {**P, "vtid": 71, "state": "wait", "begin_ns": 10 * SECOND, "end_ns": None}
     (row,) = found(ran, **more, messages=sent(10.5, 11, 12), executor_intervals=[wait]).to_dicts()
-    assert row["sentence"].endswith(f"{told}; its wait set was not woken.")
+    assert row["sentence"].endswith(f"{ending}; its wait set was not woken.")
 
 
 def test_events_that_the_tracer_lost_say_nothing() -> None:
@@ -130,7 +130,7 @@ def test_events_that_the_tracer_lost_say_nothing() -> None:
 
 def test_a_thread_that_publishes_outside_of_callbacks() -> None:
     rows = [{**P, "vtid": 75, "publisher_id": 1, "topic": "/scan", "node": "/driver",
-             "publish_ns": x["start_ns"]} for x in timer(10)]  # fmt: skip
+             "publish_ns": instance["start_ns"]} for instance in timer(10)]  # fmt: skip
     (row,) = found(timer(60), publications=rows).to_dicts()
     assert (row["state"], row["vtid"]) == ("stopped_or_hung", 75)
     assert "nothing more was published on /scan" in row["sentence"]
@@ -142,7 +142,9 @@ def test_a_hung_program_is_named_and_sound_ones_are_not() -> None:
     (row,) = rl.open(SAMPLES / "hung.tar.zst").silences().to_dicts()
     assert row["state"] == "hung"
     assert "hangs: it fell silent after 44.5 s of 699 s; its 50 ms timer" in row["sentence"]
-    sound = rl.open([x for x in SAMPLES.iterdir() if x.name not in ("README.md", "hung.tar.zst")])
+    sound = rl.open(
+        [path for path in SAMPLES.iterdir() if path.name not in ("README.md", "hung.tar.zst")]
+    )
     assert len(sound) > 20
     assert sound.silences().is_empty()
 
@@ -179,8 +181,10 @@ def test_a_service_of_the_own_thread(used: float | None, verb: str | None, end: 
     rows = found([inside(71, "/node")], sampled=50, service_calls=[request("/own", "/node")],
                  services=serves(("/own", "/node")), used=used)  # fmt: skip
     assert rows["state"].to_list() == ([] if verb is None else ["hung"])
-    told = f"it {verb} the answer of /own of /node, which only this thread could serve: a deadlock"
-    assert verb is None or rows["sentence"].item().endswith(f"{told}{end}")
+    ending = (
+        f"it {verb} the answer of /own of /node, which only this thread could serve: a deadlock"
+    )
+    assert verb is None or rows["sentence"].item().endswith(f"{ending}{end}")
 
 
 def test_an_answer_that_only_the_own_thread_could_take() -> None:
@@ -197,8 +201,8 @@ def test_an_answer_that_only_the_own_thread_could_take() -> None:
 def test_two_threads_that_wait_for_each_other() -> None:
     calls = [request("/b", "/one"), request("/a", "/two", 10.6)]
     services = serves(("/a", "/one"), ("/b", "/two"))
-    both = [inside(71, "/one"), inside(72, "/two")]
-    rows = found(both, sampled=50, service_calls=calls, services=services, used=0.0)
+    waiting = [inside(71, "/one"), inside(72, "/two")]
+    rows = found(waiting, sampled=50, service_calls=calls, services=services, used=0.0)
     assert rows["state"].to_list() == ["hung", "hung"]
     expected = (
         "/b of /two, which only thread 72 could serve, which has not got that of /a: a deadlock"
@@ -206,7 +210,7 @@ def test_two_threads_that_wait_for_each_other() -> None:
     assert expected in rows["sentence"][0]
     # A thread of the same executor that is free could serve.
     free = [row | {"callback_id": 72, "node": "/two"} for row in timer(49, tid=73)]
-    rows = found([*both, *free], sampled=50, events=50, service_calls=calls, services=services)
+    rows = found([*waiting, *free], sampled=50, events=50, service_calls=calls, services=services)
     assert not rows["sentence"].str.contains("deadlock").any()
 
 

@@ -85,8 +85,8 @@ def test_two_timers_in_one_thread() -> None:
 
 
 def test_two_groups_on_two_threads_and_one_group_on_two() -> None:
-    apart = [timer(10, 6), timer(10, 6, group=1)]
-    assert starts(one("MultiThreaded", 2, apart, 20)) == [(0, 0), (1, 0), (0, 10), (1, 10)]
+    two_groups = [timer(10, 6), timer(10, 6, group=1)]
+    assert starts(one("MultiThreaded", 2, two_groups, 20)) == [(0, 0), (1, 0), (0, 10), (1, 10)]
     together = [timer(10, 3), timer(10, 3)]
     assert starts(one("MultiThreaded", 2, together, 20)) == [(0, 0), (1, 3), (0, 10), (1, 13)]
 
@@ -97,19 +97,19 @@ def test_a_full_queue_gives_its_oldest_message_away(kind: str) -> None:
     world = one(
         kind, 1, [Callback(0, 0, [10], depth=2)], 40, topics=[[0]], sources=[([0, 1, 2, 3, 4], 0)]
     )
-    found = simulate(native(world), [0], [0.5], 1, 1, True)
-    assert [ready for _, ready, _, _ in found["schedule"]] == [0, 3, 4]
-    assert (found["lost"], found["executions"]) == ([[2]], [[3]])
+    result = simulate(native(world), [0], [0.5], 1, 1, True)
+    assert [ready for _, ready, _, _ in result["schedule"]] == [0, 3, 4]
+    assert (result["lost"], result["executions"]) == ([[2]], [[3]])
     # Waits 0, 7 and 16.
-    assert found["waits"] == [[[7.0], [7.0]]]
-    assert found["busy"] == [[30]]
+    assert result["waits"] == [[[7.0], [7.0]]]
+    assert result["busy"] == [[30]]
 
 
 def test_a_late_timer_skips_periods_or_catches_up() -> None:
     """Period 10, 25 each: rcl skips what has passed; EventsExecutor has queued it."""
     late = [timer(10, 25)]
     for kind, ready in (("SingleThreaded", [0, 10, 30]), ("Events", [0, 10, 20])):
-        assert [x[1] for x in schedule(one(kind, 1, late, 80))] == ready
+        assert [execution[1] for execution in schedule(one(kind, 1, late, 80))] == ready
     # Armed after its execution: due at 10 it starts at 25, then 30 is due, at 50.
     assert schedule(one("EventsCBG", 1, late, 80)) == [
         (0, 0, 0, 25),
@@ -120,23 +120,23 @@ def test_a_late_timer_skips_periods_or_catches_up() -> None:
 
 def test_the_wait_set_prefers_timers_and_events_come_in_their_order() -> None:
     """While a callback runs until 20, a message comes at 5 and a timer is due at 10."""
-    long, other = Callback(0, 0, [20]), Callback(0, 1, [1])
+    long, short = Callback(0, 0, [20]), Callback(0, 1, [1])
     due = timer(1000, 1, phase=10, group=2)
     parts: dict[str, Any] = {"topics": [[0], [1]], "sources": [([0], 0), ([5], 1)]}
-    assert starts(one("SingleThreaded", 1, [long, other, due], 50, **parts))[1:] == [
+    assert starts(one("SingleThreaded", 1, [long, short, due], 50, **parts))[1:] == [
         (2, 20),
         (1, 21),
     ]
     for kind in ("Events", "EventsCBG"):
-        assert starts(one(kind, 1, [long, other, due], 50, **parts))[1:] == [(1, 20), (2, 21)]
+        assert starts(one(kind, 1, [long, short, due], 50, **parts))[1:] == [(1, 20), (2, 21)]
 
 
 def test_groups_take_turns() -> None:
     """Three messages for one group, then one for another: EventsCBG lets that one go second."""
     parts: dict[str, Any] = {"topics": [[0], [1]], "sources": [([0, 1, 2], 0), ([3], 1)]}
     callbacks = [Callback(0, 0, [10]), Callback(0, 1, [10])]
-    assert [x for x, _ in starts(one("EventsCBG", 1, callbacks, 60, **parts))] == [0, 1, 0, 0]
-    assert [x for x, _ in starts(one("Events", 1, callbacks, 60, **parts))] == [0, 0, 0, 1]
+    assert [c for c, _ in starts(one("EventsCBG", 1, callbacks, 60, **parts))] == [0, 1, 0, 0]
+    assert [c for c, _ in starts(one("Events", 1, callbacks, 60, **parts))] == [0, 0, 0, 1]
 
 
 def test_publications_trigger_at_their_place() -> None:
@@ -160,11 +160,11 @@ def test_a_thread_that_is_woken_begins_with_what_is_first_then() -> None:
 @pytest.mark.parametrize("kind", ["Events", "EventsCBG"])
 def test_timers_of_events_executors_are_told_by_a_thread_of_their_own(kind: str) -> None:
     """A callback runs until 20. A timer due at 5 is told of at 9, after a message of 7, or at 6."""
-    long, other = Callback(0, 0, [20]), Callback(0, 1, [1])
+    long, short = Callback(0, 0, [20]), Callback(0, 1, [1])
     parts: dict[str, Any] = {"topics": [[0], [1]], "sources": [([0], 0), ([7], 1)]}
     for handover, then in ((4, [(1, 20), (2, 23)]), (1, [(2, 22), (1, 23)])):
         due = timer(1000, 1, phase=5, group=2, handover=handover, gap=2)
-        assert starts(one(kind, 1, [long, other, due], 50, **parts))[1:] == then
+        assert starts(one(kind, 1, [long, short, due], 50, **parts))[1:] == then
     # An idle thread begins at once.
     assert starts(one(kind, 1, [timer(1000, 1, phase=5, handover=4, gap=2)], 50)) == [(0, 9)]
 
@@ -298,9 +298,9 @@ def test_a_second_implementation_gives_the_same_schedule(block: int) -> None:
     for seed in range(100 * block, 100 * (block + 1)):
         world = random_world(seed)
         plain = Schedule(world)
-        found = simulate(native(world), [], [], 1, 1, True)
-        assert sorted(found["schedule"]) == sorted(plain.done), seed
-        assert found["lost"] == [plain.lost], seed
+        result = simulate(native(world), [], [], 1, 1, True)
+        assert sorted(result["schedule"]) == sorted(plain.done), seed
+        assert result["lost"] == [plain.lost], seed
         executed += len(plain.done)
     assert executed > 2000
 
@@ -337,8 +337,8 @@ def test_blocks_keep_the_order_of_the_recording() -> None:
 def test_without_a_seed_the_recording_is_repeated() -> None:
     draw = random.Random(5)
     takes = [draw.randint(1, 5) for _ in range(1000)]
-    found = resampled(None, 2)
-    assert [end - start for c, _, start, end in found["schedule"] if c == 0] == 2 * takes
+    result = resampled(None, 2)
+    assert [end - start for c, _, start, end in result["schedule"] if c == 0] == 2 * takes
 
 
 def test_blocks_from_before_a_timer_was_made_have_no_timer() -> None:
@@ -359,9 +359,9 @@ def test_a_million_executions_take_two_seconds() -> None:
     )
     system = native(world, block=10**8)
     begin = time.process_time()
-    found = simulate(system, [], [0.5, 0.99], 5, 1, False)
+    result = simulate(system, [], [0.5, 0.99], 5, 1, False)
     took = time.process_time() - begin
-    executed = sum(sum(x) for x in found["executions"])
+    executed = sum(sum(counts) for counts in result["executions"])
     assert executed >= 990_000
     assert took < 2 * executed / 1e6, f"{executed:,} executions took {took:.2f} s"
 

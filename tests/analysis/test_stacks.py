@@ -49,24 +49,24 @@ PRINTED = """\
 
 
 def test_what_perf_script_prints() -> None:
-    found, waits = tables_of(io.StringIO(PRINTED), 1_000)
+    sampled, waits = tables_of(io.StringIO(PRINTED), 1_000)
     assert not waits.height
-    assert found.drop("path", "host").rows() == [
+    assert sampled.drop("path", "host").rows() == [
         (100_000_001_007, 40, 41, 5_000_000, True),
         (101_500_001_000, 40, 40, 5_000_000, False),
         (102_000_001_000, 40, 40, 5_000_000, False),
     ]
-    assert [x.split("\n") for x in found["path"]] == [
+    assert [path.split("\n") for path in sampled["path"]] == [
         ["ns_to_timespec64 [kernel]", "__vdso_clock_gettime", "operator()(int) const", "clone3"],
         ["[libstripped.so.1]", "main", "py::Node.spin:my node.py"],
         ["[unknown]", "_PyEval_EvalFrameDefault"],
     ]
-    cut, nameless, python = unseen(found)
+    cut, nameless, python = unseen(sampled)
     assert "2 of 3 samples do not reach" in cut
     assert "2 of 3 samples are in functions without symbols" in nameless
     assert "libstripped.so.1" in nameless
     assert "1 of 3 samples are in Python code whose functions have no names" in python
-    (none,) = unseen(found.clear())
+    (none,) = unseen(sampled.clear())
     assert "no sample was taken" in none
 
 
@@ -98,8 +98,8 @@ SWITCHED = """\
 
 def test_a_wait_lasts_from_leaving_a_cpu_to_the_next_one() -> None:
     """Not a preemption; 40 waits without a stack; when the last wait of 41 ended was lost."""
-    found, waits = tables_of(io.StringIO(SWITCHED), 1_000)
-    assert found.select("vtid", "cpu_ns", "path").rows() == [(41, 5_000_000, "f")]
+    sampled, waits = tables_of(io.StringIO(SWITCHED), 1_000)
+    assert sampled.select("vtid", "cpu_ns", "path").rows() == [(41, 5_000_000, "f")]
     assert waits.drop("host", "vpid").rows() == [
         (100_000_001_020, 41, 100, True, "schedule [kernel]\nclock_nanosleep\nclone3"),
         (100_000_001_025, 40, 300, False, "[unknown]"),
@@ -109,7 +109,7 @@ def test_a_wait_lasts_from_leaving_a_cpu_to_the_next_one() -> None:
 def test_where_slow_executions_wait_by_hand() -> None:
     """The slow one of ten, 1000 ns long, waits 600 ns for a lock and 100 ns asleep."""
     ends = [100] * 9 + [1000]
-    known = executions(*((k, 1, "timer", 2000 * k, 2000 * k + x) for k, x in enumerate(ends)))
+    timers = executions(*((k, 1, "timer", 2000 * k, 2000 * k + end) for k, end in enumerate(ends)))
     lock = ("schedule [kernel]", "futex [kernel]", "lock", "g", "f", "main")
     nap = ("schedule [kernel]", "nap", "main")
     rows = [(10, 90, nap), (18_100, 400, lock), (18_500, 200, lock), (18_800, 100, nap)]
@@ -120,13 +120,13 @@ def test_where_slow_executions_wait_by_hand() -> None:
             for at, ns, path in rows
         ]
     ).select(pl.lit("r").alias("run"), pl.all())  # fmt: skip
-    (sentence,) = functions_parts(samples().lazy(), table.lazy(), known.lazy(), 0.95)
+    (sentence,) = functions_parts(samples().lazy(), table.lazy(), timers.lazy(), 0.95)
     assert str(sentence) == (
         "The slow executions of the timer /x of /n wait 70% of their time, 60% in lock <- g <- f."
     )
-    waits = inside(as_samples(table.lazy()), known.lazy())
-    found = shares(of_functions(waits), waits, known, 0.95)
-    assert found.select("function", "self_share", "total_share", "total_ns").rows() == [
+    waits = inside(as_samples(table.lazy()), timers.lazy())
+    function_shares = shares(of_functions(waits), waits, timers, 0.95)
+    assert function_shares.select("function", "self_share", "total_share", "total_ns").rows() == [
         ("lock", 600 / 790, 600 / 790, 60.0), ("nap", 190 / 790, 190 / 790, 19.0),
         ("main", 0.0, 1.0, 79.0), ("f", 0.0, 600 / 790, 60.0), ("g", 0.0, 600 / 790, 60.0),
     ]  # fmt: skip
@@ -155,7 +155,7 @@ def test_maps_from_before_exec_are_taken_away_in_any_order(tmp_path: Path) -> No
         (record(13, 0, (4, 0), 8), (13, 0, 4, 0)),
     ]
     attribute = struct.pack("<II3Q", 1, 136, 0, 0, 1 << 1 | 1 << 2)
-    content = b"".join(x for x, _ in wanted)
+    content = b"".join(piece for piece, _ in wanted)
     begin = 104 + len(attribute)
     places = (104, 0, 104, len(attribute), begin, len(content), *[0] * 6)
     path = tmp_path / "perf.data"
@@ -164,8 +164,8 @@ def test_maps_from_before_exec_are_taken_away_in_any_order(tmp_path: Path) -> No
     data, at = path.read_bytes(), begin
     for part, expected in wanted:
         kind, misc, _ = struct.unpack_from("<IHH", data, at)
-        found = (kind, misc, *struct.unpack_from("<II", data, at + 8))
-        assert found[: len(expected)] == expected
+        header = (kind, misc, *struct.unpack_from("<II", data, at + 8))
+        assert header[: len(expected)] == expected
         at += len(part)
 
 
@@ -200,7 +200,7 @@ def samples(*rows: tuple[int, int, str], run: str = "r") -> pl.DataFrame:
 
 def test_a_sample_belongs_to_the_innermost_execution_of_its_thread() -> None:
     """0 holds 1 and 2; 3 never ended; 4 is of another thread."""
-    known = executions(
+    instances = executions(
         (0, 1, "timer", 100, 200), (1, 1, "service", 110, 120), (2, 1, "service", 130, 140),
         (3, 1, "timer", 300, None), (4, 2, "timer", 100, 400),
     )  # fmt: skip
@@ -209,27 +209,27 @@ def test_a_sample_belongs_to_the_innermost_execution_of_its_thread() -> None:
         299: None, 310: None,
     }  # fmt: skip
     taken = samples(*((1, at, "f") for at in expected), (2, 350, "f"), (3, 150, "f"))
-    found = inside(taken.lazy(), known.lazy())
-    assert found.height == taken.height
-    mine = found.filter(pl.col("vtid") == 1)
+    attributed = inside(taken.lazy(), instances.lazy())
+    assert attributed.height == taken.height
+    mine = attributed.filter(pl.col("vtid") == 1)
     assert dict(mine.select("time_ns", "callback_instance_id").iter_rows()) == expected
-    others = found.filter(pl.col("vtid") > 1).sort("vtid")
-    assert others["callback_instance_id"].to_list() == [4, None]
+    elsewhere = attributed.filter(pl.col("vtid") > 1).sort("vtid")
+    assert elsewhere["callback_instance_id"].to_list() == [4, None]
 
 
 def test_shares_by_hand() -> None:
     """Ten executions with two samples each; f calls itself and g; the last is the slow one."""
-    known = executions(
+    timers = executions(
         *((k, 1, "timer", 100 * k, 100 * k + (60 if k == 9 else 50)) for k in range(10))
     )
     taken = [(1, 100 * k + 10, ("f", "f", "main")) for k in range(10)]
     taken += [(1, 100 * k + 20, ("g", "f", "main")) for k in range(8)]
     taken += [(1, 820, ("h", "main")), (1, 920, ("h", "main"))]
-    found = inside(samples(*taken).lazy(), known.lazy())
-    table = shares(of_functions(found), found, known, 0.95)
+    attributed = inside(samples(*taken).lazy(), timers.lazy())
+    table = shares(of_functions(attributed), attributed, timers, 0.95)
     got = {
-        function: (own, total, slow, total_ns)
-        for function, own, total, slow, total_ns in table.select(
+        function: (self_share, total, slow, total_ns)
+        for function, self_share, total, slow, total_ns in table.select(
             "function", "self_share", "total_share", "slow_share", "total_ns"
         ).iter_rows()
     }
@@ -242,14 +242,14 @@ def test_shares_by_hand() -> None:
     }
     assert table["function"].to_list() == ["f", "g", "h", "main"]
     none = WAITS.empty().lazy().with_columns(run=pl.lit("r"))
-    sentence, bars = functions_parts(samples(*taken).lazy(), none, known.lazy(), 0.95)
+    sentence, bars = functions_parts(samples(*taken).lazy(), none, timers.lazy(), 0.95)
     assert str(sentence) == (
         "The timer /x of /n spends 50% of its CPU time in f (50% with what that calls in its "
         "slowest tenth, 90% in all; 20 samples)."
     )
     # All of it goes through main, which is not drawn.
-    assert [x.get_text() for x in bars.figure.axes[0].get_yticklabels()] == ["f", "g", "h"]
-    assert functions_parts(samples().lazy(), none, known.lazy(), 0.95) == []
+    assert [label.get_text() for label in bars.figure.axes[0].get_yticklabels()] == ["f", "g", "h"]
+    assert functions_parts(samples().lazy(), none, timers.lazy(), 0.95) == []
     # f: residuals 10 - 0.9 * 10 = 1 of eight, 5 - 9 = -4 of two: sum of squares 40, over ten
     # executions of 100 ns in all: sqrt(40 * 10 / 9) / 100; t of 9 degrees of freedom: 2.2622.
     low = table.row(0, named=True)["low"]
@@ -263,11 +263,11 @@ PER_RUN = ("kind", "name", "node", "function", "run", "self_ns", "total_ns")
 def per_run(generator: np.random.Generator, means: dict[str, float], side: str) -> pl.DataFrame:
     """Five runs with 3 % between them and the noise of 199 samples per s over 20 s."""
     rows = [
-        ("timer", "/x", "/n", name, f"{side}{k}", *2 * (1e6 * mean * (1 + 0.03 * whole + own),))
+        ("timer", "/x", "/n", name, f"{side}{k}", *2 * (1e6 * mean * (1 + 0.03 * whole + error),))
         for k in range(5)
         for whole in generator.normal(size=1)
         for name, mean in means.items()
-        for own in generator.normal(scale=(400 * mean) ** -0.5, size=1)
+        for error in generator.normal(scale=(400 * mean) ** -0.5, size=1)
     ]
     return pl.DataFrame(rows, schema=PER_RUN, orient="row")
 
@@ -279,14 +279,14 @@ def test_false_alarms_and_what_is_found() -> None:
     runs = [f"a{k}" for k in range(5)], [f"b{k}" for k in range(5)]
     alarms = 0
     for _ in range(1000):
-        found = changed(per_run(generator, means, "a"), per_run(generator, means, "b"), runs, 0.95)
-        alarms += found["confirmed"].any()
+        table = changed(per_run(generator, means, "a"), per_run(generator, means, "b"), runs, 0.95)
+        alarms += table["confirmed"].any()
     assert alarms <= 50 + 3 * (1000 * 0.05 * 0.95) ** 0.5
     first = 0
     for _ in range(50):
         new = {**means, "f3": 1.5}
-        found = changed(per_run(generator, means, "a"), per_run(generator, new, "b"), runs, 0.95)
-        row = found.row(0, named=True)
+        table = changed(per_run(generator, means, "a"), per_run(generator, new, "b"), runs, 0.95)
+        row = table.row(0, named=True)
         first += row["function"] == "f3" and row["confirmed"] and row["low"] > 0
     assert first >= 45
 
@@ -310,47 +310,47 @@ def test_a_slower_machine_is_no_change_of_a_function() -> None:
     table = changed(*sides, (runs, runs), 0.95)
     first = table.row(0, named=True)
     assert (first["function"], first["confirmed"]) == ("f0", True)
-    assert [first[x] for x in ("base_ns", "new_ns")] == pytest.approx([100, 200])
+    assert [first[column] for column in ("base_ns", "new_ns")] == pytest.approx([100, 200])
     assert table["change_ns"].to_list()[1:] == pytest.approx([0] * 5, abs=1e-9)
     assert table["common"].to_list() == pytest.approx([(1.2 * 1.25 * 1.3) ** (1 / 3)] * 6)
     # Four functions do not tell what is common: 25 % more of each.
-    few = [x.filter(~pl.col("function").is_in(["f4", "f5"])) for x in sides]
+    few = [side.filter(~pl.col("function").is_in(["f4", "f5"])) for side in sides]
     raw = changed(*few, (runs, runs), 0.95)
     assert raw["common"].null_count() == 4
     assert raw.filter(pl.col("function") == "f3")["change_ns"].item() == pytest.approx(100)
 
 
 def test_a_function_that_a_side_lacks_took_no_time_there() -> None:
-    known = [
+    run_instances = [
         executions((0, 1, "timer", 0, 50), (1, 1, "timer", 60, 90), run=f"r{k}") for k in range(3)
     ]
     sides = []
     for path in ("f", "g"):
-        found = [
-            inside(samples((1, 10, (path, "main")), run=f"r{k}").lazy(), x.lazy())
-            for k, x in enumerate(known)
+        attributed = [
+            inside(samples((1, 10, (path, "main")), run=f"r{k}").lazy(), instances.lazy())
+            for k, instances in enumerate(run_instances)
         ]
-        functions = of_functions(pl.concat(found))
-        sides.append(per_execution(functions, pl.concat(known)))
+        functions = of_functions(pl.concat(attributed))
+        sides.append(per_execution(functions, pl.concat(run_instances)))
     names = [f"r{k}" for k in range(3)]
     table = changed(*sides, (names, names), 0.95)
-    rows = {x["function"]: x for x in table.iter_rows(named=True)}
+    rows = {row["function"]: row for row in table.iter_rows(named=True)}
     # 5 ns in two executions; runs that do not differ at all.
     assert set(rows) == {"f", "g"}
-    assert [rows["f"][x] for x in ("base_ns", "new_ns", "change_ns")] == [2.5, 0.0, -2.5]
+    assert [rows["f"][column] for column in ("base_ns", "new_ns", "change_ns")] == [2.5, 0.0, -2.5]
     assert rows["g"]["change_ns"] == 2.5
-    one = changed(sides[0], sides[1], (names[:1], names), 0.95)
-    assert one["refused"].to_list() == ["1 and 3 runs; at least 3 a side"] * 2
-    assert one["low"].null_count() == 2
-    assert not one["confirmed"].any()
+    lone_run = changed(sides[0], sides[1], (names[:1], names), 0.95)
+    assert lone_run["refused"].to_list() == ["1 and 3 runs; at least 3 a side"] * 2
+    assert lone_run["low"].null_count() == 2
+    assert not lone_run["confirmed"].any()
 
 
 def test_frames_of_a_flame_graph_by_hand() -> None:
     """main calls f 6 of 10 times and g 4 times; the slow execution has f once, g three times."""
     paths = ["f\nmain"] * 6 + ["g\nmain"] * 4
     slow = [True] + [False] * 6 + [True] * 3
-    told = pl.DataFrame({"path": paths, "cpu_ns": [5] * 10, "slow": slow})
-    assert frames_of(told).rows() == [
+    taken = pl.DataFrame({"path": paths, "cpu_ns": [5] * 10, "slow": slow})
+    assert frames_of(taken).rows() == [
         (0, None, 0, "all", 0, 1.0, 1.0),
         (1, 0, 1, "main", 0, 1.0, 1.0),
         (2, 1, 2, "f", 30, 0.6, 0.25),
@@ -370,18 +370,18 @@ def test_frames_of_a_flame_graph_by_hand() -> None:
 @pytest.fixture
 def found() -> pl.DataFrame:
     """10 ns of g;h in f in a timer, 5 ns of f outside of it."""
-    known = executions((0, 1, "timer", 0, 50))
+    instances = executions((0, 1, "timer", 0, 50))
     taken = samples((1, 10, ("g;h", "f")), (1, 20, ("g;h", "f")), (1, 60, ("f",)))
-    return inside(taken.lazy(), known.lazy())
+    return inside(taken.lazy(), instances.lazy())
 
 
 def test_both_formats_have_all_of_the_time(found: pl.DataFrame) -> None:
     assert collapsed(found) == "outside of callbacks;f 5\ntimer /x of /n;f;g,h 10\n"
-    told = json.loads(speedscope(found))
-    frames = [x["name"] for x in told["shared"]["frames"]]
-    profiles = {x["name"]: x for x in told["profiles"]}
+    document = json.loads(speedscope(found))
+    frames = [frame["name"] for frame in document["shared"]["frames"]]
+    profiles = {profile["name"]: profile for profile in document["profiles"]}
     timer = profiles["timer /x of /n"]
-    assert [[frames[k] for k in x] for x in timer["samples"]] == [["f", "g;h"]]
+    assert [[frames[k] for k in stack] for stack in timer["samples"]] == [["f", "g;h"]]
     assert (timer["weights"], timer["endValue"], timer["unit"]) == ([10], 10, "nanoseconds")
     assert profiles["outside of callbacks"]["weights"] == [5]
 
@@ -405,7 +405,7 @@ def profile_class() -> type:
     file = descriptor_pb2.FileDescriptorProto(name="profile.proto", package="p", syntax="proto3")
     for message, fields in PROFILE.items():
         described = file.message_type.add(name=message)
-        for number, name, kind in (x.split() for x in fields.split(", ")):
+        for number, name, kind in (field_text.split() for field_text in fields.split(", ")):
             plain = getattr(field, f"TYPE_{kind.rstrip('*').upper()}", None)
             many = plain is None or kind[-1] == "*" or plain == field.TYPE_STRING
             described.field.add(
@@ -420,31 +420,35 @@ def test_pprof_file_by_the_protobuf_package(found: pl.DataFrame) -> None:
     profile = profile_class().FromString(gzip.decompress(pprof(found)))
     texts = profile.string_table
     assert texts[0] == ""
-    assert [(texts[x.type], texts[x.unit]) for x in profile.sample_type] == [("cpu", "nanoseconds")]
-    functions = {x.id: texts[x.name] for x in profile.function}
-    frames = {x.id: functions[x.line[0].function_id] for x in profile.location}
-    told = [
-        (
-            [frames[k] for k in x.location_id],
-            list(x.value),
-            {texts[y.key]: texts[y.str] for y in x.label},
-        )
-        for x in profile.sample
+    assert [(texts[kind.type], texts[kind.unit]) for kind in profile.sample_type] == [
+        ("cpu", "nanoseconds")
     ]
-    assert told == [
+    functions = {function.id: texts[function.name] for function in profile.function}
+    frames = {location.id: functions[location.line[0].function_id] for location in profile.location}
+    stacks_read = [
+        (
+            [frames[k] for k in sample.location_id],
+            list(sample.value),
+            {texts[label.key]: texts[label.str] for label in sample.label},
+        )
+        for sample in profile.sample
+    ]
+    assert stacks_read == [
         (["f"], [5], {"callback": "outside of callbacks"}),
         (["g;h", "f"], [10], {"callback": "timer /x of /n"}),
     ]
-    json_total = sum(x["endValue"] for x in json.loads(speedscope(found))["profiles"])
-    assert sum(x.value[0] for x in profile.sample) == json_total
+    json_total = sum(callback["endValue"] for callback in json.loads(speedscope(found))["profiles"])
+    assert sum(sample.value[0] for sample in profile.sample) == json_total
 
 
 def read_by_pprof(file: Path, *options: str) -> dict[str, tuple[int, int]]:
     """Of each function its own time and that with what it calls [ns]."""
     command = ["go", "tool", "pprof", "-top", "-unit=ns", "-nodefraction=0", *options, file]
-    told = subprocess.check_output(command, text=True)
-    rows = [x.split(maxsplit=5) for x in told.splitlines() if x.strip()[:1].isdigit()]
-    return {x[5]: (int(x[0].removesuffix("ns")), int(x[3].removesuffix("ns"))) for x in rows}
+    printed = subprocess.check_output(command, text=True)
+    rows = [line.split(maxsplit=5) for line in printed.splitlines() if line.strip()[:1].isdigit()]
+    return {
+        row[5]: (int(row[0].removesuffix("ns")), int(row[3].removesuffix("ns"))) for row in rows
+    }
 
 
 @pytest.mark.skipif(not shutil.which("go"), reason="pprof comes with go")

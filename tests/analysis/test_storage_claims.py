@@ -35,14 +35,14 @@ def t_975_4() -> Decimal:
 
 def recomputed() -> dict[tuple[str, ...], tuple[Decimal, Decimal, Decimal]]:
     """Mean, sd x 3.92 and t sd / sqrt(5) in exact fractions from the text of the files."""
-    found: dict[tuple[str, ...], list[Fraction]] = {}
+    throughputs: dict[tuple[str, ...], list[Fraction]] = {}
     for machine in ("m1", "nuc"):
         with (PUBLISHED / f"storage_plugins_{machine}.csv").open(newline="") as stream:
             for row in csv.DictReader(stream):
                 key = (machine, row["messages"], row["batch_size"], row["plugin_config"])
-                found.setdefault(key, []).append(Fraction(row["avg_byte_throughput"]))
+                throughputs.setdefault(key, []).append(Fraction(row["avg_byte_throughput"]))
     result = {}
-    for key, values in found.items():
+    for key, values in throughputs.items():
         assert len(values) == 5
         mean = sum(values) / 5
         variance = sum((v - mean) ** 2 for v in values) / 4
@@ -109,19 +109,19 @@ def test_the_cell_on_which_methods_disagree() -> None:
     assert mixed["disagree"]
     assert judged["disagree"].sum() == 2
     # m1 100B/10MiB: 4 % better beyond doubt, and equivalent within 5 %.
-    other = cell(judged, "m1", "100B", "10MiB")
-    assert other["disagree"]
-    assert other["p_welch"] < 0.001
-    assert other["p_equivalent"] < 0.05
+    sure = cell(judged, "m1", "100B", "10MiB")
+    assert sure["disagree"]
+    assert sure["p_welch"] < 0.001
+    assert sure["p_equivalent"] < 0.05
 
 
 def test_the_order_of_rows_does_not_matter() -> None:
     frame = read_digests(PUBLISHED)
     keys = ["machine", "messages", "batch_size"]
-    one = on_par(frame).sort(keys)
-    other = on_par(frame.sample(fraction=1, shuffle=True, seed=1)).sort(keys)
-    assert one["answer"].equals(other["answer"])
-    assert one["p_paired"].to_list() == pytest.approx(other["p_paired"].to_list(), rel=1e-9)
+    judged = on_par(frame).sort(keys)
+    shuffled = on_par(frame.sample(fraction=1, shuffle=True, seed=1)).sort(keys)
+    assert judged["answer"].equals(shuffled["answer"])
+    assert judged["p_paired"].to_list() == pytest.approx(shuffled["p_paired"].to_list(), rel=1e-9)
 
 
 def test_few_runs_have_no_interval() -> None:
@@ -129,5 +129,5 @@ def test_few_runs_have_no_interval() -> None:
     two = cells(frame.filter(pl.col("run") < 2))
     assert two["half_width_t"].null_count() == 96
     assert two["half_width_published"].null_count() == 0
-    one = cells(frame.filter(pl.col("run") < 1))
-    assert one["sd"].null_count() == 96
+    single_run = cells(frame.filter(pl.col("run") < 1))
+    assert single_run["sd"].null_count() == 96

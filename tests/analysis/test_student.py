@@ -54,8 +54,8 @@ def test_quantiles(p: float, freedom: float) -> None:
 @given(st.floats(-1000, 1000), FREEDOM)
 def test_tails(t: float, freedom: float) -> None:
     assert t_above(t, freedom) == pytest.approx(special.stdtr(freedom, -t), rel=1e-9)
-    both = 2 * special.stdtr(freedom, -abs(t))
-    assert t_two_sided(t, freedom) == pytest.approx(both, rel=1e-9)
+    two_sided = 2 * special.stdtr(freedom, -abs(t))
+    assert t_two_sided(t, freedom) == pytest.approx(two_sided, rel=1e-9)
 
 
 @given(st.integers(1, 20_000), st.floats(0.001, 0.999), st.floats(-5, 5))
@@ -79,8 +79,8 @@ def test_power_at_the_limit_by_the_noncentral_t_of_scipy_stats(freedom: int, pow
     # c4 from its table (Montgomery, "Statistical Quality Control", appendix VI; n = freedom + 1).
     c4 = {2: 0.8862, 4: 0.9400, 9: 0.9727, 18: 0.9862, 100: 0.9975, 1000: 0.99975}
     effect = least_detectable(1.0, freedom, 0.95, power) * c4.get(freedom, 1.0)
-    found = stats.nct.sf(t_quantile(0.975, freedom), freedom, effect)
-    assert found == pytest.approx(power, abs=1e-4)
+    reached = stats.nct.sf(t_quantile(0.975, freedom), freedom, effect)
+    assert reached == pytest.approx(power, abs=1e-4)
 
 
 def test_experiments_find_what_such_experiments_state() -> None:

@@ -80,13 +80,15 @@ def test_by_hand() -> None:
     # The first execution is at 0.1 ms, so 50.1 ms are cut off, and the one at 50.1 ms counts.
     # The last message is published at 191.1 ms, and what began later is left out.
     assert model.length_ns == round((191.1 - 50.1) * MS)
-    assert [x.kind for x in model.executors] == ["SingleThreaded"]
+    assert [executor.kind for executor in model.executors] == ["SingleThreaded"]
     assert timer.executions.value_ns == [2 * MS] * 15
     assert timer.handovers.value_ns == [100_000] * 15
     # Each is noted for when the timer was due, but for the first, which was due before the cut.
     assert timer.handovers.at_ns[:3] == [0, 9_900_000, 19_900_000]
     assert (timer.period_ns, timer.phase_ns) == (10 * MS, 9_900_000)
-    assert {(x.offset_ns, x.topic) for x in timer.publications} == {(1 * MS, "/t2")}
+    assert {(publication.offset_ns, publication.topic) for publication in timer.publications} == {
+        (1 * MS, "/t2")
+    }
     # Published 1 ms before the timer's callback ended; taken up 0.5 ms after that.
     assert receiver.handovers.value_ns == []
     assert receiver.gaps.value_ns == [500_000] * 14
@@ -102,7 +104,7 @@ def test_a_timer_is_not_due_before_it_was_made() -> None:
         execution(100, 3, -25, -24), *tables.rows["callback_instances"]
     ]  # fmt: skip
     model = recorded_timing(tables, Run("r"), warm_up_s=0)
-    (timer,) = (x for x in model.callbacks if x.kind == "timer")
+    (timer,) = (callback for callback in model.callbacks if callback.kind == "timer")
     assert timer.phase_ns == 25 * MS
 
 
@@ -148,15 +150,18 @@ def test_another_thread_waits_soon_or_after_the_first_one_came_back() -> None:
         late = execution(2 * n + 1, 2, 10 * n + end + 0.1, 10 * n + end + 0.2)
         calls.append(late | {"vtid": thread})
         for vtid, first, last in ((10, -2, 0.1), (thread, begin, end)):
-            times = (round((10 * n + x) * MS) for x in (first, last))
+            times = (round((10 * n + moment) * MS) for moment in (first, last))
             row = dict(zip(("begin_ns", "end_ns"), times, strict=True))
             waits.append(row | {"host": "h0", "vpid": 1, "vtid": vtid, "state": "wait"})
-    one = two_in_one_thread().rows | {
-        "callback_instances": calls, "executor_intervals": [x | {"timeout_ns": -1} for x in waits],
+    rows = two_in_one_thread().rows | {
+        "callback_instances": calls,
+        "executor_intervals": [interval | {"timeout_ns": -1} for interval in waits],
     }  # fmt: skip
-    model = recorded_timing(Tables(**one), Run("r"), warm_up_s=0)
+    model = recorded_timing(Tables(**rows), Run("r"), warm_up_s=0)
     timer, receiver = model.callbacks
-    assert [(x.kind, x.threads) for x in model.executors] == [("MultiThreaded", 2)]
+    assert [(executor.kind, executor.threads) for executor in model.executors] == [
+        ("MultiThreaded", 2)
+    ]
     # From the timer's start to the second thread's wait, or to that of the first one itself.
     assert timer.takeovers_ns == [200_000, 2_100_000] * 10
     # In odd rounds the next wait begins at 8 ms, 5.4 after the receiver. In even ones the first
@@ -183,38 +188,40 @@ def test_the_order_of_a_wait_set_shows_between_two_waits() -> None:
     waits = [{**wait, "begin_ns": 10 * n * MS} for n in range(3)]
     tables = Tables(callback_instances=calls, executor_intervals=waits)
     model = recorded_timing(tables, Run("r"), warm_up_s=0)
-    assert {x.id: x.place for x in model.callbacks} == {4: 0, 3: 1, 2: 2}
+    assert {callback.id: callback.place for callback in model.callbacks} == {4: 0, 3: 1, 2: 2}
     without = recorded_timing(Tables(callback_instances=calls), Run("r"), warm_up_s=0)
-    assert {x.place for x in without.callbacks} == {None}
+    assert {callback.place for callback in without.callbacks} == {None}
     # An events executor waits, too, but on no wait set.
-    elsewhere = [{**x, "timeout_ns": None} for x in waits]
+    elsewhere = [{**interval, "timeout_ns": None} for interval in waits]
     tables = Tables(callback_instances=calls, executor_intervals=elsewhere)
     model = recorded_timing(tables, Run("r"), warm_up_s=0)
-    assert {x.place for x in model.callbacks} == {None}
-    assert [x.kind for x in model.executors] == ["Events"]
+    assert {callback.place for callback in model.callbacks} == {None}
+    assert [executor.kind for executor in model.executors] == ["Events"]
 
 
 def test_the_kernel_tells_the_own_time_and_publications_keep_their_place_in_it() -> None:
     """Of the timer's 2 ms others took 1, so that it publishes after half of its own time."""
-    told = [
+    scheduling = [
         {"callback_instance_id": 2 * n, "cpu_ns": 800_000, "blocked_ns": 200_000} for n in range(20)
     ] + [{"callback_instance_id": 2 * n + 1, "cpu_ns": 3 * MS, "blocked_ns": 0} for n in range(20)]
-    timer, receiver = (model := recorded_timing(two_in_one_thread(told), Run("r"))).callbacks
+    timer, receiver = (model := recorded_timing(two_in_one_thread(scheduling), Run("r"))).callbacks
     assert model.execution_time == "own"
     assert set(timer.executions.value_ns) == {1 * MS}
-    assert {x.offset_ns for x in timer.publications} == {500_000}
+    assert {publication.offset_ns for publication in timer.publications} == {500_000}
     assert set(receiver.executions.value_ns) == {3 * MS}
 
 
 def test_what_ran_beside_itself_is_reentrant_and_what_ran_beside_another_is_in_another_group() -> (
     None
 ):
-    def beside(number: int, callback: int, thread: int, start: float, end: float) -> dict[str, Any]:
+    def on_thread(
+        number: int, callback: int, thread: int, start: float, end: float
+    ) -> dict[str, Any]:
         return execution(number, callback, start, end) | {"vtid": thread, "node": "/n"}
 
-    calls = [beside(0, 2, 10, 0, 2), beside(1, 2, 11, 1, 3), beside(2, 3, 10, 4, 6)]
-    calls += [beside(3, 4, 11, 5, 7), beside(4, 5, 10, 8, 9), beside(5, 2, 10, 10, 11)]
-    calls += [beside(6, 3, 11, 12, 13)]
+    calls = [on_thread(0, 2, 10, 0, 2), on_thread(1, 2, 11, 1, 3), on_thread(2, 3, 10, 4, 6)]
+    calls += [on_thread(3, 4, 11, 5, 7), on_thread(4, 5, 10, 8, 9), on_thread(5, 2, 10, 10, 11)]
+    calls += [on_thread(6, 3, 11, 12, 13)]
     model = recorded_timing(Tables(callback_instances=calls), Run("r"), warm_up_s=0)
     assert [(c.id, c.group, c.reentrant) for c in model.callbacks] == [
         (2, "/n#2", True),
@@ -222,11 +229,16 @@ def test_what_ran_beside_itself_is_reentrant_and_what_ran_beside_another_is_in_a
         (4, "/n#4", None),
         (5, None, None),
     ]
-    assert [(x.kind, x.kind_from, x.threads) for x in model.executors] == [
-        ("EventsCBG", "events", 2)
-    ]
+    assert [
+        (executor.kind, executor.kind_from, executor.threads) for executor in model.executors
+    ] == [("EventsCBG", "events", 2)]
     # Nothing tells what started them: their starts come from outside.
-    assert {x.topic: len(x.at_ns) for x in model.sources} == {"#2": 3, "#3": 2, "#4": 1, "#5": 1}
+    assert {source.topic: len(source.at_ns) for source in model.sources} == {
+        "#2": 3,
+        "#3": 2,
+        "#4": 1,
+        "#5": 1,
+    }
 
 
 def test_nothing_to_time_is_told() -> None:
@@ -250,9 +262,9 @@ def test_a_recording_is_timed_as_its_program_logged() -> None:
         for end in ("end", "publish")
     )
     frame = timing.frame()
-    of = frame.filter(node="/node_b").row(0, named=True)
-    assert of["execution_p50_ns"] == pytest.approx(took, rel=0.01)
-    assert of["reentrant"]
+    node_b = frame.filter(node="/node_b").row(0, named=True)
+    assert node_b["execution_p50_ns"] == pytest.approx(took, rel=0.01)
+    assert node_b["reentrant"]
     assert frame.filter(kind="timer")["period_ns"].to_list() == [20 * MS] * 2
     names = dict(frame.select("callback_id", "node").iter_rows())
     links = timing.links().with_columns(
@@ -278,7 +290,7 @@ def test_the_picture_shows_what_the_frame_says() -> None:
         assert re.search(rf">{row['node']} {row['name']}</text>", drawing.svg)
         p99 = row["execution_p99_ns"] / 1e6
         shown = re.findall(r"> ?[\d.e-]+ / ([\d.e-]+) ms<", drawing.svg)
-        assert any(float(x) == pytest.approx(p99, rel=0.01) for x in shown), row["node"]
+        assert any(float(number) == pytest.approx(p99, rel=0.01) for number in shown), row["node"]
 
 
 @pytest.mark.recording

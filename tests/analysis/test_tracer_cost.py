@@ -39,10 +39,10 @@ def test_what_cannot_be_said_is_refused():
 
 def test_the_suite_records_each_group_alone():
     suite, _ = load_suite("tracer-cost")
-    events = {x["recorded"]: suite.tracing_of(x).events for x in suite.combinations()}
+    events = {cell["recorded"]: suite.tracing_of(cell).events for cell in suite.combinations()}
     assert events["all"] == ("ros2:*",)
     assert not any(name.startswith("ros2:") for name in events["nothing"])
     values = {"native": "n", "seconds": 1.0, "repetition": 0, "order": 0}
     assert "--recorded" not in suite_command(suite, {"recorded": "all"}, values)
-    groups = [set(events[x]) for x in ("publish", "take", "callbacks")]
+    groups = [set(events[group]) for group in ("publish", "take", "callbacks")]
     assert sum(map(len, groups)) == len(set.union(*groups))

@@ -99,9 +99,9 @@ def test_executions_that_overlap_are_all_there_in_the_order_in_which_they_end() 
     trace.run(100, CALLBACK, lasts=50, pid=2, tid=20)
     trace.run(120, CALLBACK, lasts=10, pid=2, tid=21)
     trace.run(200, CALLBACK, lasts=None, pid=2, tid=20)
-    found = frames(trace).callback_instances
-    assert found["timestamp"].to_list() == [pd.Timestamp(at(120)), pd.Timestamp(at(100))]
-    assert found["duration"].to_list() == [pd.Timedelta(10, "us"), pd.Timedelta(50, "us")]
+    instances = frames(trace).callback_instances
+    assert instances["timestamp"].to_list() == [pd.Timestamp(at(120)), pd.Timestamp(at(100))]
+    assert instances["duration"].to_list() == [pd.Timedelta(10, "us"), pd.Timedelta(50, "us")]
 
 
 @pytest.mark.recording
@@ -122,8 +122,8 @@ def test_of_several_runs_or_of_none_collected(tmp_path: Path) -> None:
     for name in ("r0", "r1"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "metadata").touch()
-    both = rl.open([tmp_path / "r0", tmp_path / "r1"], collect=False)
+    runs = rl.open([tmp_path / "r0", tmp_path / "r1"], collect=False)
     with pytest.raises(UsageError, match="of one run, and these are 2"):
-        both.to_tracetools_data_model()
+        runs.to_tracetools_data_model()
     with pytest.raises(UsageError, match="roslens collect"):
         rl.open(tmp_path / "r0", collect=False).to_tracetools_data_model()

@@ -24,14 +24,14 @@ def norris() -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
 def test_a_line_has_the_certified_values() -> None:
     y, x = norris().T
     line = least_squares(x, y)
-    for found, certified in (
+    for computed, certified in (
         (line.intercept, -0.262323073774029),
         (line.slope, 1.00211681802045),
         (line.intercept_error, 0.232818234301152),
         (line.slope_error, 0.429796848199937e-03),
         (line.residual_deviation, 0.884796396144373),
     ):
-        assert found == pytest.approx(certified, rel=1e-11)
+        assert computed == pytest.approx(certified, rel=1e-11)
 
 
 @given(series)
@@ -70,11 +70,11 @@ def test_bins_are_means() -> None:
 def test_glsar_against_statsmodels() -> None:
     # statsmodels 0.15.0: GLSAR(y, add_constant(i), rho=1).iterative_fit(200, rtol=1e-12)
     i = np.arange(60.0)
-    found = glsar(i, 3 + 0.05 * i + np.sin(i / 7) + 0.3 * np.sin(i * i))
-    assert found.phi == pytest.approx(0.9176868316936838, rel=1e-6)
-    assert found.interval.value == pytest.approx(0.05976027628482197, rel=1e-6)
-    assert found.interval.low == pytest.approx(-0.00195349, abs=1e-7)
-    assert found.interval.high == pytest.approx(0.12147404, abs=1e-7)
+    fit = glsar(i, 3 + 0.05 * i + np.sin(i / 7) + 0.3 * np.sin(i * i))
+    assert fit.phi == pytest.approx(0.9176868316936838, rel=1e-6)
+    assert fit.interval.value == pytest.approx(0.05976027628482197, rel=1e-6)
+    assert fit.interval.low == pytest.approx(-0.00195349, abs=1e-7)
+    assert fit.interval.high == pytest.approx(0.12147404, abs=1e-7)
 
 
 def test_lines_are_those_nist_certifies() -> None:
@@ -83,16 +83,16 @@ def test_lines_are_those_nist_certifies() -> None:
     y, x = norris().T
     order = np.argsort(x)
     assert theil_sen(x[order], y[order]) == pytest.approx(1.00211681802045, abs=2 * 0.00043)
-    found = glsar(x[order], y[order])
-    assert found.interval.value == pytest.approx(1.00211681802045, abs=2 * 0.00043)
+    fit = glsar(x[order], y[order])
+    assert fit.interval.value == pytest.approx(1.00211681802045, abs=2 * 0.00043)
 
 
 @given(st.floats(-5, 5), st.floats(-1e6, 1e6), st.floats(1e-3, 1e6))
 def test_glsar_of_an_exact_line(slope: float, start: float, scale: float) -> None:
     x = 1.7e9 + np.arange(50.0)
     y = start + slope * scale * (x - x[0])
-    found = glsar(x, y).interval
-    assert found.value == pytest.approx(slope * scale, rel=1e-6, abs=1e-6 * (1 + abs(start)))
+    interval = glsar(x, y).interval
+    assert interval.value == pytest.approx(slope * scale, rel=1e-6, abs=1e-6 * (1 + abs(start)))
 
 
 def test_glsar_needs_points() -> None:
@@ -127,9 +127,9 @@ def test_bend_agrees_with_trying_every_place() -> None:
         return float(((part - np.polyval(np.polyfit(x, part, 1), x)) ** 2).sum())
 
     errors = {k: error(y[:k]) + error(y[k:]) for k in range(6, 55)}
-    found = best_bend(y)
-    assert found.index == min(errors, key=errors.__getitem__)
-    assert found.gain == pytest.approx(1 - min(errors.values()) / error(y))
+    bend = best_bend(y)
+    assert bend.index == min(errors, key=errors.__getitem__)
+    assert bend.gain == pytest.approx(1 - min(errors.values()) / error(y))
 
 
 def test_no_bend_in_what_is_straight_or_too_short() -> None:

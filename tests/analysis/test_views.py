@@ -61,8 +61,8 @@ def whole(tmp_path: Path) -> Recordings:
 
 
 def seconds(frame: pl.LazyFrame, column: str = "publish_ns") -> list[tuple[str, int]]:
-    found = frame.sort(column).select("topic", (pl.col(column) - at(0)) // 10**9)
-    return [(topic, second) for topic, second in found.collect().iter_rows()]
+    rows = frame.sort(column).select("topic", (pl.col(column) - at(0)) // 10**9)
+    return [(topic, second) for topic, second in rows.collect().iter_rows()]
 
 
 def test_a_window_by_seconds_and_by_the_clock(whole: Recordings) -> None:
@@ -161,10 +161,10 @@ def test_relative_windows_count_from_each_runs_own_begin(tmp_path: Path) -> None
             row["time_ns"] += k * 3600 * 10**9
         write(tmp_path / name, trace)
     seen = rl.open([tmp_path / "r0", tmp_path / "r1"], collect=False).view(window=(1.5, 2.5))
-    found = seen.publications.group_by("run").len().sort("run").collect()
-    assert found.rows() == [("r0", 2), ("r1", 2)]
+    counts = seen.publications.group_by("run").len().sort("run").collect()
+    assert counts.rows() == [("r0", 2), ("r1", 2)]
 
 
 def test_every_table_says_how_it_is_cut() -> None:
-    known = {*views.NEVER_CUT, *views.OBJECTS, *views.MOMENTS, *views.STRETCHES}
-    assert known == {*TABLES, *(table.name for table in SAMPLED)}
+    table_names = {*views.NEVER_CUT, *views.OBJECTS, *views.MOMENTS, *views.STRETCHES}
+    assert table_names == {*TABLES, *(table.name for table in SAMPLED)}

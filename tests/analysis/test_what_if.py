@@ -64,36 +64,40 @@ def model(kind: str = "SingleThreaded", cpus: int | None = 4) -> TimingModel:
 
 def altered(number: int, given: TimingModel | None = None, /, **fields: Any) -> TimingModel:
     """The model, or the given one, in which one callback has other fields."""
-    found = given or model()
-    found.callbacks[number] = found.callbacks[number].model_copy(update=fields)
-    return found
+    altered_model = given or model()
+    altered_model.callbacks[number] = altered_model.callbacks[number].model_copy(update=fields)
+    return altered_model
 
 
-def of(found: list[Predicted], metric: str, topic: str | None = None) -> Predicted:
-    (figure,) = [x for x in found if x.metric == metric and x.topic == topic]
+def of(figures: list[Predicted], metric: str, topic: str | None = None) -> Predicted:
+    (figure,) = [figure for figure in figures if figure.metric == metric and figure.topic == topic]
     return figure
 
 
 def test_what_was_recorded_comes_out_by_hand() -> None:
     """Publication 1 ms after the start: 3 until the timer's callback ends, and 1 of gap."""
-    found = predicted([model()], Changes(), seed=1)
-    assert found.refused is None
-    p50 = of(list(found.figures), "latency_p50", "/t2")
+    prediction = predicted([model()], Changes(), seed=1)
+    assert prediction.refused is None
+    p50 = of(list(prediction.figures), "latency_p50", "/t2")
     assert (p50.recorded, p50.simulated, p50.value, p50.low, p50.high) == (4 * MS,) * 5
     # 4 and 3 of 10 ms, and 1 of 50.
-    assert of(list(found.figures), "cpu").recorded == pytest.approx(0.72)
-    assert of(list(found.figures), "cpu").value == pytest.approx(0.72, abs=0.01)
-    assert of(list(found.figures), "lost").value == 0
+    assert of(list(prediction.figures), "cpu").recorded == pytest.approx(0.72)
+    assert of(list(prediction.figures), "cpu").value == pytest.approx(0.72, abs=0.01)
+    assert of(list(prediction.figures), "lost").value == 0
 
 
 def test_the_curve_of_a_constant_latency_is_upright_and_refused_with_its_figures() -> None:
     """4 ms recorded and simulated; where 6 were recorded, 4 do not reproduce them."""
-    (curve,) = [x for x in predicted([model()], Changes(), seed=1).curves if x.topic == "/t2"]
+    (curve,) = [
+        curve for curve in predicted([model()], Changes(), seed=1).curves if curve.topic == "/t2"
+    ]
     upright = [4 * MS] * len(CURVE)
     assert (curve.node, curve.recorded) == ("/n2", upright)
     assert list(curve.value) == list(curve.low) == list(curve.high) == upright
-    other = altered(1, waits_ns=[6 * MS] * 100)
-    (curve,) = [x for x in predicted([other], Changes(), seed=1).curves if x.topic == "/t2"]
+    slower = altered(1, waits_ns=[6 * MS] * 100)
+    (curve,) = [
+        curve for curve in predicted([slower], Changes(), seed=1).curves if curve.topic == "/t2"
+    ]
     assert list(curve.recorded) == [6 * MS] * len(CURVE)
     assert not curve.value
 
@@ -114,29 +118,29 @@ def test_the_curve_of_a_constant_latency_is_upright_and_refused_with_its_figures
     ],
 )
 def test_changes_by_hand(changes: Changes, latency: float, cpu: float) -> None:
-    found = list(predicted([model()], changes, seed=1).figures)
-    assert of(found, "latency_p50", "/t2").value == pytest.approx(latency * MS)
-    assert of(found, "cpu").value == pytest.approx(cpu, abs=0.012)
+    figures = list(predicted([model()], changes, seed=1).figures)
+    assert of(figures, "latency_p50", "/t2").value == pytest.approx(latency * MS)
+    assert of(figures, "cpu").value == pytest.approx(cpu, abs=0.012)
 
 
 def test_other_executors_need_other_times_for_their_own_work() -> None:
     """Entities collected anew: 2 to 3 times the poll; several threads: 1.3 to 2 times all of it."""
-    one = model()
-    one.executors[0] = one.executors[0].model_copy(update={"polls": every(1000)})
+    recorded = model()
+    recorded.executors[0] = recorded.executors[0].model_copy(update={"polls": every(1000)})
 
-    def own(given: TimingModel, cost: float, kind: Any, threads: int) -> tuple[int, int]:
+    def own_times(given: TimingModel, cost: float, kind: Any, threads: int) -> tuple[int, int]:
         asked = changed(given, Changes(executor=kind, threads=threads))
         after = with_own_work(given, asked, cost)
         return after.executors[0].polls.value_ns[0], after.callbacks[1].gaps.value_ns[0] // 1000
 
-    assert own(one, 0, "MultiThreaded", 1) == (2000, 1000)
-    assert own(one, 1, "MultiThreaded", 1) == (3000, 1000)
-    assert own(one, 0, "MultiThreaded", 2) == (2600, 1300)
-    assert own(one, 1, "MultiThreaded", 2) == (6000, 2000)
-    assert own(one, 1, "EventsCBG", 2)[1] == 2000
+    assert own_times(recorded, 0, "MultiThreaded", 1) == (2000, 1000)
+    assert own_times(recorded, 1, "MultiThreaded", 1) == (3000, 1000)
+    assert own_times(recorded, 0, "MultiThreaded", 2) == (2600, 1300)
+    assert own_times(recorded, 1, "MultiThreaded", 2) == (6000, 2000)
+    assert own_times(recorded, 1, "EventsCBG", 2)[1] == 2000
     # A prediction takes all that lies between: the receiver waits for its group, then for a gap.
-    callbacks = [x.model_copy(update={"group": "g"}) for x in one.callbacks]
-    grouped = one.model_copy(update={"callbacks": callbacks})
+    callbacks = [callback.model_copy(update={"group": "g"}) for callback in recorded.callbacks]
+    grouped = recorded.model_copy(update={"callbacks": callbacks})
     asked = Changes(executor="EventsCBG", threads=2)
     p50 = of(list(predicted([grouped], asked, 1).figures), "latency_p50", "/t2")
     below = math.hypot(p50.value - 4.3 * MS, 0.07 * p50.value)
@@ -144,9 +148,9 @@ def test_other_executors_need_other_times_for_their_own_work() -> None:
     assert 4.3 * MS < p50.value < 5 * MS
     assert p50.low == pytest.approx(p50.value - below, rel=0.001)
     assert p50.high == pytest.approx(p50.value + above, rel=0.001)
-    several = changed(one, Changes(executor="MultiThreaded", threads=2))
-    several = with_own_work(one, several, 1)
-    assert own(several, 1, "SingleThreaded", 1) == (1000, 1000)
+    several = changed(recorded, Changes(executor="MultiThreaded", threads=2))
+    several = with_own_work(recorded, several, 1)
+    assert own_times(several, 1, "SingleThreaded", 1) == (1000, 1000)
 
 
 def test_polls_that_were_not_recorded_take_no_longer_than_handovers() -> None:
@@ -158,10 +162,12 @@ def test_polls_that_were_not_recorded_take_no_longer_than_handovers() -> None:
         changes: Any = Changes(executor=kind, threads=threads)
         after = with_own_work(events, changed(events, changes), cost)
         assert after.executors[0].polls.value_ns == [took] * 100
-    (said,) = [
-        x for x in predicted([events], Changes("SingleThreaded"), 1).assumptions if "set" in x
+    (assumption,) = [
+        text
+        for text in predicted([events], Changes("SingleThreaded"), 1).assumptions
+        if "set" in text
     ]
-    assert "in which callbacks were created" in said
+    assert "in which callbacks were created" in assumption
 
 
 def test_an_interval_reaches_as_far_as_the_recording_was_missed() -> None:
@@ -169,10 +175,10 @@ def test_an_interval_reaches_as_far_as_the_recording_was_missed() -> None:
 
     There the model's error of 7 % is added.
     """
-    other = altered(1, waits_ns=[4_200_000] * 100)
+    missed = altered(1, waits_ns=[4_200_000] * 100)
     half = Changes(took=[Took.of("callback=10 ms:0.5x")])
     for changes, low, high in ((Changes(), 4.0, 4.2), (half, 0.93 * 2.5, 1.07 * 1.05 * 2.5)):
-        p50 = of(list(predicted([other], changes, seed=1).figures), "latency_p50", "/t2")
+        p50 = of(list(predicted([missed], changes, seed=1).figures), "latency_p50", "/t2")
         assert p50.low == pytest.approx(low * MS)
         assert p50.high == pytest.approx(high * MS)
 
@@ -198,8 +204,8 @@ def test_an_overload_loses_what_the_queue_does_not_hold() -> None:
     In a wait set the timer comes once per message, and what was due meanwhile is skipped: nothing
     is lost. EventsExecutor queues each call, and messages with them, more than the ten that wait.
     """
-    found = list(predicted([model()], Changes(took=[Took.of("callback=/n2:20ms")]), 1).figures)
-    lost = of(found, "lost", "/t2")
+    figures = list(predicted([model()], Changes(took=[Took.of("callback=/n2:20ms")]), 1).figures)
+    lost = of(figures, "lost", "/t2")
     assert (lost.recorded, lost.value, lost.high) == (0, 0, 0)
     events = Changes(executor="Events", took=[Took.of("callback=/n2:20ms")])
     lost_by_events = of(list(predicted([model()], events, 1).figures), "lost", "/t2")
@@ -208,19 +214,19 @@ def test_an_overload_loses_what_the_queue_does_not_hold() -> None:
 
 def test_a_rate_that_the_executor_does_not_keep_up_with_is_said() -> None:
     """One thread has 4 ms of timer, 1 of gap and 3 of its receiver: 125 times in a second."""
-    told = " ".join(predicted([model()], Changes(rates=[("/t2", 500.0)]), 1).assumptions)
-    found = re.search(r"/t2 reaches about (\d+) of 500 Hz", told)
-    assert found
-    assert int(found[1]) == pytest.approx(125, rel=0.02)
-    told = predicted([model()], Changes(rates=[("/t2", 50.0), ("/t3", 40.0)]), 1).assumptions
-    assert not [x for x in told if "reaches" in x]
+    assumptions = " ".join(predicted([model()], Changes(rates=[("/t2", 500.0)]), 1).assumptions)
+    match = re.search(r"/t2 reaches about (\d+) of 500 Hz", assumptions)
+    assert match
+    assert int(match[1]) == pytest.approx(125, rel=0.02)
+    assumptions = predicted([model()], Changes(rates=[("/t2", 50.0), ("/t3", 40.0)]), 1).assumptions
+    assert not [assumption for assumption in assumptions if "reaches" in assumption]
 
 
 def test_a_timer_that_the_simulation_executes_less_often_is_said() -> None:
     """One round takes 12 ms, 1 of gap and 3 of the receiver: 62.5 in a second, not 100."""
     long = altered(0, executions=every(12 * MS))
-    told = " ".join(predicted([long], Changes(), 1).assumptions)
-    assert re.search(r"executes the 10 ms timer of /n1 3[678]% less often than it ran", told)
+    assumptions = " ".join(predicted([long], Changes(), 1).assumptions)
+    assert re.search(r"executes the 10 ms timer of /n1 3[678]% less often than it ran", assumptions)
     assert "less often" not in " ".join(predicted([model()], Changes(), 1).assumptions)
 
 
@@ -237,25 +243,25 @@ def test_cpu_reaches_as_far_as_its_recording_was_missed() -> None:
 
 def test_what_is_not_reproduced_is_refused() -> None:
     wrong = altered(1, waits_ns=[5 * MS] * 100)
-    found = predicted([wrong], Changes(executor="Events"), 1)
+    prediction = predicted([wrong], Changes(executor="Events"), 1)
     assert (
         "latency_p50: the simulation of what was recorded is -20% off, more than 10%"
-        in found.refused
+        in prediction.refused
     )
-    p99 = of(list(found.figures), "latency_p99", "/t2")
+    p99 = of(list(prediction.figures), "latency_p99", "/t2")
     assert (p99.simulated, p99.value) == (4 * MS, None)  # 20 % are within its bar
-    for figure in found.figures:
+    for figure in prediction.figures:
         assert figure.refused is not None
         assert (figure.value, figure.low, figure.high) == (None, None, None)
-    assert not any(curve.value for curve in found.curves)
+    assert not any(curve.value for curve in prediction.curves)
 
 
 def test_what_never_comes_has_a_loss_but_no_latency() -> None:
     """The timer's callback takes 20 s: in a second nothing else runs, and nothing is lost."""
     changes = Changes(took=[Took.of("callback=10 ms:20s")])
-    found = list(predicted([model()], changes, 1).figures)
-    assert of(found, "latency_p50", "/t2").refused == "in a simulation nothing came to it"
-    assert of(found, "lost", "/t2").value == 0
+    figures = list(predicted([model()], changes, 1).figures)
+    assert of(figures, "latency_p50", "/t2").refused == "in a simulation nothing came to it"
+    assert of(figures, "lost", "/t2").value == 0
 
 
 def test_no_changes_are_no_changes_in_whatever_sequence() -> None:
@@ -267,13 +273,13 @@ def test_no_evidence_is_named() -> None:
     assert "no subscription" in str(predicted([silent], Changes(), 1).refused)
     lossy = model().model_copy(update={"tracer_lost": True})
     assert "the tracer lost" in str(predicted([lossy], Changes(), 1).refused)
-    told = " ".join(predicted([model()], Changes(), 1).assumptions)
-    assert "factors" not in told
-    told = " ".join(predicted([model()], Changes(executor="Events"), 1).assumptions)
-    assert "times factors for other executors" in told
-    assert "Callback groups were not recorded" in told
-    assert "Priorities were not recorded" in told
-    assert "No message found an idle thread" in told
+    assumptions = " ".join(predicted([model()], Changes(), 1).assumptions)
+    assert "factors" not in assumptions
+    assumptions = " ".join(predicted([model()], Changes(executor="Events"), 1).assumptions)
+    assert "times factors for other executors" in assumptions
+    assert "Callback groups were not recorded" in assumptions
+    assert "Priorities were not recorded" in assumptions
+    assert "No message found an idle thread" in assumptions
 
 
 def test_the_order_in_a_wait_set_is_the_recorded_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,11 +287,11 @@ def test_the_order_in_a_wait_set_is_the_recorded_one(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(system, "LEAST_BLOCKS", 1)
 
     def starts(first: int | None, second: int | None) -> list[int]:
-        both = model()
+        recorded = model()
         for place, shown in ((1, first), (2, second)):
-            altered(place, both, name="/t2", place=shown, executor=0, gaps=every(0))
-        found = simulated(both, 1, 1, schedule=True)["schedule"]
-        return [callback for callback, *_ in found[:3]]
+            altered(place, recorded, name="/t2", place=shown, executor=0, gaps=every(0))
+        executions = simulated(recorded, 1, 1, schedule=True)["schedule"]
+        return [callback for callback, *_ in executions[:3]]
 
     assert starts(None, None) == [0, 1, 2]
     assert starts(1, 0) == [0, 2, 1]
@@ -294,9 +300,9 @@ def test_the_order_in_a_wait_set_is_the_recorded_one(monkeypatch: pytest.MonkeyP
 
 def test_a_seed_repeats_a_prediction_and_runs_are_taken_together() -> None:
     slower = altered(1, gaps=every(2 * MS), waits_ns=[5 * MS] * 100)
-    both = [model(), slower]
-    assert predicted(both, Changes(), 3) == predicted(both, Changes(), 3)
-    p50 = of(list(predicted(both, Changes(), 3).figures), "latency_p50", "/t2")
+    models = [model(), slower]
+    assert predicted(models, Changes(), 3) == predicted(models, Changes(), 3)
+    p50 = of(list(predicted(models, Changes(), 3).figures), "latency_p50", "/t2")
     assert (p50.recorded, p50.value) == (4.5 * MS, 4.5 * MS)
     assert (p50.low, p50.high) == (4 * MS, 5 * MS)
 
@@ -326,12 +332,12 @@ def test_the_rate_of_what_is_triggered_cannot_be_given() -> None:
 
 
 def test_threads_of_another_executor_are_one_per_cpu() -> None:
-    other = Changes(executor="MultiThreaded")
-    assert [x.threads for x in changed(model(cpus=4), other).executors] == [4, 4]
-    assert [x.threads for x in changed(model(cpus=1), other).executors] == [2, 2]
+    threaded = Changes(executor="MultiThreaded")
+    assert [executor.threads for executor in changed(model(cpus=4), threaded).executors] == [4, 4]
+    assert [executor.threads for executor in changed(model(cpus=1), threaded).executors] == [2, 2]
     with pytest.raises(UsageError, match="give --threads"):
-        changed(model(cpus=None), other)
-    assert changed(model(), replace(other, threads=3)).executors[0].threads == 3
+        changed(model(cpus=None), threaded)
+    assert changed(model(), replace(threaded, threads=3)).executors[0].threads == 3
 
 
 @pytest.mark.parametrize("text", ["", "callback=/a", "callback=/a:2", "/a:+2ms", "callback=/a:+2x"])
