@@ -81,7 +81,7 @@ def _additive(y: Floats, contrast: Floats, squares: float) -> dict[str, int]:
     }
 
 
-def _check(y: Floats, main: Floats, both: Floats) -> None:
+def _check(y: Floats, main: Floats, interaction: Floats) -> None:
     """The contrasts above are those of `roslens.analysis.statistics.factorial`."""
     observations = [
         Observation({"f": f, "g": g}, float(y[0, block, f, g]), str(block))
@@ -89,7 +89,7 @@ def _check(y: Floats, main: Floats, both: Floats) -> None:
         for f, g in product(range(3), range(2))
     ]
     computed = effects(observations, scale="difference")
-    expected = {("f",): main[0].mean(), ("f", "g"): both[0].mean()}
+    expected = {("f",): main[0].mean(), ("f", "g"): interaction[0].mean()}
     for names, value in expected.items():
         (effect,) = [e for e in computed if e.factors == names and e.levels[0] == 1]
         assert effect.value is not None

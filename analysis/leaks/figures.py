@@ -70,13 +70,13 @@ def memory_plot(
     )
 
 
-def _cell(axes: Axes, found: Leak, runs: Sequence[Series]) -> None:
+def _cell(axes: Axes, leak: Leak, runs: Sequence[Series]) -> None:
     for number, run in enumerate(runs):
         shade = style.colour(number)
         axes.plot(run.seconds, run.values / 1e6, lw=0.9, color=shade, alpha=0.8, label="runs")
-    begin, end = found.looked_at_s
-    start = begin if found.bend_s is None or found.bend_s.value is None else found.bend_s.value
-    slope = found.per_second.value
+    begin, end = leak.looked_at_s
+    start = begin if leak.bend_s is None or leak.bend_s.value is None else leak.bend_s.value
+    slope = leak.per_second.value
     parts = [run.part(start, end) for run in runs]
     parts = [part for part in parts if part.values.size]
     if slope is not None and parts:
@@ -86,7 +86,7 @@ def _cell(axes: Axes, found: Leak, runs: Sequence[Series]) -> None:
         line = (level + slope * (at - middle)) / 1e6
         label = "slope of the part that is judged"
         axes.plot(at, line, color="black", lw=1.6, ls="--", label=label)
-    text = verdict_text(found.verdict)
+    text = verdict_text(leak.verdict)
     if slope is not None:
         text += f"\n{slope / 1e3:+,.3g} kB/s"
     axes.text(
@@ -97,7 +97,7 @@ def _cell(axes: Axes, found: Leak, runs: Sequence[Series]) -> None:
         va="top",
         fontsize=8,
         fontweight="bold",
-        color=VERDICT_COLOURS[found.verdict],
+        color=VERDICT_COLOURS[leak.verdict],
         bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5},
     )
     values = np.concatenate([run.part(begin, end).values for run in runs]) / 1e6

@@ -304,16 +304,16 @@ def _slopes(parts: Sequence[Series], begin: float, end: float) -> list[float]:
     return [p.slope for p in within] if all(p.length > 0 for p in within) else []
 
 
-def _with_teeth(parts: Sequence[Series], found: Sequence[Steps], terms: Terms) -> Segment:
+def _with_teeth(parts: Sequence[Series], part_steps: Sequence[Steps], terms: Terms) -> Segment:
     """Memory that falls in steps (a garbage collector's, a trim) climbs where the floor does."""
-    fewest = min(s.falls.size for s in found)
-    lows = [floor(p.seconds, p.values, s.falls) for p, s in zip(parts, found, strict=True)]
+    fewest = min(s.falls.size for s in part_steps)
+    lows = [floor(p.seconds, p.values, s.falls) for p, s in zip(parts, part_steps, strict=True)]
     if fewest >= TEETH and len(parts) >= MINIMUM_RUNS:
         below = [part.at(low) for part, low in zip(parts, lows, strict=True)]
         why = f"{fewest} falls or more in each run: judged by the floor below them"
         return Segment(below, ", below the falls", why=why)
     if fewest and len(parts) >= MINIMUM_RUNS:
-        kept = _kept(parts, found, lows, terms)
+        kept = _kept(parts, part_steps, lows, terms)
         if kept is not None and all(terms.verdict(runs) == "climbs" for runs in kept):
             why = "memory falls, less far than it rose before, and climbs again"
             return Segment(kept[0], ", which falls do not take back", why=why)
@@ -330,7 +330,7 @@ def _with_teeth(parts: Sequence[Series], found: Sequence[Steps], terms: Terms) -
 
 def _kept(
     parts: Sequence[Series],
-    found: Sequence[Steps],
+    part_steps: Sequence[Steps],
     lows: Sequence[NDArray[np.intp]],
     terms: Terms,
 ) -> tuple[list[Series], list[Series]] | None:
@@ -341,7 +341,7 @@ def _kept(
     """
     kept, after = [], []
     early, late = [], []
-    for part, s, low in zip(parts, found, lows, strict=True):
+    for part, s, low in zip(parts, part_steps, lows, strict=True):
         first = int(np.searchsorted(part.seconds, s.falls[0]))
         rest = part.part(float(np.nextafter(part.seconds[low[-1]], np.inf)), math.inf)
         if first < 4 * _LEAST or rest.seconds.size < _LEAST or rest.length < part.length / 4:
@@ -354,22 +354,22 @@ def _kept(
     return None if slows_down(early, late, terms.level) else (kept, after)
 
 
-def _with_steps(parts: Sequence[Series], found: Sequence[Steps], terms: Terms) -> Segment:
+def _with_steps(parts: Sequence[Series], part_steps: Sequence[Steps], terms: Terms) -> Segment:
     """Steps climb where they go on in every run, and are over where none came for long."""
     begin, end = _looked_at(parts)
-    if go_on(found, begin, end):
+    if go_on(part_steps, begin, end):
         ends = [part.at(np.array([0, part.seconds.size - 1])) for part in parts]
         if terms.verdict(ends) == "climbs":
             return Segment(ends, why="memory rises in steps, which go on in every run")
-    elif over_in(found, begin, end):
-        over = max(float(s.rises[-1]) for s in found if s.rises.size)
+    elif over_in(part_steps, begin, end):
+        over = max(float(s.rises[-1]) for s in part_steps if s.rises.size)
         rest = [part.part(np.nextafter(over, end) + 0.01 * (end - begin), end) for part in parts]
         if min(part.seconds.size for part in rest) >= _LEAST:
             after = _by_slope(rest, terms, "steep_start_then_stable")
             return replace(after, since=after.since or f", after the last step at {over:.3g} s")
     doubt = (
         "memory rises in steps, too few to tell whether they go on: runs of about "
-        f"{enough(found, begin, end):,.0f} s would"
+        f"{enough(part_steps, begin, end):,.0f} s would"
     )
     return Segment(parts, doubt=doubt)
 

@@ -80,12 +80,12 @@ _COUNTED = {
 }  # fmt: skip
 
 
-def _summed(rows: pl.DataFrame, of: Of, *key: str) -> pl.DataFrame:
+def _summed(rows: pl.DataFrame, kind: Of, *key: str) -> pl.DataFrame:
     return (
         rows.group_by("host", *key, "step")
         .agg(pl.col("events").sum(), pl.col("begin_ns").min(), pl.col("end_ns").max())
         .sort("host", *key, "step")
-        .with_columns(of=pl.lit(of))
+        .with_columns(of=pl.lit(kind))
     )
 
 

@@ -327,7 +327,7 @@ _SAID = {
 
 
 def _made(
-    thread: Mapping[str, Any], state: str, span: tuple[int, int], told: str, *, vtid: int | None,
+    thread: Mapping[str, Any], state: str, span: tuple[int, int], reasons: str, *, vtid: int | None,
     nodes: set[str], call: Mapping[str, Any] | None, waiting: int = 0,
 ) -> dict[str, Any]:  # fmt: skip
     """A row of `silences`."""
@@ -339,7 +339,7 @@ def _made(
         "process": thread["process"], "node": names,
         "callback": None if call is None else call["name"],
         "since_ns": since, "until_ns": until, "silent_ns": until - since, "waiting": waiting,
-        "sentence": f"{who} {_SAID[state]}: {told}.",
+        "sentence": f"{who} {_SAID[state]}: {reasons}.",
     }  # fmt: skip
 
 
@@ -347,9 +347,9 @@ def _key(row: Mapping[str, Any]) -> Thread:
     return row["host"], row["vpid"], row["vtid"]
 
 
-def _due(rows: pl.DataFrame, of: str, name: str, time: str, until: int) -> list[str]:
+def _due(rows: pl.DataFrame, key: str, name: str, time: str, until: int) -> list[str]:
     """Names of what came regularly, and then no more."""
-    sources = rows.group_by(of, name, maintain_order=True).agg(
+    sources = rows.group_by(key, name, maintain_order=True).agg(
         pl.len(), last=pl.col(time).max(), pause=pl.col(time).diff().max()
     )
     allowed = pl.max_horizontal(pl.lit(LEAST_NS), TIMES * pl.col("pause"))

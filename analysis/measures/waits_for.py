@@ -112,9 +112,9 @@ def waits_for(tables: Mapping[str, pl.LazyFrame]) -> dict[Thread, list[Wait]]:
 def _idle(tables: Mapping[str, pl.LazyFrame], asked_ns: int) -> frozenset[Thread]:
     """The threads that waited for work since then, and for long ran no callback."""
 
-    def threads_of(table: str, begin: str, of: pl.Expr) -> set[Thread]:
+    def threads_of(table: str, begin: str, condition: pl.Expr) -> set[Thread]:
         then = pl.col("end_ns").fill_null(asked_ns + LEAST_NS) > asked_ns
-        rows = tables[table].filter(of & then, pl.col(begin) < asked_ns + LEAST_NS)
+        rows = tables[table].filter(condition & then, pl.col(begin) < asked_ns + LEAST_NS)
         return set(rows.select(pl.col("host").cast(pl.String), "vpid", "vtid").collect().rows())
 
     waited = threads_of("executor_intervals", "begin_ns", pl.col("state").cast(pl.String) == "wait")

@@ -368,10 +368,10 @@ def without_samples(count: int) -> str:
 
 
 def _too_few_effective(
-    samples: Sequence[Floats], each: Sequence[float], q: float, rate_hz: float | None
+    samples: Sequence[Floats], per_run: Sequence[float], q: float, rate_hz: float | None
 ) -> str | None:
     needed = math.ceil(round(EXCEEDANCES / min(q, 1 - q), 6))
-    effective, size = min(each), min(s.size for s in samples)
+    effective, size = min(per_run), min(s.size for s in samples)
     # An estimate itself, and said without decimals.
     if round(effective) >= needed:
         return None

@@ -51,8 +51,8 @@ _EXAMPLE = "write it as 'latency_p99 < 50 ms'"
 _BYTES = {"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2.0**10, "MiB": 2.0**20}
 
 
-def _per(what: str) -> Mapping[str, float]:
-    return {f"{name}/{what}": size for name, size in {**_BYTES, "byte": 1.0}.items()}
+def _per(unit: str) -> Mapping[str, float]:
+    return {f"{name}/{unit}": size for name, size in {**_BYTES, "byte": 1.0}.items()}
 
 
 _UNITS: Mapping[str, Mapping[str, float]] = {
@@ -299,14 +299,14 @@ def check_budgets(budgets: Sequence[Budget], side: Side) -> Checks:
     return Checks(_corrected(checks), notes)
 
 
-def _unless_silent(found: Check, side: Side, estimate: Estimate) -> Check:
+def _unless_silent(check: Check, side: Side, estimate: Estimate) -> Check:
     """No budget is kept by runs that had nothing to measure."""
     silent = runs_without_messages(side, estimate)
     if not silent:
-        return found
+        return check
     note = silent_in_words(silent, estimate)
-    verdict = "not_enough_evidence" if found.verdict == "within" else found.verdict
-    return replace(found, verdict=verdict, notes=(*found.notes, note))
+    verdict = "not_enough_evidence" if check.verdict == "within" else check.verdict
+    return replace(check, verdict=verdict, notes=(*check.notes, note))
 
 
 def _not_there(budget: Budget, of_metric: Sequence[Estimate], side: Side) -> str:

@@ -468,11 +468,11 @@ def _environments_apart(base: Side, new: Side) -> Differences:
 
 def _allowed(
     compared: Sequence[Comparison],
-    apart: Differences,
+    differing: Differences,
     across_machines: bool,
 ) -> list[Comparison]:
     """The comparisons; without a verdict where the machines differ and nobody asked for that."""
-    if across_machines or not apart.of_machine:
+    if across_machines or not differing.of_machine:
         return list(compared)
     return [replace(c, verdict="not_comparable", confirmed=None) for c in compared]
 
@@ -749,12 +749,12 @@ def _with_causes(compared: Sequence[Comparison], base: Side, new: Side) -> list[
     return [_split(c, *causes[key_of(c.cell)]) if has_causes(c) else c for c in compared]
 
 
-def _split(c: Comparison, left: RunsByCause | None, right: RunsByCause | None) -> Comparison:
-    if left is None or right is None:
+def _split(c: Comparison, base: RunsByCause | None, new: RunsByCause | None) -> Comparison:
+    if base is None or new is None:
         return c
-    runs = [side.parts[c.metric] for side in (left, right)]
+    runs = [side.parts[c.metric] for side in (base, new)]
     why = None
-    if len({*left.kernel, *right.kernel}) > 1:
+    if len({*base.kernel, *new.kernel}) > 1:
         why = "the kernel's events were recorded in some of the runs only, and causes need the same"
     elif not all(all(side) for side in runs):
         why = "a run has no message whose publication and end of its callback were recorded"
@@ -906,9 +906,9 @@ def _same_series(a: Sequence[float], b: Sequence[float]) -> bool:
     return len(set(a)) > 1 and sorted(a) == sorted(b)
 
 
-def _by_suite(side: Side, other: Side) -> Side:
-    """`side`, of one suite, with the suite among its factors as `other`, of several, has it."""
-    if len(side.suites) != 1 or len(other.suites) < 2:
+def _by_suite(side: Side, opposite: Side) -> Side:
+    """`side`, of one suite, with the suite among its factors as `opposite`, of several, has it."""
+    if len(side.suites) != 1 or len(opposite.suites) < 2:
         return side
     (suite,) = side.suites
 
@@ -978,10 +978,10 @@ def finite(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else value
 
 
-def _bounds_json(found: Effect | Interval | None) -> dict[str, Any] | None:
-    if found is None:
+def _bounds_json(interval: Effect | Interval | None) -> dict[str, Any] | None:
+    if interval is None:
         return None
-    return {name: finite(getattr(found, name)) for name in ("value", "low", "high")}
+    return {name: finite(getattr(interval, name)) for name in ("value", "low", "high")}
 
 
 def _side_json(estimate: Estimate) -> dict[str, Any]:

@@ -143,11 +143,11 @@ def overall_pairs(
 
 
 def _both(
-    members: Sequence[Observation], factor: str, two: tuple[Level, Level]
+    members: Sequence[Observation], factor: str, levels: tuple[Level, Level]
 ) -> list[Observation]:
     """Runs of two levels in one condition; none if it has but one, or a value without a ratio."""
-    runs = [o for o in members if o.cell[factor] in two]
-    whole = {o.cell[factor] for o in runs} == {*two}
+    runs = [o for o in members if o.cell[factor] in levels]
+    whole = {o.cell[factor] for o in runs} == {*levels}
     return runs if whole and all(math.isfinite(o.value) and o.value > 0 for o in runs) else []
 
 
@@ -209,9 +209,9 @@ def _pair(metric: str, conditions: Cell, effect: FactorEffect, threshold: float)
     )  # fmt: skip
 
 
-def _corrected(found: list[Pair], p_values: list[float | None], alpha: float) -> list[Pair]:
+def _corrected(pairs: list[Pair], p_values: list[float | None], alpha: float) -> list[Pair]:
     corrected = []
-    for pair, p_holm in zip(found, holm_of_known(p_values), strict=True):
+    for pair, p_holm in zip(pairs, holm_of_known(p_values), strict=True):
         verdict = pair.verdict
         if verdict in {"more", "less"} and (p_holm is None or p_holm > alpha):
             verdict = "not_enough_evidence"

@@ -114,8 +114,8 @@ def _one_by_one(
         for number, recording in enumerate(recordings, 1):
             place = f"{number}/{len(recordings)} {escape(recording.name)}"
 
-            def step(what: str, place: str = place) -> None:
-                progress.update(task, description=f"{place}: {what}")
+            def step(stage: str, place: str = place) -> None:
+                progress.update(task, description=f"{place}: {stage}")
 
             def read(done: int, total: int) -> None:
                 progress.update(task, completed=done, total=total)

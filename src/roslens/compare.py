@@ -437,11 +437,13 @@ def _check_ignored(sides: Mapping[str, Side], across: Sequence[str]) -> list[str
     return notes
 
 
-def _nothing_in_both(found: Comparisons) -> list[str]:
+def _nothing_in_both(comparisons: Comparisons) -> list[str]:
     """If nothing is compared: which factors have no level in common, and what compares them."""
-    if found.compared:
+    if comparisons.compared:
         return []
-    sides = [[u.cell for u in found.unmatched if u.only_in == side] for side in ("base", "new")]
+    sides = [
+        [u.cell for u in comparisons.unmatched if u.only_in == side] for side in ("base", "new")
+    ]
     differences, options = [], []
     for name in dict.fromkeys(name for cells in sides for cell in cells for name in cell):
         base, new = ({str(cell[name]) for cell in cells if name in cell} for cells in sides)
@@ -544,16 +546,16 @@ def comparison_table(found: Comparisons) -> ReportTable:
 
 
 def _first_rows(
-    found: Comparisons,
+    comparisons: Comparisons,
 ) -> tuple[Sequence[Comparison], Sequence[Unmatched], list[str]]:
     """What a table shows, and a note on the rest."""
-    compared, unmatched = found.compared, found.unmatched
+    compared, unmatched = comparisons.compared, comparisons.unmatched
     if len(compared) + len(unmatched) <= _MOST_ROWS:
         return compared, unmatched, []
-    ordered = found.by_interest
+    ordered = comparisons.by_interest
     shown, rest = ordered[:_MOST_ROWS], ordered[_MOST_ROWS:]
     shown_unmatched = unmatched[: _MOST_ROWS - len(shown)]
-    counts = Counter(_word(c, found) for c in rest)
+    counts = Counter(_word(c, comparisons) for c in rest)
     parts = [f"{count:,} {name}" for name, count in counts.items()]
     if len(unmatched) > len(shown_unmatched):
         parts.append(f"{len(unmatched) - len(shown_unmatched):,} unmatched")
@@ -574,9 +576,9 @@ def chart(found: Comparisons) -> str:
     return ratio_chart("changes with their intervals, above 1 is worse", [limit, *bars])
 
 
-def _word(comparison: Comparison, found: Comparisons) -> str:
+def _word(comparison: Comparison, comparisons: Comparisons) -> str:
     verdict: str = comparison.verdict
-    return verdict if found.by is None else _OF_LEVELS.get(verdict, verdict)
+    return verdict if comparisons.by is None else _OF_LEVELS.get(verdict, verdict)
 
 
 def summary(found: Comparisons) -> str:

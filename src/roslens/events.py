@@ -382,6 +382,6 @@ def _listed(names: Sequence[str]) -> str:
     return f"'{names[0]}'" if len(names) == 1 else f"{len(names)} kinds of events"
 
 
-def _like(text: str, known: Sequence[str] | set[str]) -> str:
-    close = difflib.get_close_matches(text, list(known), n=3)
+def _like(text: str, names: Sequence[str] | set[str]) -> str:
+    close = difflib.get_close_matches(text, list(names), n=3)
     return f"; did you mean {' or '.join(close)}?" if close else ""

@@ -248,9 +248,9 @@ class Factors:
             raise UsageError(f"{self.path}: lines {lines} both name {path}")
         return fitting[0] if fitting else None
 
-    def _no_row(self, what: str) -> str:
+    def _no_row(self, subject: str) -> str:
         names = ", ".join(row.recording for row in self.rows[:5]) or "none"
-        return f"{self.path}: no row for {what}; it has rows for {names}"
+        return f"{self.path}: no row for {subject}; it has rows for {names}"
 
     def _of(self, recording: Recording, opened: Sequence[Path]) -> GivenFactors:
         row = self._row_of(recording.path, recording.name, opened)

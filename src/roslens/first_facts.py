@@ -142,9 +142,9 @@ class Facts:
             else "All that is looked for was seen."
         )
 
-    def _in_runs(self, some: int) -> str:
+    def _in_runs(self, count: int) -> str:
         total = len(self._all.runs)
-        return "" if some == total else f"in {some} of {total} runs "
+        return "" if count == total else f"in {count} of {total} runs "
 
     @cached_property
     def _health(self) -> pl.DataFrame:

@@ -480,10 +480,10 @@ def _too_few(rows: Sequence[Sequence[str]], p50: int) -> list[str]:
     return ["-: too few to tell; P50 needs 6 in each run, P99 299."] if few else []
 
 
-def _disturbed(some: int, of: int) -> str:
-    if of == 1:
+def _disturbed(count: int, total: int) -> str:
+    if total == 1:
         return "The run was disturbed"
-    return f"{some} of {of} runs {'was' if some == 1 else 'were'} disturbed"
+    return f"{count} of {total} runs {'was' if count == 1 else 'were'} disturbed"
 
 
 def _capital(text: str) -> str:

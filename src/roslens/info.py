@@ -246,10 +246,10 @@ def _beside(run: Run, recording: Recording) -> Iterator[dict[str, Any]]:
     from roslens.collectors.resources import scan_samples  # noqa: PLC0415
     from roslens.recording.schema import SAMPLED  # noqa: PLC0415
 
-    def row(kind: str, what: str, where: str) -> dict[str, Any]:
+    def row(kind: str, text: str, where: str) -> dict[str, Any]:
         return {
             "severity": "warning", "kind": kind, "runs": 1, "count": 1,
-            "what": f"{run.name}: {what}", "where": where,
+            "what": f"{run.name}: {text}", "where": where,
         }  # fmt: skip
 
     if not run.complete:

@@ -98,10 +98,10 @@ def merge(
     return recording, read_clocks(recording.clocks)
 
 
-def _names(found: Sequence[Recording]) -> list[str]:
+def _names(recordings: Sequence[Recording]) -> list[str]:
     """Numbered, so that no two are alike and the first stays first."""
-    digits = len(str(len(found) - 1))
-    return [f"{place:0{digits}}_{recording.name}" for place, recording in enumerate(found)]
+    digits = len(str(len(recordings) - 1))
+    return [f"{place:0{digits}}_{recording.name}" for place, recording in enumerate(recordings)]
 
 
 def _content(recording: Recording, clock_offsets: ClockOffsets | None) -> str:
@@ -162,43 +162,43 @@ def _remove_empty(folder: Path) -> None:
 
 
 def _fill(
-    made: Path,
-    found: Sequence[Recording],
+    folder: Path,
+    recordings: Sequence[Recording],
     members: Sequence[Member],
     *,
     clock_offsets: ClockOffsets | None,
     progress: Callable[[str], object],
 ) -> Manifest:
     """Put everything but the manifest into a folder; the manifest."""
-    for recording, member in zip(found, members, strict=True):
+    for recording, member in zip(recordings, members, strict=True):
         progress(f"taking {member.name}")
         for file, place in _files(recording, member.name):
-            _take(file, made / place)
+            _take(file, folder / place)
     progress("reading clocks")
-    trace = open_trace(made / "trace")
+    trace = open_trace(folder / "trace")
     labels = _labels(trace, members)
     for member, host_by_label in zip(members, labels, strict=True):
         member.hosts = sorted(host_by_label.values())
     if clock_offsets and clock_offsets != "auto":
-        trace = open_trace(made / "trace", clock_offsets=clock_offsets)
+        trace = open_trace(folder / "trace", clock_offsets=clock_offsets)
         clocks = find_clocks(trace, given=clock_offsets)
     else:
-        logs = [_logs(made, member) for member in members]
+        logs = [_logs(folder, member) for member in members]
         clocks = find_clocks(trace, more=pl.concat(logs), strict=clock_offsets == "auto")
     if clocks is not None:
-        write_clocks(clocks, Recording.at(made).clocks)
+        write_clocks(clocks, Recording.at(folder).clocks)
     added = {} if clocks is None else clocks.added
     for table in SAMPLED:
         rows = [
             _by_clock(
                 scan_samples(table, recording.samples[table.name]).collect(), host_by_label, added
             )
-            for recording, host_by_label in zip(found, labels, strict=True)
+            for recording, host_by_label in zip(recordings, labels, strict=True)
             if table.name in recording.samples
         ]
         if rows:
             whole = pl.concat(rows).sort("time_ns")
-            write_table(whole, made / f"{table.name}.parquet", table.about())
+            write_table(whole, folder / f"{table.name}.parquet", table.about())
     begin, end = trace.span
     return merged_manifest(members, (begin or 0, end or 0))
 
@@ -215,19 +215,19 @@ def _files(recording: Recording, name: str) -> Iterator[tuple[Path, Path]]:
         yield file, Path(LOGS, name, file.name)
 
 
-def _logs(made: Path, member: Member) -> pl.DataFrame:
+def _logs(folder: Path, member: Member) -> pl.DataFrame:
     """What logs say of a member's clock; of several hosts in one nobody knows whose they are."""
-    files = find_logs(made / LOGS / member.name) if len(member.hosts) == 1 else []
-    boot = boot_ns(find_traces(made / "trace" / member.name))
+    files = find_logs(folder / LOGS / member.name) if len(member.hosts) == 1 else []
+    boot = boot_ns(find_traces(folder / "trace" / member.name))
     return read_logs(files, "".join(member.hosts[:1]), boot)
 
 
-def _take(file: Path, there: Path) -> None:
-    there.parent.mkdir(parents=True, exist_ok=True)
+def _take(file: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
     with suppress(OSError):
-        os.link(file, there)
+        os.link(file, target)
         return
-    shutil.copy2(file, there)
+    shutil.copy2(file, target)
 
 
 def _labels(trace: Trace, members: Sequence[Member]) -> list[dict[str, str]]:

@@ -73,14 +73,14 @@ def open_as(
 
 
 def _found(
-    places: Iterable[Path], told: Factors | None, made: Callable[[Recording], Recording]
+    places: Iterable[Path], factors: Factors | None, opened_as: Callable[[Recording], Recording]
 ) -> tuple[list[Recording], set[Recording]]:
     """All recordings, each once; and those that a place names by itself."""
     by_path: dict[Path, Recording] = {}
     named: set[Recording] = set()
     for place in places:
-        runs = find_runs(place) if told is None else told.recordings(place)
-        members = [by_path.setdefault(run.path.resolve(), made(run)) for run in runs]
+        runs = find_runs(place) if factors is None else factors.recordings(place)
+        members = [by_path.setdefault(run.path.resolve(), opened_as(run)) for run in runs]
         named |= set(members) if len(members) == 1 else set()
     return list(by_path.values()), named
 

@@ -190,14 +190,16 @@ def _noted(runs: Sequence[Manifest]) -> str:
     return _such_as(runs, "the traces of {} have a note", lambda run: run.tracing.notes)
 
 
-def _such_as(runs: Sequence[Manifest], what: str, told: Callable[[Manifest], Sequence[str]]) -> str:
+def _such_as(
+    runs: Sequence[Manifest], sentence: str, remarks_of: Callable[[Manifest], Sequence[str]]
+) -> str:
     """Of how many runs something is told, and what of the first; nothing of none."""
-    affected = [run for run in runs if told(run)]
+    affected = [run for run in runs if remarks_of(run)]
     if not affected:
         return ""
-    first = f"{escape(affected[0].run)}: {escape('; '.join(told(affected[0])))}"
+    first = f"{escape(affected[0].run)}: {escape('; '.join(remarks_of(affected[0])))}"
     count = f"{len(affected)} of {len(runs)} runs"
-    return f"[yellow]{what.format(count)}[/] (such as {first})"
+    return f"[yellow]{sentence.format(count)}[/] (such as {first})"
 
 
 def _loss(loss: Loss) -> str:

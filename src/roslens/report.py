@@ -133,21 +133,21 @@ def _report(
     source: Path,
     folder: Path,
     given: dict[str, Any],
-    known: Mapping[str, Mapping[str, Any]],
-    own: ExitStack,
+    accepted: Mapping[str, Mapping[str, Any]],
+    stack: ExitStack,
     *,
     console: Console | None,
     cell_timeout_s: float | None,
 ) -> ReportResult:
     executed_path = folder / f"{source.stem}.ipynb"
-    if "output_dir" in known:
+    if "output_dir" in accepted:
         given.setdefault("output_dir", text_path(folder))
     metrics = Path(given.get("output_dir", folder)) / METRICS_NAME
     notes: list[str] = []
     opened: Recordings | None = None
     with progress_bar(MofNCompleteColumn(), console) as progress:
-        if "recordings" in known:
-            sample = None if "recordings" in given else _default(known["recordings"])
+        if "recordings" in accepted:
+            sample = None if "recordings" in given else _default(accepted["recordings"])
             opened = _collect(given.get("recordings", sample), given.get("factors"), progress)
             if sample:
                 names = sample if isinstance(sample, str) else ", ".join(sample)
@@ -156,12 +156,12 @@ def _report(
                     "with roslens"
                 )
             notes += [] if opened is None else [*opened.not_read_told(), *opened.copies_told()]
-            if opened is not None and "topics" in known:
+            if opened is not None and "topics" in accepted:
                 _check_topics(given.get("topics"), opened)
-        elif "files" in known:
+        elif "files" in accepted:
             for path in given.get("files", []):
                 find_results(resolve(path))
-        own.enter_context(own_folder(folder))
+        stack.enter_context(own_folder(folder))
         # What an earlier report left here must not pass for this one's.
         metrics.unlink(missing_ok=True)
         metrics.with_name(SUMMARY_NAME).unlink(missing_ok=True)
@@ -240,9 +240,9 @@ def _check_topics(topics: Any, opened: Recordings) -> None:
             raise UsageError(f"no topic is named {topic!r}; {instead_of(topic, existing)}")
 
 
-def _for_paths(known: Mapping[str, Any]) -> str:
+def _for_paths(accepted: Mapping[str, Any]) -> str:
     """The parameter that PATH becomes: files of other tools are no recordings."""
-    return "files" if "files" in known and "recordings" not in known else "recordings"
+    return "files" if "files" in accepted and "recordings" not in accepted else "recordings"
 
 
 def parse_parameter(text: str) -> tuple[str, Any]:

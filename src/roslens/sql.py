@@ -117,11 +117,11 @@ def _one(statements: list[Any]) -> list[Any]:
     return statements
 
 
-def _as_text(found: duckdb.DuckDBPyRelation, *, flat: bool) -> duckdb.DuckDBPyRelation:
+def _as_text(relation: duckdb.DuckDBPyRelation, *, flat: bool) -> duckdb.DuckDBPyRelation:
     """With those columns as text that are otherwise not written; the names are distinct."""
     casts = []
-    for place, (name, kind) in enumerate(zip(found.columns, found.types, strict=True), 1):
-        if found.columns.count(name) > 1:
+    for place, (name, kind) in enumerate(zip(relation.columns, relation.types, strict=True), 1):
+        if relation.columns.count(name) > 1:
             raise UsageError(f"two columns of the result are named '{name}'; name them with AS")
         nested = kind.id in _NESTED
         if (nested and flat) or _NOT_WRITTEN.search(str(kind)):
@@ -129,7 +129,7 @@ def _as_text(found: duckdb.DuckDBPyRelation, *, flat: bool) -> duckdb.DuckDBPyRe
             casts.append(f'#{place}{"::JSON" * nested}::VARCHAR AS "{quoted}"')
         else:
             casts.append(f"#{place}")
-    return found.project(", ".join(casts)) if any("::" in cast for cast in casts) else found
+    return relation.project(", ".join(casts)) if any("::" in cast for cast in casts) else relation
 
 
 def _empty(schema: Any) -> pl.DataFrame:

@@ -176,18 +176,18 @@ def _by_estimate(estimates: Sequence[Estimate], title: str) -> ReportTable:
     return ReportTable(columns, rows, title, notes + shown_cells.notes, left=_LEFT | {"metric"})
 
 
-def _runs_and_loss(found: Metrics, notebook: str) -> str:
-    if not found.recordings:
-        given = found.recorded.get("from", "published figures")
+def _runs_and_loss(metrics: Metrics, notebook: str) -> str:
+    if not metrics.recordings:
+        given = metrics.recorded.get("from", "published figures")
         return _WITHOUT_RECORDINGS.get(notebook, f"from {given}")
-    discarded = sum(r["discarded_events"] or 0 for r in found.recordings)
-    packets = sum(r["lost_packets"] or 0 for r in found.recordings)
-    cut = sum(r.get("truncated") or 0 for r in found.recordings)
-    failed = sum(not r["counts"] for r in found.recordings)
+    discarded = sum(r["discarded_events"] or 0 for r in metrics.recordings)
+    packets = sum(r["lost_packets"] or 0 for r in metrics.recordings)
+    cut = sum(r.get("truncated") or 0 for r in metrics.recordings)
+    failed = sum(not r["counts"] for r in metrics.recordings)
     lost = lost_in_words(discarded, packets, cut)
     lost = f"the tracer lost events: {lost}" if lost else "the tracer lost nothing"
-    count = len(found.recordings)
-    parts = sum("excerpt" in r for r in found.recordings)
+    count = len(metrics.recordings)
+    parts = sum("excerpt" in r for r in metrics.recordings)
     part = f"; only part of {parts} of the recordings was looked at" if parts else ""
     return f"{count} run{'s' * (count != 1)} ({failed} left out); {lost}{part}"
 

@@ -193,13 +193,13 @@ class Asker:
             cut=cut,
         )
 
-    async def _run(self, words: Sequence[str], own: Path) -> tuple[int, bytes, bytes]:
+    async def _run(self, words: Sequence[str], folder: Path) -> tuple[int, bytes, bytes]:
         """Exit code, standard output and error of roslens, whose group ends with us."""
         command = [sys.executable, "-P", "-m", "roslens", *words]
         async with await anyio.open_process(
             command,
             stdin=subprocess.DEVNULL,
-            cwd=own,
+            cwd=folder,
             env={**os.environ, ONLY_READ: "1", "COLUMNS": "200"},
             start_new_session=True,
         ) as process:
@@ -224,7 +224,7 @@ class Asker:
             raise RunFailedError("the answer is too long; ask of fewer recordings, or one topic")
         return code, parts["stdout"], parts["stderr"]
 
-    def _bounded(self, told: Any) -> tuple[Any, dict[str, int]]:
+    def _bounded(self, value: Any) -> tuple[Any, dict[str, int]]:
         """An answer with its longest lists cut until it is small enough.
 
         Raises
@@ -235,7 +235,7 @@ class Asker:
         rows = self.rows
         while rows:
             cut: dict[str, int] = {}
-            answer = _cut(told, rows, "", cut)
+            answer = _cut(value, rows, "", cut)
             # With the indentation with which a client gets it.
             if len(json.dumps({"answer": answer}, indent=2)) <= self.size:
                 return answer, cut

@@ -126,12 +126,12 @@ _WAYS: Mapping[str, tuple[str, frozenset[str]]] = {
 heeds."""
 
 
-def _stacks_rate(given: list[float]) -> float:
+def _stacks_rate(rates: list[float]) -> float:
     """Samples per second of call stacks: the one given, or the default."""
     from roslens.tracing.sampling.stacks import HZ, MOST_HZ  # noqa: PLC0415
 
-    rate = (*given, HZ)[0]
-    if len(given) > 1 or not 1 <= rate <= MOST_HZ:
+    rate = (*rates, HZ)[0]
+    if len(rates) > 1 or not 1 <= rate <= MOST_HZ:
         raise UsageError(f"--stacks takes one rate, 1 to {MOST_HZ:,} samples per second")
     return rate
 

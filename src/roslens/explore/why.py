@@ -304,7 +304,7 @@ class Why:
     def _of_run(
         self,
         name: str,
-        which: pl.Expr,
+        wanted: pl.Expr,
         message: int | None,
         allowed: int | None,
         warm_up: float | None,
@@ -317,7 +317,7 @@ class Why:
         if warm_up is None:
             warm_up = start_up_s((last - first) / 1e9) if allowed is None else 0.0
         return late_messages(
-            paths, allowed, among=self._shown(name) & which, chosen=chosen,
+            paths, allowed, among=self._shown(name) & wanted, chosen=chosen,
             since_ns=first + round(warm_up * 1e9),
         )  # fmt: skip
 

@@ -155,10 +155,10 @@ class _System:
         shape = self.shape
         topic, node = np.arange(shape.topics), np.arange(shape.nodes)
 
-        def create(name: str, of: Ints, **columns: object) -> None:
-            times = self.now + np.arange(len(of)) * 100
+        def create(name: str, index: Ints, **columns: object) -> None:
+            times = self.now + np.arange(len(index)) * 100
             self.now = int(times[-1]) + 100
-            process = self.process(layer, of)
+            process = self.process(layer, index)
             self.emit(name, times, process, process, **columns)
 
         create(
@@ -258,7 +258,7 @@ class _System:
         return published + self.delay + 1_000
 
     def told(
-        self, layer: int, topic: Ints, published: Ints, there: Bools,
+        self, layer: int, topic: Ints, published: Ints, arrived: Bools,
         **times: Ints,
     ) -> pl.DataFrame:  # fmt: skip
         """Rows of the truth; times are those of what was taken."""
@@ -273,7 +273,7 @@ class _System:
                 "source_timestamp_ns": self.stamp(topic, published),
                 **times,
             }
-        ).with_columns(pl.when(pl.lit(pl.Series(there))).then(pl.col(*times)))
+        ).with_columns(pl.when(pl.lit(pl.Series(arrived))).then(pl.col(*times)))
 
     def emit(self, name: str, times: Ints, process: Ints, thread: Ints, **columns: object) -> None:
         who = {"vpid": process.astype(np.int32), "vtid": thread.astype(np.int32)}
@@ -285,8 +285,8 @@ class _System:
         return MadeUp(events, pl.concat(self.truth))
 
 
-def _pointers(kind: int, of: Ints) -> NDArray[np.uint64]:
-    return ((kind << 40) + of * 0x100).astype(np.uint64)
+def _pointers(kind: int, index: Ints) -> NDArray[np.uint64]:
+    return ((kind << 40) + index * 0x100).astype(np.uint64)
 
 
 def _messages(layer: int, number: Ints) -> NDArray[np.uint64]:

@@ -173,8 +173,8 @@ def _said(moment: Moment) -> list[str]:
     return [*over, *moment.notes, *moment.before, *moment.new]
 
 
-def _missed(found: LastSeconds) -> list[dict[str, Any]]:
-    rows = [] if found.chains is None else found.chains.to_dicts()
+def _missed(figures: LastSeconds) -> list[dict[str, Any]]:
+    rows = [] if figures.chains is None else figures.chains.to_dicts()
     return [row for row in rows if row["missed"]]
 
 

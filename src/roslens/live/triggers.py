@@ -285,88 +285,92 @@ class Triggers:
         return hits
 
     def _of_window(
-        self, one: Trigger, tables: Tables, first_ns: int, until_ns: int
+        self, trigger: Trigger, tables: Tables, first_ns: int, until_ns: int
     ) -> Sequence[Hit]:
         """Of what is counted over a window: when it begins to hold."""
-        until_ns -= _UNDER_WAY_NS if one.kind == "loss" else 0
-        table = tables.frame("publications" if one.kind == "rate" else "messages")
-        of_topic = _of_topic(table, one.of)
+        until_ns -= _UNDER_WAY_NS if trigger.kind == "loss" else 0
+        table = tables.frame("publications" if trigger.kind == "rate" else "messages")
+        of_topic = _of_topic(table, trigger.of)
         first = of_topic["publish_ns"].min()
         if first is not None:
-            self._defined.setdefault(one.text, int(str(first)))
+            self._defined.setdefault(trigger.text, int(str(first)))
         # Before a whole window after the first publication, and of what is known, only that there
         # were too many.
-        since = max(self._defined.get(one.text, until_ns), first_ns)
+        since = max(self._defined.get(trigger.text, until_ns), first_ns)
         is_defined = until_ns - since >= self._window_ns
-        if not is_defined and not (one.kind == "rate" and one.upper):
+        if not is_defined and not (trigger.kind == "rate" and trigger.upper):
             return []
         during = of_topic.filter(
             pl.col("publish_ns").is_between(until_ns - self._window_ns, until_ns)
         )
         value: float | None
-        if one.kind == "rate":
+        if trigger.kind == "rate":
             value = during.height / self._settings.window_s
         else:
             value = during.select(loss_of("outcome")).item() if during.height else None
-        begins = self._begins((one.text, ""), holds=value is not None and one.is_beyond(value))
-        return [_hit(one, until_ns, float(value))] if begins and value is not None else []
+        begins = self._begins(
+            (trigger.text, ""), holds=value is not None and trigger.is_beyond(value)
+        )
+        return [_hit(trigger, until_ns, float(value))] if begins and value is not None else []
 
     def _of_processes(
-        self, one: Trigger, processes: Processes, since: int, until_ns: int
+        self, condition: Trigger, processes: Processes, since: int, until_ns: int
     ) -> list[Hit]:
         """Of what processes do: of all nodes that it is about the first moment."""
         hits: list[Hit] = []
-        if one.kind == "process":
-            died = (at for node, at in list(processes.died) if one.of in (None, node))
+        if condition.kind == "process":
+            died = (at for node, at in list(processes.died) if condition.of in (None, node))
             hits = [
-                Hit(trigger=one.text, at_ns=at)
+                Hit(trigger=condition.text, at_ns=at)
                 for at in died
                 if since - _ENDING_NS < at <= until_ns - _ENDING_NS
             ]
         else:
             for node in processes.nodes:
-                if one.of not in (None, node):
+                if condition.of not in (None, node):
                     continue
-                for at, value in processes.values(one.kind, node, self._window_ns, since, until_ns):
-                    if self._begins((one.text, node), holds=one.is_beyond(value)):
-                        hits.append(_hit(one, at, value))
+                for at, value in processes.values(
+                    condition.kind, node, self._window_ns, since, until_ns
+                ):
+                    if self._begins((condition.text, node), holds=condition.is_beyond(value)):
+                        hits.append(_hit(condition, at, value))
         return sorted(hits, key=lambda hit: hit.at_ns)[:1]
 
-    def _begins(self, what: tuple[str, str], *, holds: bool) -> bool:
+    def _begins(self, key: tuple[str, str], *, holds: bool) -> bool:
         """Whether something holds that did not before."""
-        held = what in self._held
-        (self._held.add if holds else self._held.discard)(what)
+        held = key in self._held
+        (self._held.add if holds else self._held.discard)(key)
         return holds and not held
 
 
-def _longest(one: Trigger, looked: pl.DataFrame, since: int, until_ns: int) -> list[Hit]:
+def _longest(trigger: Trigger, looked: pl.DataFrame, since: int, until_ns: int) -> list[Hit]:
     """What lasted longest of what was too long; see `_LOOKS`."""
     goes_on = pl.col("value").is_null()
     seen = looked.filter(
-        (goes_on | (pl.col("value") > one.limit))
+        (goes_on | (pl.col("value") > trigger.limit))
         & (pl.col("at") > since)
         & (pl.col("at") <= until_ns)
     ).select("at", pl.col("value").fill_null(until_ns - pl.col("since")), goes_on.alias("goes_on"))
     return [
-        _hit(one, at, value, at_least=goes_on)
+        _hit(trigger, at, value, at_least=goes_on)
         for at, value, goes_on in seen.sort("value", descending=True).head(1).iter_rows()
     ]
 
 
-def _hit(one: Trigger, at_ns: int, value: float, *, at_least: bool = False) -> Hit:
-    unit = _KINDS[one.kind].unit
-    return Hit(trigger=one.text, at_ns=at_ns, value=value, at_least=at_least, unit=unit)
+def _hit(trigger: Trigger, at_ns: int, value: float, *, at_least: bool = False) -> Hit:
+    unit = _KINDS[trigger.kind].unit
+    return Hit(trigger=trigger.text, at_ns=at_ns, value=value, at_least=at_least, unit=unit)
 
 
 def _of_topic(frame: pl.DataFrame, topic: str | None) -> pl.DataFrame:
     return frame if topic is None else frame.filter(pl.col("topic").cast(pl.String) == topic)
 
 
-def _ended(one: Trigger, tables: Tables) -> list[int]:
+def _ended(trigger: Trigger, tables: Tables) -> list[int]:
     """When goals ended so."""
-    goals = tables.goals().filter(pl.col("outcome") == one.end)
-    if one.of is not None:
-        goals = goals.filter(pl.col("action") == one.of)
+    goals = tables.goals().filter(pl.col("outcome") == trigger.end)
+    if trigger.of is not None:
+        goals = goals.filter(pl.col("action") == trigger.of)
     return goals["ended_ns"].sort().to_list()
 
 
@@ -374,11 +378,11 @@ def _ended(one: Trigger, tables: Tables) -> list[int]:
 # when that was known to be too long.
 
 
-def _latencies(one: Trigger, tables: Tables) -> pl.DataFrame:
-    if one.of is not None and "->" in one.of:
-        complete = tables.along(one.of).complete
+def _latencies(trigger: Trigger, tables: Tables) -> pl.DataFrame:
+    if trigger.of is not None and "->" in trigger.of:
+        complete = tables.along(trigger.of).complete
         return complete.select(since="begin_ns", value="latency_ns", at="end_ns")
-    messages = _of_topic(tables.frame("messages"), one.of)
+    messages = _of_topic(tables.frame("messages"), trigger.of)
     columns = {"since": "publish_ns", "value": "latency_ns", "at": "callback_start_ns"}
     return messages.select(**columns).drop_nulls()
 
@@ -401,43 +405,47 @@ def deadlines(one: Trigger, tables: Tables) -> pl.DataFrame:
     return instances.select(since=since, value="latency_ns", at=since + math.ceil(one.limit))
 
 
-def _gaps(one: Trigger, tables: Tables) -> pl.DataFrame:
+def _gaps(trigger: Trigger, tables: Tables) -> pl.DataFrame:
     """From one publication to the next; it is one as soon as it is too long."""
-    times = _of_topic(tables.frame("publications"), one.of).select("publish_ns").sort("publish_ns")
+    times = (
+        _of_topic(tables.frame("publications"), trigger.of).select("publish_ns").sort("publish_ns")
+    )
     since = pl.col("publish_ns")
-    return times.select(since=since, value=since.shift(-1) - since, at=since + math.ceil(one.limit))
+    return times.select(
+        since=since, value=since.shift(-1) - since, at=since + math.ceil(trigger.limit)
+    )
 
 
-def _of_name(one: Trigger, instances: pl.DataFrame) -> pl.DataFrame:
+def _of_name(trigger: Trigger, instances: pl.DataFrame) -> pl.DataFrame:
     """Executions of a node, or of a topic, service or period."""
-    if one.of is None:
+    if trigger.of is None:
         return instances
-    is_named = (pl.col(column).cast(pl.String) == one.of for column in ("node", "name"))
+    is_named = (pl.col(column).cast(pl.String) == trigger.of for column in ("node", "name"))
     return instances.filter(pl.any_horizontal(is_named))
 
 
-def _executions(one: Trigger, tables: Tables) -> pl.DataFrame:
+def _executions(trigger: Trigger, tables: Tables) -> pl.DataFrame:
     """Durations; only the last of its thread can still go on."""
     since = pl.col("start_ns")
     goes_on = since == since.max().over("host", "vpid", "vtid")
     executions = tables.frame("callback_instances")
-    executions = _of_name(one, executions.filter(pl.col("end_ns").is_not_null() | goes_on))
+    executions = _of_name(trigger, executions.filter(pl.col("end_ns").is_not_null() | goes_on))
     return executions.select(
-        since=since, value=pl.col("end_ns") - since, at=since + math.ceil(one.limit)
+        since=since, value=pl.col("end_ns") - since, at=since + math.ceil(trigger.limit)
     )
 
 
-def _silences(one: Trigger, tables: Tables) -> pl.DataFrame:
+def _silences(trigger: Trigger, tables: Tables) -> pl.DataFrame:
     """From a sign of life to the next: the start or end of an execution, or a publication."""
-    ran = _of_name(one, tables.frame("callback_instances"))
-    published = tables.frame("publications").filter(pl.col("node").cast(pl.String) == one.of)
+    ran = _of_name(trigger, tables.frame("callback_instances"))
+    published = tables.frame("publications").filter(pl.col("node").cast(pl.String) == trigger.of)
     signs = [ran.select("node", at=column) for column in ("start_ns", "end_ns")]
     signs.append(published.select("node", at="publish_ns"))
     signs = [sign.with_columns(pl.col("node").cast(pl.String)) for sign in signs]
     times = pl.concat(signs).drop_nulls("at").unique().sort("at")
     since = pl.col("at")
     return times.select(
-        since=since, value=since.shift(-1).over("node") - since, at=since + math.ceil(one.limit)
+        since=since, value=since.shift(-1).over("node") - since, at=since + math.ceil(trigger.limit)
     )
 
 

@@ -108,8 +108,8 @@ def read_here(path: Path, what: str, remedy: str = "is it cut off?") -> Iterator
         raise _refusal(path, what, _reason(error), remedy) from error
 
 
-def _refusal(path: Path, what: str, reason: str, remedy: str) -> UsageError:
-    text = f"{path}: cannot be read as {what}: {reason[:_LONGEST_REASON]}"
+def _refusal(path: Path, kind: str, reason: str, remedy: str) -> UsageError:
+    text = f"{path}: cannot be read as {kind}: {reason[:_LONGEST_REASON]}"
     return UsageError(f"{text}; {remedy}")
 
 
@@ -140,9 +140,9 @@ def _received(stream: BinaryIO) -> Any:
 
     frames = [pl.read_ipc_stream(io.BytesIO(stream.read(size))) for size in sizes]
 
-    def of_object(found: dict[str, Any]) -> Any:
-        number = found.get(_FRAME)
-        return frames[number] if isinstance(number, int) else found
+    def of_object(mapping: dict[str, Any]) -> Any:
+        number = mapping.get(_FRAME)
+        return frames[number] if isinstance(number, int) else mapping
 
     return json.loads(text, object_hook=of_object)
 

@@ -106,9 +106,9 @@ def _common(dicts: Iterable[dict[str, Any]]) -> dict[str, Any]:
     return {k: v for k, v in first.items() if all(k in d and d[k] == v for d in rest)}
 
 
-def _fields(kind: type[_Part], parts: Sequence[Any], **told: Any) -> _Part:
+def _fields(kind: type[_Part], parts: Sequence[Any], **defaults: Any) -> _Part:
     """Of each field what all have in common, else what it is where nothing is known."""
-    fields = dict(told)
+    fields = dict(defaults)
     for name in kind.model_fields:
         values = [part and getattr(part, name) for part in parts]
         if values and all(isinstance(value, dict) for value in values):

@@ -42,8 +42,8 @@ def first_problem(error: ValidationError) -> tuple[str, str]:
     return shown(where), shown(first["msg"].removeprefix("Value error, "))
 
 
-def _escaped(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
     # A byte that is no UTF-8 is held as U+DC00 and the byte (PEP 383).
     code = code - 0xDC00 if 0xDC80 <= code <= 0xDCFF else code
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

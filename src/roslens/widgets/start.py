@@ -480,7 +480,7 @@ class StartPage:
 
     def _frame(
         self,
-        made: Callable[[], pl.DataFrame],
+        make: Callable[[], pl.DataFrame],
         caption: str,
         *,
         notes: Sequence[str] = (),
@@ -488,11 +488,11 @@ class StartPage:
     ) -> ipywidgets.Widget | Section:
         """A frame as a table, made again when the run or the range changes."""
         if _static():
-            return Section(_still_table(made(), caption, notes))
-        table = _live_table(made(), chosen)
+            return Section(_still_table(make(), caption, notes))
+        table = _live_table(make(), chosen)
 
         def update() -> None:
-            table.show(_rounded(made()))
+            table.show(_rounded(make()))
 
         self._of_run.append(update)
         self._of_range.append(update)
@@ -571,10 +571,10 @@ def _still_table(frame: pl.DataFrame, caption: str, notes: Sequence[str]) -> Par
     return ReportTable(shown.columns, rows, caption, notes=[*notes, *more], left=texts)
 
 
-def _side_by_side(own: pl.DataFrame, other: pl.DataFrame) -> pl.DataFrame:
+def _side_by_side(topics: pl.DataFrame, other_topics: pl.DataFrame) -> pl.DataFrame:
     """Topics of two runs; of the other one (marked with ∥) all of it, whatever the range."""
     ways = ["topic", "from", "to"]
-    joined = own.join(other, on=ways, how="full", coalesce=True, nulls_equal=True,
+    joined = topics.join(other_topics, on=ways, how="full", coalesce=True, nulls_equal=True,
                       suffix=" ∥", maintain_order="left_right")  # fmt: skip
     return joined.select(
         *ways,
@@ -607,8 +607,8 @@ def _static() -> bool:
     return bool(os.environ.get(STATIC))
 
 
-def _hidden(count: int, what: str) -> Sequence[str]:
-    return [f"{count:,} more {what} are not shown."] if count > 0 else []
+def _hidden(count: int, noun: str) -> Sequence[str]:
+    return [f"{count:,} more {noun} are not shown."] if count > 0 else []
 
 
 def _last_infrastructure() -> pl.Expr:

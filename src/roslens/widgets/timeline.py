@@ -244,10 +244,10 @@ class TimelineWidget(anywidget.AnyWidget):
             *(part.astype(np.int32).tobytes() for part in drawn),
         ]
 
-    def _arrow_buffers(self, found: Arrows | None, origin: int) -> list[bytes]:
-        if found is None or not found.rows.height:
+    def _arrow_buffers(self, arrows: Arrows | None, origin: int) -> list[bytes]:
+        if arrows is None or not arrows.rows.height:
             return [b""] * 7
-        rows = found.rows
+        rows = arrows.rows
         return [
             _relative(rows["begin_ns"].to_numpy(), origin),
             _relative(rows["end_ns"].to_numpy(), origin),
