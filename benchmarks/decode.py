@@ -285,12 +285,12 @@ def main() -> None:
         out = Path(scratch) / "collected"
         medians = rounds(options, n, out)
         bars = against_babeltrace(options, n, medians)
-        for what in ("stream", "write"):
-            seconds = two_against_one(n, Path(scratch), what, max(12, options.turns))
-            medians |= {f"{what}, wall, {name}": value for name, value in seconds.items()}
-            bars.append((f"two threads / one, {what}", seconds["1"] / seconds["2"], ">=", 1.7))
+        for label in ("stream", "write"):
+            seconds = two_against_one(n, Path(scratch), label, max(12, options.turns))
+            medians |= {f"{label}, wall, {name}": value for name, value in seconds.items()}
+            bars.append((f"two threads / one, {label}", seconds["1"] / seconds["2"], ">=", 1.7))
             most = 2 * seconds["1"] / seconds["both"]
-            bars.append((f"  two processes / one: what the machine gives, {what}", most, "", 0))
+            bars.append((f"  two processes / one: what the machine gives, {label}", most, "", 0))
         bars.append(
             ("1 % of the time / all of it", medians["window"] / medians["read"], "<=", 0.05)
         )
@@ -306,10 +306,10 @@ def main() -> None:
     for name, value in medians.items():
         print(f"  {name}: {value:.3f} s")
     print(f"{'what':56} {'measured':>10} {'bar':>8}")
-    for what, value, sign, bar in bars:
+    for label, value, sign, bar in bars:
         holds = value <= bar if sign == "<=" else value >= bar
         held = f"{sign:>3} {bar:g}" if sign else ""
-        print(f"{what:56} {value:10.3f} {held}{'' if holds else '   MISSED'}")
+        print(f"{label:56} {value:10.3f} {held}{'' if holds else '   MISSED'}")
     if options.json:
         rows = [
             {"what": title.strip(), "measured": value, "bar": f"{sign} {bar:g}" if sign else None}

@@ -325,11 +325,13 @@ def compare_goals(goals: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
     _count(verdict, pairs.filter(before), "accepted before the response")
     # A client drops feedback that comes before it knows the goal's handle.
     known = (pl.col("accepted_ns") < pl.col("first_feedback_ns")).fill_null(value=False)
-    more, other = (
+    more, unequal = (
         (pl.col("feedback") > pl.col("feedback_count")),
         pl.col("feedback").ne(pl.col("feedback_count")),
     )
-    _count(verdict, pairs.filter(received & (more | (known & other))), "other feedback than logged")
+    _count(
+        verdict, pairs.filter(received & (more | (known & unequal))), "other feedback than logged"
+    )
     verdict.longer_ns = pairs.select(
         pl.col("received_ns") - pl.col("sent_ns") - pl.col("total_ns")
     ).to_series().drop_nulls()  # fmt: skip
@@ -462,7 +464,7 @@ def compare(messages: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
     topics = truth["topic"].unique().to_list()
     rows = messages.filter(pl.col("topic").is_in(topics))
     verdict = _begun(truth, rows, pl.col("outcome"))
-    way = [name for name in _WAY if name in truth.columns]
+    columns = [name for name in _WAY if name in truth.columns]
     # Their ids grow in the order in which they were made, as the log's numbers do; subscriptions of
     # another process than the publisher's come last.
     elsewhere = (pl.col("publisher_vpid") != pl.col("subscription_vpid")).fill_null(value=False)
@@ -472,13 +474,15 @@ def compare(messages: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
         .cast(pl.Int64)
         .fill_null(0)
         .alias(name)
-        for name in way[1:]
+        for name in columns[1:]
     )
     sent = truth.sort("sent_ns", maintain_order=True)
     seen = rows.sort("publish_ns", maintain_order=True)
-    pairs = _in_order(verdict, sent, seen, way, "message_id")
+    pairs = _in_order(verdict, sent, seen, columns, "message_id")
     pairs = pairs.drop_nulls(["sent_ns", "message_id"])
-    key = [name for name in ("message_id", "subscription") if name == "message_id" or name in way]
+    key = [
+        name for name in ("message_id", "subscription") if name == "message_id" or name in columns
+    ]
     _count(verdict, rows.filter(pl.struct(key).is_duplicated()), "more than one row")
     # Logged just before publish(): a row that is earlier, or a second later, is another message.
     lag = pl.col("publish_ns") - pl.col("sent_ns")
@@ -543,28 +547,28 @@ def _begun(truth: pl.DataFrame, rows: pl.DataFrame, states: pl.Expr) -> Verdict:
     return Verdict(truth.height, received, _outcomes(rows, states))
 
 
-def _outcomes(rows: pl.DataFrame, of: pl.Expr) -> dict[str, int]:
-    return dict(rows.group_by(of.alias("state")).len().sort("state").iter_rows())
+def _outcomes(rows: pl.DataFrame, state: pl.Expr) -> dict[str, int]:
+    return dict(rows.group_by(state.alias("state")).len().sort("state").iter_rows())
 
 
 def _in_order(
-    verdict: Verdict, logged: pl.DataFrame, rows: pl.DataFrame, way: Sequence[str], key: str
+    verdict: Verdict, logged: pl.DataFrame, rows: pl.DataFrame, columns: Sequence[str], key: str
 ) -> pl.DataFrame:
-    """Logged ones beside the rows of a table, each in their order on a way; both are sorted.
+    """Logged ones beside the rows of a table, in their order within `columns`; both are sorted.
 
     Those without the other are counted: in the table is what has a value in its column `key`.
     """
-    order = pl.int_range(pl.len()).over(way).alias("place")
+    order = pl.int_range(pl.len()).over(columns).alias("place")
     seen = rows.with_columns(order)
-    pairs = logged.with_columns(order).join(seen, on=[*way, "place"], how="full", coalesce=True)
+    pairs = logged.with_columns(order).join(seen, on=[*columns, "place"], how="full", coalesce=True)
     _count(verdict, pairs.filter(pl.col(key).is_null()), "logged, but not in the table")
     _count(verdict, pairs.filter(pl.col("sent_ns").is_null()), "in the table, but not logged")
     return pairs
 
 
-def _count(verdict: Verdict, rows: pl.DataFrame, what: str) -> None:
+def _count(verdict: Verdict, rows: pl.DataFrame, problem: str) -> None:
     if rows.height:
-        verdict.problems.append(f"{rows.height} {what}")
+        verdict.problems.append(f"{rows.height} {problem}")
 
 
 def recordings(folders: list[Path]) -> Iterator[Path]:

@@ -95,8 +95,8 @@ def main() -> int:
     for name in dict.fromkeys(["plain", *(options.shapes or SHAPES)]):
         shape, folder = SHAPES[name], options.folder / "events"
         # In a process of its own, whose memory would count as the most of the one begun later.
-        with ProcessPoolExecutor(1, get_context("spawn")) as apart:
-            count = apart.submit(write, folder, shape, options.events).result()
+        with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+            count = pool.submit(write, folder, shape, options.events).result()
         spent, peak = run(folder)
         cost = spent / count * 1e9
         plain = plain or cost

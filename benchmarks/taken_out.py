@@ -462,9 +462,9 @@ class Judge:
         )
         return self.found
 
-    def _wrong(self, what: str, row: Mapping[str, Any], told: object = "") -> None:
+    def _wrong(self, kind: str, row: Mapping[str, Any], expected: object = "") -> None:
         brief = _brief(row)
-        self.wrong.setdefault(brief, (what, f"{brief} / {told}"))
+        self.wrong.setdefault(brief, (kind, f"{brief} / {expected}"))
 
     def _execution(self, row: Mapping[str, Any]) -> None:
         took = self.truth.durations.get((row["host"], row["vpid"], row["vtid"], row["start_ns"]))
@@ -490,11 +490,11 @@ class Judge:
         if run is not None and (run["vtid"], run["start_ns"]) != inside:
             self._wrong("published in another callback", row, inside)
 
-    def _by_times(self, name: str, row: Mapping[str, Any], known: Mapping[Any, Any]) -> None:
+    def _by_times(self, name: str, row: Mapping[str, Any], true_rows: Mapping[Any, Any]) -> None:
         if row.get("match") in UNSURE:
             return
         times = {c: v for c, v in row.items() if c.endswith("_ns") and v is not None}
-        matches = [known[pair] for pair in times.items() if pair in known]
+        matches = [true_rows[pair] for pair in times.items() if pair in true_rows]
         if matches and any(v != matches[0][c] for c, v in times.items() if c != "callback_end_ns"):
             self._wrong(name, row, matches[0])
 
@@ -527,9 +527,9 @@ class Judge:
         if not self.undecidable.message(row, whole):
             self._careful(row["reason"], row, whole)
 
-    def _careful(self, why: str, row: Mapping[str, Any], told: object = "") -> None:
+    def _careful(self, why: str, row: Mapping[str, Any], expected: object = "") -> None:
         self.found.careful[why] += 1
-        self.found.examples.setdefault(f"too careful: {why}", f"{_brief(row)} / {told}")
+        self.found.examples.setdefault(f"too careful: {why}", f"{_brief(row)} / {expected}")
 
     def _paired(self, row: Mapping[str, Any], number: int) -> bool:
         for name in ("take_ns", "callback_start_ns"):
@@ -668,19 +668,19 @@ def main() -> int:
     return 1 if whole.wrong else 0
 
 
-def _text(found: Count) -> str:
+def _text(tally: Count) -> str:
     def listed(counts: Counter[str]) -> str:
         return ", ".join(f"{count} {kind}" for kind, count in counts.most_common()) or "none"
 
-    unknown = 100 * found.unknown / max(found.messages, 1)
-    endless = 100 * found.endless / max(found.executions, 1)
-    turned = found.unknown + found.endless
-    undecidable = turned - found.careful.total()
+    unknown = 100 * tally.unknown / max(tally.messages, 1)
+    endless = 100 * tally.endless / max(tally.executions, 1)
+    turned = tally.unknown + tally.endless
+    undecidable = turned - tally.careful.total()
     return (
-        f"{found.trials} trials, {found.removed:,} events out, {found.rows:,} rows; unknown turned "
+        f"{tally.trials} trials, {tally.removed:,} events out, {tally.rows:,} rows; unknown turned "
         f"{unknown:.2f} % of messages, {endless:.2f} % of durations: {turned:,} rows, of which "
-        f"{undecidable:,} cannot be told, the others: {listed(found.careful)}; "
-        f"wrong: {listed(found.wrong)}"
+        f"{undecidable:,} cannot be told, the others: {listed(tally.careful)}; "
+        f"wrong: {listed(tally.wrong)}"
     )
 
 

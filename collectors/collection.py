@@ -110,35 +110,35 @@ def _make(wanted: Wanted, threads: int, say: Progress, done: Done | None) -> Col
     recording, excerpt = wanted.recording, wanted.excerpt
     # Read before the work, not after it.
     manifest = recording.manifest
-    with store.making(recording) as made, store.describing(made) as described:
+    with store.making(recording) as pending, store.describing(pending) as described:
         say("reading")
         with ThreadPoolExecutor(1) as pool:
             if not wanted.events_only:
                 # Decoding leaves the interpreter alone meanwhile.
                 pool.submit(import_module, "roslens.collectors.ros2")
             written = write_events(
-                made, wanted.offsets, threads=threads, excerpt=excerpt,
+                pending, wanted.offsets, threads=threads, excerpt=excerpt,
                 done=done,
             )  # fmt: skip
         # What is cut out of later is described later.
         final = described.begin if excerpt is None else lambda *_: None
-        final(*made.events.rglob("*.parquet"))
+        final(*pending.events.rglob("*.parquet"))
         rows = (
             {}
             if wanted.events_only
-            else _model(written, made, manifest, threads=threads, say=say, final=final)
+            else _model(written, pending, manifest, threads=threads, say=say, final=final)
         )
-        about, rows = _without_traces(made, recording, excerpt, written, rows)
+        about, rows = _without_traces(pending, recording, excerpt, written, rows)
         note = wanted.noted(written, rows, about)
-        with writing(made.output):
+        with writing(pending.output):
             note["files"] = described.all()
-            write_note(note, made.tables / NOTE)
-        store.put_in_place(made, recording)
+            write_note(note, pending.tables / NOTE)
+        store.put_in_place(pending, recording)
     return Collected.of_note(recording, note, rebuilt=True)
 
 
 def _without_traces(
-    made: Recording,
+    pending: Recording,
     recording: Recording,
     excerpt: Excerpt | None,
     written: Written,
@@ -150,15 +150,15 @@ def _without_traces(
     from roslens.collectors.excerpt import cut, take_along  # noqa: PLC0415  (few need it)
 
     if excerpt is not None:
-        return cut(made, recording, excerpt, written.window)
+        return cut(pending, recording, excerpt, written.window)
     about = {"of": recording.name, "in_words": "all of it", "whole": True}
-    take_along(made, recording, about, lambda _: ())
+    take_along(pending, recording, about, lambda _: ())
     return None, rows
 
 
 def _model(
     written: Written,
-    made: Recording,
+    pending: Recording,
     manifest: Manifest | None,
     *,
     threads: int,
@@ -182,7 +182,7 @@ def _model(
     def give(name: str, table: pl.DataFrame | Rows) -> None:
         if not written_rows:
             say("tables")
-        path = made.tables / f"{name}.parquet"
+        path = pending.tables / f"{name}.parquet"
         about = TABLES[name].about(loss)
         if isinstance(table, Rows):
             written_rows[name] = table.write(path, about)
@@ -191,7 +191,7 @@ def _model(
             written_rows[name] = table.height
         final(path)
 
-    with writing(made.tables):
+    with writing(pending.tables):
         make_tables(
             raw.events,
             give,
@@ -203,7 +203,7 @@ def _model(
             clocks=raw.clocks,
             files=raw.files,
             threads=threads,
-            path=made.output / "rows",
+            path=pending.output / "rows",
         )
     return {name: written_rows[name] for name in TABLES}
 
@@ -255,19 +255,19 @@ def main(text: str) -> int:
         asked["excerpt"] = Excerpt(**asked["excerpt"])
     recording = Recording.at(Path(asked.pop("path")), Path(asked.pop("output")))
 
-    def tell(*what: object) -> None:
-        print(json.dumps(what), flush=True)
+    def send(*fields: object) -> None:
+        print(json.dumps(fields), flush=True)
 
     try:
         collect(
             recording,
             **asked,
             force=True,
-            progress=lambda step: tell("step", step),
-            done=lambda done, total: tell("done", done, total),
+            progress=lambda step: send("step", step),
+            done=lambda done, total: send("done", done, total),
         )
     except RoslensError as error:
-        tell("error", error.exit_code, str(error))
+        send("error", error.exit_code, str(error))
         return error.exit_code
     return 0
 

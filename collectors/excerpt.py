@@ -318,12 +318,12 @@ def take_along(
 
 
 def _chosen(
-    made: Recording, patterns: Sequence[str], column: str, tables: Sequence[str]
+    pending: Recording, patterns: Sequence[str], column: str, tables: Sequence[str]
 ) -> frozenset[str] | None:
     if not patterns:
         return None
     frames = (
-        pl.read_parquet(text_path(made.tables / f"{name}.parquet"), columns=[column], glob=False)
+        pl.read_parquet(text_path(pending.tables / f"{name}.parquet"), columns=[column], glob=False)
         for name in tables
     )
     names = {name for frame in frames for name in frame[column].drop_nulls()}

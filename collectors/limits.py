@@ -92,21 +92,21 @@ def run_limited(
         text=True,
         start_new_session=True,
     ) as process:
-        said = _Said(process, say, done)
+        output = _Said(process, say, done)
         try:
             beyond = _watch(process, recording, limits, begin)
         finally:
             _kill(process)
-        said.join()
+        output.join()
     # What it had begun to write; the lock is free, for it is dead.
     with store.locked(recording):
         pass
     if beyond is not None:
         raise RunFailedError(f"{recording.path}: collecting {beyond}; give a higher limit")
-    if said.error is not None:
-        raise said.error
+    if output.error is not None:
+        raise output.error
     if process.returncode:
-        raise RunFailedError(f"{recording.path}: collecting {_death(process.returncode, said)}")
+        raise RunFailedError(f"{recording.path}: collecting {_death(process.returncode, output)}")
 
 
 class _Said:
@@ -189,11 +189,11 @@ def _size(folder: Path) -> int:
     return total
 
 
-def _death(code: int, said: _Said) -> str:
+def _death(code: int, output: _Said) -> str:
     if code < 0:
         name = signal.Signals(-code).name if -code in set(signal.Signals) else str(-code)
         return f"crashed ({name}); the recording may be damaged, or memory too small"
-    return f"crashed: {said.crash[:_WORDS_OF_A_CRASH]}"
+    return f"crashed: {output.crash[:_WORDS_OF_A_CRASH]}"
 
 
 def _mib(number: int) -> str:

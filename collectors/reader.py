@@ -396,25 +396,25 @@ class Trace:
             self._info = info
         return info
 
-    def _describe(self, found: dict[str, Any]) -> TraceInfo:
+    def _describe(self, summary: dict[str, Any]) -> TraceInfo:
         missing = list(self._last_streams_gone())
-        for row in found["losses"]:
+        for row in summary["losses"]:
             if row["stream"] == NOT_SAMPLED:
                 row |= {"kind": NOT_SAMPLED, "count": None}
         discarded = (
-            row["count"] or 0 for row in found["losses"] if row["kind"] == "discarded_events"
+            row["count"] or 0 for row in summary["losses"] if row["kind"] == "discarded_events"
         )
         return TraceInfo(
-            events=sum(found["events_by_name"].values()),
-            events_by_name=found["events_by_name"],
+            events=sum(summary["events_by_name"].values()),
+            events_by_name=summary["events_by_name"],
             discarded_events=sum(discarded),
-            begin_ns=found["begin_ns"],
-            end_ns=found["end_ns"],
-            processes=[Process(*process) for process in found["processes"]],
+            begin_ns=summary["begin_ns"],
+            end_ns=summary["end_ns"],
+            processes=[Process(*process) for process in summary["processes"]],
             hosts=self._reader.hosts,
             warnings=_by_kind(
                 [
-                    *found["warnings"],
+                    *summary["warnings"],
                     *(
                         f"{row['trace']}/{row['stream']}: this stream is not there, though the "
                         f"machine had {self._cpus} CPUs"
@@ -422,11 +422,11 @@ class Trace:
                     ),
                 ]
             ),
-            loss_rows=[*found["losses"], *missing],
+            loss_rows=[*summary["losses"], *missing],
             log_levels={
                 name: level
                 for name, level in self.log_levels.items()
-                if name in found["events_by_name"]
+                if name in summary["events_by_name"]
             },
         )
 

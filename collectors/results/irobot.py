@@ -102,23 +102,23 @@ def read_irobot(folder: Path) -> ToolResult:
     UsageError
         A row does not fit its header.
     """
-    found = _Found([], [], [], [], _metadata(folder))
-    cores = _cores(folder, found)
+    contents = _Found([], [], [], [], _metadata(folder))
+    cores = _cores(folder, contents)
     if (folder / "latency_all.txt").is_file():
-        _latencies(folder / "latency_all.txt", found)
+        _latencies(folder / "latency_all.txt", contents)
     if (folder / "latency_total.txt").is_file():
-        _total(folder / "latency_total.txt", found)
+        _total(folder / "latency_total.txt", contents)
     if (folder / "resources.txt").is_file():
-        _resources(folder / "resources.txt", cores, found)
+        _resources(folder / "resources.txt", cores, contents)
     if (folder / "events.txt").is_file():
-        _events(folder / "events.txt", found)
+        _events(folder / "events.txt", contents)
     return ToolResult(
         TOOL,
-        found.metadata,
-        summary_frame(found.summary),
-        series_frame(found.series),
-        samples_frame(found.samples),
-        tuple(found.notes),
+        contents.metadata,
+        summary_frame(contents.summary),
+        series_frame(contents.series),
+        samples_frame(contents.samples),
+        tuple(contents.notes),
     )
 
 
@@ -130,18 +130,18 @@ def _metadata(folder: Path) -> dict[str, str]:
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
-def _cores(folder: Path, found: _Found) -> int | None:
+def _cores(folder: Path, contents: _Found) -> int | None:
     for place in (folder, *folder.parents[:3]):
         path = place / "run_manifest.json"
         if path.is_file():
             data = read_json(path)
-            found.metadata.update({k: str(v) for k, v in data.get("run", {}).items()})
+            contents.metadata.update({k: str(v) for k, v in data.get("run", {}).items()})
             count = data.get("host", {}).get("cpu_count")
             return int(count) if count else None
     return None
 
 
-def _latencies(path: Path, found: _Found) -> None:
+def _latencies(path: Path, contents: _Found) -> None:
     title: str | None = None
     header: list[str] | None = None
     for place, line in numbered(read_text(path)):
@@ -149,22 +149,26 @@ def _latencies(path: Path, found: _Found) -> None:
         if text.endswith(":"):
             title, header = text, None
             if text not in _TITLES and text != _SENT:
-                found.notes.append(f"{path.name}: section {text[:-1]!r} is not known and left out")
+                contents.notes.append(
+                    f"{path.name}: section {text[:-1]!r} is not known and left out"
+                )
             if text == _MIXED:
-                found.notes.append("clients stand among the subscriptions: theirs is a round trip")
+                contents.notes.append(
+                    "clients stand among the subscriptions: theirs is a round trip"
+                )
         elif header is None:
             names = split_row(text)
             if title is None and names[:2] != ["node", "topic"]:
                 raise UsageError(f"{path}:{place}: a row before any section; not a latency_all.txt")
             title = title or _ONLY
             header = [_UNITS.sub("", _plain(name)) for name in names]
-            _dialect(names, found)
+            _dialect(names, contents)
         elif title in _TITLES:
             where = f"{path}:{place}"
             row = named(split_row(text, len(header)), header, where)
-            _latency_row(row, *_TITLES[title], where, found)
+            _latency_row(row, *_TITLES[title], where, contents)
         elif title == _SENT:
-            _sent_row(dict(zip(header, split_row(text), strict=False)), f"{path}:{place}", found)
+            _sent_row(dict(zip(header, split_row(text), strict=False)), f"{path}:{place}", contents)
 
 
 def _plain(name: str) -> str:
@@ -185,7 +189,7 @@ def _count(row: Mapping[str, str], column: str, where: str) -> int:
     return int(value)
 
 
-def _dialect(header: list[str], found: _Found) -> None:
+def _dialect(header: list[str], contents: _Found) -> None:
     if "all_lat" in header:
         dialect = "D"
     elif "mean_us" in header:
@@ -196,11 +200,11 @@ def _dialect(header: list[str], found: _Found) -> None:
         dialect = "A"
     else:
         return
-    found.metadata.setdefault("dialect", dialect)
+    contents.metadata.setdefault("dialect", dialect)
 
 
 def _latency_row(
-    row: Mapping[str, str], entity: str, prefix: str, where: str, found: _Found
+    row: Mapping[str, str], entity: str, prefix: str, where: str, contents: _Found
 ) -> None:
     name = next((row[k] for k in ("topic", "service", "action", "name") if k in row), "")
     base = {"entity": entity, "node": row.get("node"), "name": name}
@@ -212,35 +216,35 @@ def _latency_row(
         **({"frequency": (_cell(row, "freq", where), "Hz")} if "freq" in row else {}),
         **({"message_size": (_cell(row, "size", where), "byte")} if "size" in row else {}),
     }  # fmt: skip
-    found.summary += [
+    contents.summary += [
         {**base, "metric": metric, "value": value, "unit": unit, "samples": count}
         for metric, (value, unit) in values.items()
     ]
     late = _count(row, "too_late", where) if "too_late" in row else 0
-    if late and found.metadata.get("dialect") != "D" and _tracked(found):
-        found.notes.append(
+    if late and contents.metadata.get("dialect") != "D" and _tracked(contents):
+        contents.notes.append(
             f"{entity} {name}: mean and maximum leave out {late:,} messages that were too late"
         )
     single = row.get("all_lat", "").strip(" []")
     if single:
-        found.samples += [
+        contents.samples += [
             {**base, "value_ns": round(number(latency, f"{where} all_lat") * 1e3)}
             for latency in single.split(";")
         ]
 
 
-def _tracked(found: _Found) -> bool:
-    return found.metadata.get("tracking.is_enabled", "off") != "off"
+def _tracked(contents: _Found) -> bool:
+    return contents.metadata.get("tracking.is_enabled", "off") != "off"
 
 
-def _sent_row(row: Mapping[str, str], where: str, found: _Found) -> None:
+def _sent_row(row: Mapping[str, str], where: str, contents: _Found) -> None:
     topic = row.get("topic", "")
     if topic == "TOTAL":  # a sum, some of its cells empty
         return
     for column, metric in (("sent", "sent"), ("true_lost", "lost"), ("gap_lost", "lost_by_gaps")):
         if row.get(column):
             value = number(row[column], f"{where} {column}")
-            found.summary.append(
+            contents.summary.append(
                 {"entity": "topic", "name": topic, "metric": metric, "value": value, "unit": "1"}
             )
 
@@ -259,7 +263,7 @@ def _table(path: Path) -> list[tuple[int, dict[str, str]]]:
     return rows
 
 
-def _total(path: Path, found: _Found) -> None:
+def _total(path: Path, contents: _Found) -> None:
     for place, row in _table(path):
         where = f"{path}:{place}"
         count = _count(row, "received_msgs", where)
@@ -270,14 +274,14 @@ def _total(path: Path, found: _Found) -> None:
             "too_late": (_cell(row, "too_late_msgs", where), "1"),
             "lost": (_cell(row, "lost_msgs", where), "1"),
         }
-        found.summary += [
+        contents.summary += [
             {"entity": "all", "metric": m, "value": float(v), "unit": u, "samples": count}
             for m, (v, u) in values.items()
         ]
 
 
-def _resources(path: Path, cores: int | None, found: _Found) -> None:
-    before = len(found.series)
+def _resources(path: Path, cores: int | None, contents: _Found) -> None:
+    before = len(contents.series)
     for place, row in _table(path):
         where = f"{path}:{place}"
         values = {name: number(cell, f"{where} {name}") for name, cell in row.items() if cell}
@@ -285,22 +289,22 @@ def _resources(path: Path, cores: int | None, found: _Found) -> None:
             raise UsageError(f"{path}: no column time_ms; not a resources.txt")
         if any(values.values()):  # the first row is zeros, before anything was read
             time_ns = round(values["time_ms"] * 1e6)
-            found.series += [
+            contents.series += [
                 {"time_ns": time_ns, "metric": m, "value": v, "unit": u}
                 for m, v, u in _resource_values(values, cores)
             ]
-    missing = [row for row in found.series[before:] if row["value"] is None]
+    missing = [row for row in contents.series[before:] if row["value"] is None]
     overflow = sum(row["unit"] == "byte" for row in missing)
-    found.notes.append("rss_KB is a peak (ru_maxrss): it says nothing about leaks")
+    contents.notes.append("rss_KB is a peak (ru_maxrss): it says nothing about leaks")
     if cores is None:
-        found.notes.append("cpu_perc is of all cores, and nothing says how many there were")
-    if found.metadata.get("dialect") in {"A", "B"}:
-        found.notes.append("cpu_perc may be the mean since the start (until October 2023)")
+        contents.notes.append("cpu_perc is of all cores, and nothing says how many there were")
+    if contents.metadata.get("dialect") in {"A", "B"}:
+        contents.notes.append("cpu_perc may be the mean since the start (until October 2023)")
     if overflow:
-        found.notes.append(f"{overflow} sizes below zero (mallinfo beyond 2 GiB) are left out")
+        contents.notes.append(f"{overflow} sizes below zero (mallinfo beyond 2 GiB) are left out")
     if len(missing) > overflow:
         wrapped = len(missing) - overflow
-        found.notes.append(f"{wrapped} latencies in resources.txt had wrapped around; left out")
+        contents.notes.append(f"{wrapped} latencies in resources.txt had wrapped around; left out")
 
 
 def _resource_values(
@@ -320,13 +324,13 @@ def _resource_values(
     return figures
 
 
-def _events(path: Path, found: _Found) -> None:
+def _events(path: Path, contents: _Found) -> None:
     counts: dict[str, int] = {}
     for place, row in _table(path):
         code = _count(row, "Code", f"{path}:{place}")
         name = _EVENTS.get(code, f"code_{code}")
         counts[name] = counts.get(name, 0) + 1
-    found.summary += [
+    contents.summary += [
         {"entity": "all", "metric": f"events_{k}", "value": float(v), "unit": "1"}
         for k, v in counts.items()
     ]

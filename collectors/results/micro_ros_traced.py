@@ -140,7 +140,11 @@ def _interrupted(data: Mapping[str, Any]) -> Read:
 
 
 def _durations(
-    of: Row, what: str, events: Sequence[Mapping[str, int]], summary: list[Row], samples: list[Row]
+    subject: Row,
+    name: str,
+    events: Sequence[Mapping[str, int]],
+    summary: list[Row],
+    samples: list[Row],
 ) -> None:
     """Times from each start to the stop that follows it."""
     durations = [
@@ -150,9 +154,9 @@ def _durations(
     ]
     if durations:
         mean = sum(durations) / len(durations)
-        about = {"metric": f"{what}_mean", "value": mean, "unit": "ns", "samples": len(durations)}
-        summary.append({**of, **about})
-        samples += [{**of, "value_ns": duration} for duration in durations]
+        about = {"metric": f"{name}_mean", "value": mean, "unit": "ns", "samples": len(durations)}
+        summary.append({**subject, **about})
+        samples += [{**subject, "value_ns": duration} for duration in durations]
 
 
 def _heap(data: Mapping[str, Any]) -> Read:

@@ -181,8 +181,8 @@ def _action_ends(
     )
 
 
-def _part(calls: pl.DataFrame, part: str, which: int) -> pl.DataFrame:
-    renamed = {name: names[which] for name, names in _TIMES.items()}
+def _part(calls: pl.DataFrame, part: str, index: int) -> pl.DataFrame:
+    renamed = {name: names[index] for name, names in _TIMES.items()}
     columns = [
         *_WAY, "proc", "client_node", "server_node", "client_host", "server_host",
         "sequence_number", "client_callback_instance_id", "goal_id",
@@ -205,13 +205,15 @@ def _told(publications: pl.DataFrame, topic: str) -> pl.DataFrame:
     )
 
 
-def _until(goals: pl.DataFrame, told: pl.DataFrame, moment: str, names: list[str]) -> pl.DataFrame:
+def _until(
+    goals: pl.DataFrame, messages: pl.DataFrame, moment: str, names: list[str]
+) -> pl.DataFrame:
     """Add the number and the time of the last message told up to a moment, named `names`."""
     nth, time = names
-    told = told.rename({"nth": nth, "told_ns": time})
+    messages = messages.rename({"nth": nth, "told_ns": time})
     key = ["action", "server_node"]
     reached = goals.filter(pl.col(moment).is_not_null()).select("action_goal_id", *key, moment)
-    last = beside(reached, told, moment, time, key)
+    last = beside(reached, messages, moment, time, key)
     last = last.select("action_goal_id", pl.col(nth).fill_null(0), time)
     return goals.join(last, on="action_goal_id", how="left", maintain_order="left")
 
@@ -345,13 +347,13 @@ def _with_alone(goals: pl.DataFrame) -> pl.DataFrame:
     later = pl.when(~pl.col("rejected")).then(taken)
     after = later.backward_fill().shift(-1).over(_SERVER).fill_null(_FOREVER + 1)
 
-    def alone(until: pl.Expr) -> pl.Expr:
+    def is_alone(until: pl.Expr) -> pl.Expr:
         end = pl.when(taken.is_not_null()).then(until)
         before = end.cum_max().forward_fill().shift(1).over(_SERVER).fill_null(0)
         return pl.col("rejected") | ((before <= taken) & (after > until))
 
     # At once, or never.
-    soonest, latest = alone(ended.fill_null(taken)), alone(ended.fill_null(_FOREVER))
+    soonest, latest = is_alone(ended.fill_null(taken)), is_alone(ended.fill_null(_FOREVER))
     sure = pl.col("goal_taken_ns").is_not_null() & (soonest == latest)
     return (
         goals.sort(taken, maintain_order=True)

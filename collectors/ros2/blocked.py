@@ -120,23 +120,23 @@ def executors_of(pairs: Iterable[tuple[Thread, int | None]]) -> dict[Thread, lis
     return {thread: sorted(group) for thread, group in members.items()}
 
 
-def _merged(stretches: pl.DataFrame) -> pl.DataFrame:
-    """``begin_ns`` and ``end_ns`` of stretches as disjoint ones, in order."""
+def _merged(spans: pl.DataFrame) -> pl.DataFrame:
+    """``begin_ns`` and ``end_ns`` of spans as disjoint ones, in order."""
     is_new = (_END.cum_max().shift() < _BEGIN).fill_null(value=True)
     return (
-        stretches.sort("begin_ns", "end_ns")
+        spans.sort("begin_ns", "end_ns")
         .group_by(is_new.cum_sum().alias("of"), maintain_order=True)
         .agg(_BEGIN.first(), _END.max())
         .drop("of")
     )
 
 
-def _overlaps(stretches: pl.DataFrame, others: pl.DataFrame) -> pl.DataFrame:
-    """What disjoint stretches have in common with others, in order."""
+def _overlaps(spans: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
+    """What disjoint spans have in common with waits, in order."""
     low, high = pl.col("low"), pl.col("high")
-    others = others.select(low="begin_ns", high="end_ns")
+    waits = waits.select(low="begin_ns", high="end_ns")
     return (
-        stretches.join_where(others, high > _BEGIN, low < _END)
+        spans.join_where(waits, high > _BEGIN, low < _END)
         .select(begin_ns=pl.max_horizontal(_BEGIN, low), end_ns=pl.min_horizontal(_END, high))
         .sort("begin_ns", "end_ns")
     )
@@ -191,10 +191,10 @@ def _gaps(busy: pl.DataFrame, ran: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([behind, idle]).sort("begin_ns", maintain_order=True)
 
 
-def _time_within(stretches: pl.DataFrame, times: pl.Series) -> pl.Series:
-    """How much of disjoint stretches lies before each of some times, which ascend."""
+def _time_within(spans: pl.DataFrame, times: pl.Series) -> pl.Series:
+    """How much of disjoint spans lies before each of some times, which ascend."""
     lasted = _END - _BEGIN
-    stretches = stretches.with_columns(since="begin_ns", before=lasted.cum_sum() - lasted)
-    placed = times.alias("begin_ns").to_frame().join_asof(stretches, on="begin_ns")
+    spans = spans.with_columns(since="begin_ns", before=lasted.cum_sum() - lasted)
+    placed = times.alias("begin_ns").to_frame().join_asof(spans, on="begin_ns")
     passed = pl.col("before") + pl.min_horizontal("begin_ns", "end_ns") - pl.col("since")
     return placed.select(passed.fill_null(0)).to_series()

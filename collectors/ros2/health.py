@@ -103,11 +103,17 @@ def find_health(model: Facts, extra: Sequence[Finding] = ()) -> pl.DataFrame:
 
 
 def _counted(
-    severity: Severity, kind: str, count: int, what: str, where: str, *, host: str | None = None
+    severity: Severity,
+    kind: str,
+    count: int,
+    description: str,
+    where: str,
+    *,
+    host: str | None = None,
 ) -> list[Finding]:
     """A row of ``health``; none where nothing is counted."""
     row: Finding = {"host": host, "kind": kind, "severity": severity, "count": count}
-    return [row | {"what": what, "where": where}] if count else []
+    return [row | {"what": description, "where": where}] if count else []
 
 
 info, warning, error = (partial(_counted, severity) for severity in ("info", "warning", "error"))
@@ -235,8 +241,8 @@ def _missing(model: Facts) -> Iterator[Finding]:
 
 def _unmatched(model: Facts) -> Iterator[Finding]:
     unfinished = model.counts["unfinished"]
-    tell = info if unfinished <= model.counts["threads"] else warning
-    yield from tell(
+    finding = info if unfinished <= model.counts["threads"] else warning
+    yield from finding(
         "unfinished_callbacks",
         unfinished,
         "callback_start without callback_end: it raised, the process died, the trace ended, "
@@ -373,8 +379,8 @@ def _silent_subscriptions(model: Facts) -> Iterator[Finding]:
         .join(names, on="subscription_id", maintain_order="left")
     )
     for row in never.iter_rows(named=True):
-        tell = info if row["topic"] in INTERNAL else warning
-        yield from tell(
+        finding = info if row["topic"] in INTERNAL else warning
+        yield from finding(
             "never_taken",
             row["len"],
             "none of a publisher's messages was ever taken: it may not be matched (QoS, domain), "
@@ -472,11 +478,11 @@ def _processes(model: Facts) -> Iterator[Finding]:
     )
 
 
-def _scheduling(found: Scheduling) -> Iterator[Finding]:
+def _scheduling(scheduling: Scheduling) -> Iterator[Finding]:
     where = "callback_scheduling"
     yield from warning(
         "threads_not_in_kernel_trace",
-        found.unseen,
+        scheduling.unseen,
         "threads that ran callbacks and that sched_switch never names, or of which several "
         "namespaces have one number: in another pid namespace without "
         "lttng_statedump_process_pid_ns or the contexts vpid and vtid (and pid_ns), or on "
@@ -485,14 +491,14 @@ def _scheduling(found: Scheduling) -> Iterator[Finding]:
     )
     yield from info(
         "outside_kernel_trace",
-        found.outside,
+        scheduling.outside,
         "executions before the first or after the last sched_switch, or of which the tracer "
         "may have dropped one: they have no rows",
         where,
     )
     yield from info(
         "thread_ids_assumed",
-        found.assumed,
+        scheduling.assumed,
         "threads whose number in the kernel was taken to be the one they know themselves, as "
         "nothing shows it",
         where,

@@ -124,29 +124,29 @@ class Model:
             nodes.sort("created_ns").select(pl.col("node").cast(pl.String), "vpid", "pid_ns").rows()
         )
 
-    def _tells_more(self, there: Mapping[str, pl.DataFrame]) -> bool:
+    def _tells_more(self, frames: Mapping[str, pl.DataFrame]) -> bool:
         """Whether there are new objects, processes or kinds of events, or events out of order."""
-        new = there.keys() - self._happened
+        new = frames.keys() - self._happened
         self._happened |= new
         before = len(self._known)
-        for frame in there.values():
+        for frame in frames.values():
             processes = frame[[name for name in _PROCESS if name in frame.columns]]
             # Most kinds are of one process; to see that costs a fiftieth.
             single = all(
                 not column.null_count() and (column == column[0]).all() for column in processes
             )
             self._known.update((processes.head(1) if single else processes.unique()).rows())
-        named = not _INIT.isdisjoint(there)
+        named = not _INIT.isdisjoint(frames)
         late = self.last_ns is not None and any(
-            _time(frame, 0) < self.last_ns for frame in there.values()
+            _time(frame, 0) < self.last_ns for frame in frames.values()
         )
         return bool(new) or named or late or len(self._known) > before
 
-    def _take_in(self, there: Mapping[str, pl.DataFrame]) -> None:
+    def _take_in(self, frames: Mapping[str, pl.DataFrame]) -> None:
         """Note until when there are events, and what tells of goals."""
-        ends = [_time(frame, -1) for frame in there.values()]
+        ends = [_time(frame, -1) for frame in frames.values()]
         self.last_ns = max([*ends, *([] if self.last_ns is None else [self.last_ns])], default=None)
-        of_goals = {name: there[name] for name in _OF_GOALS if name in there}
+        of_goals = {name: frames[name] for name in _OF_GOALS if name in frames}
         if (sent := of_goals.get(_PUBLISHED)) is not None:
             of_goals[_PUBLISHED] = sent.filter(pl.col("publisher_handle").is_in(self._of_status))
         self._of_goals.append(of_goals)

@@ -270,7 +270,7 @@ def _reuse(
 
 
 def _still_there(
-    raw: Mapping[str, pl.LazyFrame], runs: pl.DataFrame, of: Boundary, host: str | None
+    raw: Mapping[str, pl.LazyFrame], runs: pl.DataFrame, pid_reuse: Boundary, host: str | None
 ) -> bool:
     """Whether a main thread of an earlier name records something after a later one began."""
     names, times = runs["procname"].to_list(), runs["time_ns"].to_list()
@@ -279,10 +279,10 @@ def _still_there(
         for name, end in zip(names[:-1], times[1:], strict=True)
     ]
     counts = (
-        frame.filter((pl.col("vpid") == of.vpid) & (pl.col("vtid") == of.vpid))
+        frame.filter((pl.col("vpid") == pid_reuse.vpid) & (pl.col("vtid") == pid_reuse.vpid))
         .filter(pl.any_horizontal(earlier))
         .select(*identified(frame.collect_schema().names(), host))
-        .filter((pl.col("pid_ns") == of.pid_ns) & (pl.col("host") == of.host))
+        .filter((pl.col("pid_ns") == pid_reuse.pid_ns) & (pl.col("host") == pid_reuse.host))
         .select(pl.len())
         for frame in raw.values()
     )
@@ -316,25 +316,25 @@ def _restarts(
     ]
 
 
-def _goes_on(raw: Mapping[str, pl.LazyFrame], of: Boundary, host: str | None) -> bool:
+def _goes_on(raw: Mapping[str, pl.LazyFrame], pid_reuse: Boundary, host: str | None) -> bool:
     """Whether something made before is used afterwards, and was not made again meanwhile."""
 
     def addresses(name: str, field_of: str) -> pl.LazyFrame:
-        frame = raw[name].filter(pl.col("vpid") == of.vpid)
+        frame = raw[name].filter(pl.col("vpid") == pid_reuse.vpid)
         names = identified(frame.collect_schema().names(), host)
         return frame.select(
             "time_ns",
             *names,
             pl.lit(field_of).alias("field"),
             pl.col(field_of).cast(U64).alias("at"),
-        ).filter((pl.col("pid_ns") == of.pid_ns) & (pl.col("host") == of.host))
+        ).filter((pl.col("pid_ns") == pid_reuse.pid_ns) & (pl.col("host") == pid_reuse.host))
 
     makers = {f"ros2:{name}": field for name, field in _MADE.items() if f"ros2:{name}" in raw}
     if not makers:
         return False
     key = ["field", "at"]
     created = pl.concat(pl.collect_all(addresses(*maker) for maker in makers.items())).lazy()
-    later = pl.col("time_ns") >= of.time_ns
+    later = pl.col("time_ns") >= pid_reuse.time_ns
     again = created.filter(later).group_by(key).agg(pl.col("time_ns").min().alias("again_ns"))
     old = (
         created.filter(~later).select(key).unique().join(again, on=key, how="left").collect().lazy()

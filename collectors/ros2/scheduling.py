@@ -300,14 +300,14 @@ def _states(events: Events, switches: pl.LazyFrame, threads: pl.DataFrame) -> pl
 
 
 def _with_starts(
-    line: pl.DataFrame, known: pl.DataFrame, span: pl.DataFrame, *, broken: bool
+    line: pl.DataFrame, moments: pl.DataFrame, span: pl.DataFrame, *, broken: bool
 ) -> pl.DataFrame:
     """Add that a thread ran when a callback began (``arrived``), where no event said so.
 
     That is before its first event and, where switches are missing (`broken`), later too.
     """
     starts = (
-        known.join(span.select("proc", "host", "from_ns"), on="proc")
+        moments.join(span.select("proc", "host", "from_ns"), on="proc")
         .filter(pl.col("start_ns") >= pl.col("from_ns"))
         .select("thread", "host", time_ns="start_ns")
     )

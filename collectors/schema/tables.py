@@ -9,12 +9,12 @@ _VPID = Column("vpid", "int32", "process id as the process itself sees it")
 _NODE = Column("node", "string", "full name of the node, namespace included")
 
 
-def _id(what: str, name: str | None = None) -> Column:
-    return Column(name or f"{what}_id", "int64", f"number of the {what}", nullable=False)
+def _id(entity: str, name: str | None = None) -> Column:
+    return Column(name or f"{entity}_id", "int64", f"number of the {entity}", nullable=False)
 
 
-def _ref(what: str) -> Column:
-    return Column(f"{what}_id", "int64", f"number of the {what}, null when it is not known")
+def _ref(entity: str) -> Column:
+    return Column(f"{entity}_id", "int64", f"number of the {entity}, null when it is not known")
 
 
 _TAKEN = "before: it has been taken"

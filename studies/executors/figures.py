@@ -215,7 +215,7 @@ def _forest(
     placed: Sequence[tuple[int, int, Pair]],
     labels: Sequence[str],
     heads: Sequence[str],
-    of: str,
+    factor: str,
     of_rows: int,
 ) -> Plot:
     """Few pairs: the ratios with their intervals, an axis for each pair.
@@ -226,7 +226,7 @@ def _forest(
         Panel, row, and the pair that stands there.
     labels, heads
         Of rows and panels.
-    of
+    factor
         Of what the levels are, and where they are compared.
     of_rows
         How many rows there would be.
@@ -253,7 +253,7 @@ def _forest(
     style.legend_of_squares(figure, PAIR_COLOURS)
     return Plot(
         figure,
-        f"Ratio of each pair of levels of {of} with its interval. "
+        f"Ratio of each pair of levels of {factor} with its interval. "
         "Hollow: the verdict of the pair by itself; filled: it stands after Holm's correction over "
         "all pairs of a metric.",
         left_out=style.left_out(
@@ -269,10 +269,10 @@ def _row(p: Pair, averaged: Mapping[str, str]) -> tuple[str, str]:
     return p.metric, cell_label(p.conditions) if p.conditions else ""
 
 
-def _averaged(found: Sequence[Pair]) -> dict[str, str]:
+def _averaged(pairs: Sequence[Pair]) -> dict[str, str]:
     """By metric over how many conditions its averages are."""
     over: dict[str, set[int]] = {}
-    for p in found:
+    for p in pairs:
         if p.over > 1:
             over.setdefault(p.metric, set()).add(p.over)
     return {
@@ -281,8 +281,8 @@ def _averaged(found: Sequence[Pair]) -> dict[str, str]:
     }
 
 
-def _within(found: Sequence[Pair]) -> str:
-    averages = {p.over > 1 for p in found}
+def _within(pairs: Sequence[Pair]) -> str:
+    averages = {p.over > 1 for p in pairs}
     if averages == {True}:
         return "on average over conditions that have both"
     return f"{'on average over conditions, or ' * (True in averages)}within the same conditions"

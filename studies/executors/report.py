@@ -283,12 +283,12 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         )
         return sentences
 
-    def _counted(self, found: Sequence[Pair], where: str) -> str:
+    def _counted(self, pairs: Sequence[Pair], where: str) -> str:
         """How many of the pairs differ."""
-        unsure = sum(p.verdict == "not_enough_evidence" for p in found)
-        alike = sum(p.verdict == "no_difference" for p in found)
-        differ = len(found) - unsure - alike
-        sentence = f"Of {len(found)} pairs{' ' * bool(where)}{where} {differ} differ"
+        unsure = sum(p.verdict == "not_enough_evidence" for p in pairs)
+        alike = sum(p.verdict == "no_difference" for p in pairs)
+        differ = len(pairs) - unsure - alike
+        sentence = f"Of {len(pairs)} pairs{' ' * bool(where)}{where} {differ} differ"
         sentence += "s" * (differ == 1)
         not_so = "does not" if alike == 1 else "do not"
         sentence += (
@@ -588,11 +588,11 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         }
 
 
-def _shown(found: Mapping[str, Sequence[Pair]]) -> list[Pair]:
+def _shown(pairs_by_metric: Mapping[str, Sequence[Pair]]) -> list[Pair]:
     """Pairs of medians and of CPU that have a ratio."""
     return [
         p
-        for members in found.values()
+        for members in pairs_by_metric.values()
         for p in members
         if not p.metric.endswith(_TAILS) and p.ratio is not None
     ]
@@ -640,10 +640,12 @@ def _whole_designs(members: Sequence[Observation]) -> list[tuple[str, list[Obser
     return list(parts.items())
 
 
-def _agreement_table(found: pl.DataFrame, run: str, result: ToolResult) -> ReportTable:
-    statistics = [s for s in ("mean", "sd", "min", "max") if f"{s}_tool_ns" in found.columns]
+def _agreement_table(subscriptions: pl.DataFrame, run: str, result: ToolResult) -> ReportTable:
+    statistics = [
+        s for s in ("mean", "sd", "min", "max") if f"{s}_tool_ns" in subscriptions.columns
+    ]
     rows, marked = [], set()
-    for index, r in enumerate(found.iter_rows(named=True)):
+    for index, r in enumerate(subscriptions.iter_rows(named=True)):
         if r["received_tool"] != r["received_trace"]:
             marked.add(index)
         rows.append(
@@ -660,7 +662,7 @@ def _agreement_table(found: pl.DataFrame, run: str, result: ToolResult) -> Repor
             ]
         )
     headings = [f"{s}, {source} [ms]" for s in statistics for source in ("tool", "trace")]
-    shared = found.drop_nulls(["mean_tool_ns", "mean_trace_ns"])
+    shared = subscriptions.drop_nulls(["mean_tool_ns", "mean_trace_ns"])
     above = ((shared["mean_tool_ns"] - shared["mean_trace_ns"]) / 1e3).to_list()
     note = (
         f"The tool's mean is {significant(min(above), 3)} to {significant(max(above), 3)} us above "

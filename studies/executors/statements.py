@@ -28,9 +28,9 @@ def is_of_the_study(executor: object) -> bool:
     return _name(executor) in {_EVENTS, _CBG}
 
 
-def _of_the_study(found: Sequence[Pair]) -> list[Pair]:
+def _of_the_study(pairs: Sequence[Pair]) -> list[Pair]:
     """Pairs of the two executors that the study compared, this one on one thread."""
-    return [p for p in found if {_name(p.level), _name(p.reference)} == {_EVENTS, _CBG}]
+    return [p for p in pairs if {_name(p.level), _name(p.reference)} == {_EVENTS, _CBG}]
 
 
 def is_of_actions(conditions: Cell) -> bool:
@@ -67,14 +67,14 @@ def latency_statement(mean_pairs: Sequence[Pair], overall: Sequence[Pair] = ()) 
     return _with_average(judged(claim, _of_the_study(mean_pairs), "alike"), overall)
 
 
-def _with_average(found: Statement, overall: Sequence[Pair]) -> Statement:
+def _with_average(statement: Statement, overall: Sequence[Pair]) -> Statement:
     """With the ratio over all conditions, which the verdict does not rest on."""
     means = [
         f"on average over {pair.over} conditions {told(pair)}"
         for pair in _of_the_study(overall)
         if pair.low is not None
     ]
-    return replace(found, because="; ".join([found.because, *means]))
+    return replace(statement, because="; ".join([statement.because, *means]))
 
 
 def payload_statement(what: str, of_payload: Sequence[Pair], rmw: str = "") -> Statement:

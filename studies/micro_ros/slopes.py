@@ -182,5 +182,5 @@ def _order(entity: object, memory: object) -> tuple[bool, int, int, str, int]:
     rank = _ENTITIES.index(base) if base in _ENTITIES else len(_ENTITIES)
     kind = KINDS.index(str(memory)) if memory in KINDS else len(KINDS)
     system = ["", *RTOSES.values()].index(rtos)
-    other = rank == len(_ENTITIES)
-    return (other, system, rank + is_history(base), str(entity), kind)
+    unlisted = rank == len(_ENTITIES)
+    return (unlisted, system, rank + is_history(base), str(entity), kind)

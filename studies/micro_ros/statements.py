@@ -98,13 +98,13 @@ def measured_statements(
     emulated
         Transports without a line rate.
     """
-    known = _known(estimates)
+    estimate_by_metric = _known(estimates)
     by_memory = {(s.entity, s.memory): s for s in slopes}
     return [
         *(_independent(by_memory, entity, claim) for entity, claim in VARIANTS.items()),
         *(constant_stack(s) for s in slopes if s.memory == "stack" and s.entity not in VARIANTS),
-        *(_order(known, emulated, reliability) for reliability in RELIABILITIES),
-        *(_follows(known, reliability) for reliability in RELIABILITIES),
+        *(_order(estimate_by_metric, emulated, reliability) for reliability in RELIABILITIES),
+        *(_follows(estimate_by_metric, reliability) for reliability in RELIABILITIES),
     ]
 
 
@@ -116,22 +116,22 @@ def own_statements(estimates: Sequence[Estimate]) -> list[Statement]:
     estimates
         As of `measured_statements`.
     """
-    known = _known(estimates)
-    return [_waits(known, reliability) for reliability in RELIABILITIES]
+    by_metric = _known(estimates)
+    return [_waits(by_metric, reliability) for reliability in RELIABILITIES]
 
 
 def _known(estimates: Sequence[Estimate]) -> _Known:
-    known: _Known = {}
+    by_metric: _Known = {}
     for e in estimates:
         if e.value is not None and "transport" in e.cell:
             size = f" {e.cell['payload_bytes']}" if "payload_bytes" in e.cell else ""
-            known[e.metric + size, str(e.cell["transport"])] = e
-    return known
+            by_metric[e.metric + size, str(e.cell["transport"])] = e
+    return by_metric
 
 
-def _independent(of: Mapping[tuple[str, str], Slope], entity: str, claim: str) -> Statement:
+def _independent(slopes: Mapping[tuple[str, str], Slope], entity: str, claim: str) -> Statement:
     """Of the memory that a publisher takes, and of its stack: they may differ by `ABOUT`."""
-    usual, changed = of.get(("publisher", "total")), of.get((entity, "total"))
+    usual, changed = slopes.get(("publisher", "total")), slopes.get((entity, "total"))
     a = None if usual is None else usual.estimate.value
     b = None if changed is None else changed.estimate.value
     if a is None or b is None:
@@ -153,11 +153,13 @@ def constant_stack(slope: Slope) -> Statement:
     return Statement("the stack is constant", verdict, because, slope.entity, note)
 
 
-def _order(known: _Known, emulated: Collection[str], reliability: str) -> Statement:
+def _order(by_metric: _Known, emulated: Collection[str], reliability: str) -> Statement:
     """The published round trips: UDP 1.26 ms, serial 8.81 ms; of TCP there is none."""
     claim = "the round trip is shorter over UDP than over the serial line"
     subject = reliability.replace("_", " ")
-    udp, serial = (known.get(("rtt_p50", f"{name} {reliability}")) for name in ("udp", "serial"))
+    udp, serial = (
+        by_metric.get(("rtt_p50", f"{name} {reliability}")) for name in ("udp", "serial")
+    )
     if udp is None or serial is None:
         return Statement(claim, "cannot be judged", "no round trips of both", subject)
     because = f"UDP {_ms(udp)}, serial {_ms(serial)}"
@@ -167,13 +169,13 @@ def _order(known: _Known, emulated: Collection[str], reliability: str) -> Statem
     return Statement(claim, _rising([udp, serial]), because, subject)
 
 
-def _follows(known: _Known, reliability: str) -> Statement:
+def _follows(by_metric: _Known, reliability: str) -> Statement:
     """By the throughput of the largest messages that go to the agent."""
     transports = []
     for name in (f"{transport} {reliability}" for transport in ("udp", "tcp", "tcp_no_delay")):
-        rates = [e for (m, t), e in known.items() if m.startswith("throughput ") and t == name]
+        rates = [e for (m, t), e in by_metric.items() if m.startswith("throughput ") and t == name]
         rate = max(rates, key=lambda e: int(str(e.cell["payload_bytes"])), default=None)
-        trip = known.get(("rtt_p50", name))
+        trip = by_metric.get(("rtt_p50", name))
         if rate is not None and trip is not None:
             transports.append((name, rate, trip))
     transports.sort(key=lambda row: -not_none(row[1].value))
@@ -194,11 +196,11 @@ def _follows(known: _Known, reliability: str) -> Statement:
     return Statement(FOLLOWS, verdict, because or "no transports to compare", subject)
 
 
-def _waits(known: _Known, reliability: str) -> Statement:
+def _waits(by_metric: _Known, reliability: str) -> Statement:
     claim = "TCP waits: for most of its round trip short writes wait for delayed acknowledgements"
     subject = reliability.replace("_", " ")
     trips = {
-        name: {m: known.get((m, f"{name} {reliability}")) for m in _WAYS}
+        name: {m: by_metric.get((m, f"{name} {reliability}")) for m in _WAYS}
         for name in ("tcp", "tcp_no_delay")
     }
     slow, quick = (trips[name]["rtt_p50"] for name in trips)
@@ -290,12 +292,12 @@ def published_statements(
     ]
 
 
-def _alike(total: Mapping[str, Slope], one: str, other: str) -> Statement:
-    a, b = (not_none(total[entity].estimate.value) for entity in (one, other))
+def _alike(total: Mapping[str, Slope], first: str, second: str) -> Statement:
+    a, b = (not_none(total[entity].estimate.value) for entity in (first, second))
     verdict: Verdict = "supported" if alike(a, b) else "not so"
     because = f"{a:,.0f} and {b:,.0f} B, {b / a - 1:+.0%}"
     return Statement(
-        f"a {one} takes as much memory as a {other}", verdict, because, f"{one}, {other}"
+        f"a {first} takes as much memory as a {second}", verdict, because, f"{first}, {second}"
     )
 
 

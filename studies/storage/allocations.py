@@ -57,10 +57,10 @@ def allocation_sentences(found: Sequence[Estimate]) -> list[str]:
     return sentences
 
 
-def _by_config(found: Sequence[Estimate], metric: Metric) -> dict[str, list[float]]:
+def _by_config(estimates: Sequence[Estimate], metric: Metric) -> dict[str, list[float]]:
     """The values of all cells of a configuration."""
     values: dict[str, list[float]] = {}
-    for e in found:
+    for e in estimates:
         if e.metric == metric.name and e.value is not None:
             values.setdefault(str(e.cell.get("plugin_config")), []).append(e.value)
     return values

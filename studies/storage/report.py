@@ -523,19 +523,20 @@ class StorageReport(Report[StorageParameters]):
         return frames
 
 
-def _headline(found: Sequence[Statement], what: str) -> str:
+def _headline(statements: Sequence[Statement], noun: str) -> str:
     """`told_of`; each machine answers each statement."""
-    machines = len({s.subject for s in found})
+    machines = len({s.subject for s in statements})
     if machines > 1:
-        what = f"answers ({len({s.claim for s in found})} {what} on {machines} machines)"
-    return told_of(found, what)
+        noun = f"answers ({len({s.claim for s in statements})} {noun} on {machines} machines)"
+    return told_of(statements, noun)
 
 
-def _told(found: Sequence[Statement]) -> list[str]:
+def _told(statements: Sequence[Statement]) -> list[str]:
     """Each in a sentence; of whom it is said where they are several."""
-    several = len({s.subject for s in found}) > 1
+    several = len({s.subject for s in statements}) > 1
     return [
-        f"{f'{s.subject}: ' if several else ''}{s.claim}: {s.told} ({s.because})." for s in found
+        f"{f'{s.subject}: ' if several else ''}{s.claim}: {s.told} ({s.because})."
+        for s in statements
     ]
 
 

@@ -197,8 +197,8 @@ class _Reader:
             self._find(str(error).replace(f"{self.folder}/", "").replace(f"{self.folder}: ", ""))
             return None
 
-    def _find(self, what: str) -> None:
-        self._add_row("findings", what)
+    def _find(self, finding: str) -> None:
+        self._add_row("findings", finding)
 
     def _add_row(self, name: str, *cells: object) -> None:
         schema = getattr(self.results, name).schema
@@ -396,10 +396,10 @@ class _Reader:
         return about if isinstance(about, dict) else {}
 
 
-def _numbers(path: Path, what: str) -> dict[str, int]:
+def _numbers(path: Path, contents: str) -> dict[str, int]:
     if not path.is_file():
         return {}
-    with read_here(path, what):
+    with read_here(path, contents):
         return {str(name): int(number) for name, number in read_json(path).items()}
 
 

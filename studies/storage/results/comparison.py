@@ -148,11 +148,11 @@ def _digest(path: Path) -> pl.DataFrame:
     return frame
 
 
-def _complete(path: Path, frame: pl.DataFrame, seen: Iterable[tuple[str, ...]]) -> None:
+def _complete(path: Path, frame: pl.DataFrame, keys: Iterable[tuple[str, ...]]) -> None:
     """Every run has every combination of levels that the file has, as a sweep makes them."""
     runs = [str(run) for run in frame["run"].unique().sort()]
     cells = list(product(*(frame[f].unique(maintain_order=True) for f in FACTORS)))
-    swept = set(seen)
+    swept = set(keys)
     missing = [(*cell, run) for cell in cells for run in runs if (run, *cell) not in swept]
     if missing:
         *cell, run = missing[0]

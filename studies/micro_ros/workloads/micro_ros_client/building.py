@@ -153,18 +153,20 @@ class _Made:
     command: tuple[str, ...]
 
 
-def _named(command: Sequence[str], contents: Sequence[str], what: str, suffix: str = "") -> _Made:
+def _named(command: Sequence[str], contents: Sequence[str], stem: str, suffix: str = "") -> _Made:
     key = hashlib.sha256(repr((command, contents)).encode()).hexdigest()[:16]
     folder = Path(os.environ[VARIABLE]).parent / "programs"
-    return _Made(folder / f"{key}-{what}{suffix}", tuple(command))
+    return _Made(folder / f"{key}-{stem}{suffix}", tuple(command))
 
 
-def _make(made: _Made) -> None:
-    if made.path.is_file():
+def _make(artifact: _Made) -> None:
+    if artifact.path.is_file():
         return
-    with tempfile.TemporaryDirectory(dir=made.path.parent) as scratch:
-        output = Path(scratch) / made.path.name
-        command = [word.replace("{map}", str(output.with_suffix(".map"))) for word in made.command]
+    with tempfile.TemporaryDirectory(dir=artifact.path.parent) as scratch:
+        output = Path(scratch) / artifact.path.name
+        command = [
+            word.replace("{map}", str(output.with_suffix(".map"))) for word in artifact.command
+        ]
         done = subprocess.run(
             [*command, "-o", str(output)], capture_output=True, text=True, check=False
         )
@@ -172,10 +174,10 @@ def _make(made: _Made) -> None:
             lines = [
                 line for line in done.stderr.splitlines() if "error" in line or "undefined" in line
             ]
-            raise BuildError(f"{made.path.name}: {(lines or [done.stderr.strip()])[0]}")
+            raise BuildError(f"{artifact.path.name}: {(lines or [done.stderr.strip()])[0]}")
         # The program last: where it is, so is its map.
         for file in sorted(Path(scratch).iterdir(), key=lambda path: path == output):
-            file.replace(made.path.with_name(file.name))
+            file.replace(artifact.path.with_name(file.name))
 
 
 def _objects(program: Program) -> list[_Made]:
@@ -191,8 +193,8 @@ def _objects(program: Program) -> list[_Made]:
     own_objects: list[_Made] = []
     objects: list[_Made] = []
 
-    def add(part: Mapping[str, Any], given: Mapping[str, str]) -> None:
-        text = configured(Path(part["template"]), target["values"] | given)
+    def add(part: Mapping[str, Any], overrides: Mapping[str, str]) -> None:
+        text = configured(Path(part["template"]), target["values"] | overrides)
         include.insert(0, f"-I{_folder_of(part['header'], text)}")
         begin = _compiling(target, include)
         objects.extend(_named([*begin, file], (), Path(file).stem, ".o") for file in part["files"])
@@ -231,9 +233,9 @@ def _library_of(name: str) -> tuple[list[Path], list[str]]:
     return [*files], [*include, *(f"-D{name}" for name in library.definitions)]
 
 
-def _compiling(told: Mapping[str, Any], include: Sequence[str]) -> list[str]:
+def _compiling(target: Mapping[str, Any], include: Sequence[str]) -> list[str]:
     """With headers of options first: those that are made for this program."""
-    return [told["command"][0], *include, *told["command"][1:], "-c"]
+    return [target["command"][0], *include, *target["command"][1:], "-c"]
 
 
 def _folder_of(header: str, text: str) -> Path:

@@ -71,9 +71,9 @@ class Accounts:
         return rows
 
 
-def _row(what: str, sent: int, different: int, received: int, refused: int) -> dict[str, object]:
+def _row(message: str, sent: int, different: int, received: int, refused: int) -> dict[str, object]:
     return {
-        "message": what,
+        "message": message,
         "sent": sent,
         "received": different,
         "lost": sent - different,

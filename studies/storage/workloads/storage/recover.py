@@ -66,11 +66,11 @@ def recover(path: Path, expected: Expected) -> tuple[Recovered, Recovered]:
     return plain, max(attempts, key=lambda attempt: attempt.messages)
 
 
-def _count(found: Iterable[tuple[int, bytes]], expected: Expected, tool: str) -> Recovered:
+def _count(messages: Iterable[tuple[int, bytes]], expected: Expected, tool: str) -> Recovered:
     result = Recovered(tool=tool)
     seen: set[int] = set()
     try:
-        for number, data in found:
+        for number, data in messages:
             if number in seen or number < 0 or data != expected(number):
                 result.wrong += 1
             else:
