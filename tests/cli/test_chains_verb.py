@@ -31,15 +31,15 @@ def test_what_is_required_is_judged(roslens: Roslens, tmp_path: Path) -> None:
     # Four instances took longer than 12 ms, by the log as well.
     assert ended.returncode == 1
     assert "1 exceeded (main: response_time_max < 12 ms)" in ended.stdout
-    told = json.loads(out.read_text())
-    verdicts = {c["budget"].partition(" ")[0]: c["verdict"] for c in told["checks"]}
+    answer = json.loads(out.read_text())
+    verdicts = {c["budget"].partition(" ")[0]: c["verdict"] for c in answer["checks"]}
     assert verdicts == {
         "response_time_p50": "not_enough_evidence",
         "response_time_max": "exceeded",
         "chain_rate": "not_enough_evidence",
         "chain_complete": "not_enough_evidence",
     }
-    assert {e["metric"] for e in told["estimates"]} >= {"response_time_p99", "chain_rate"}
+    assert {e["metric"] for e in answer["estimates"]} >= {"response_time_p99", "chain_rate"}
 
 
 @pytest.mark.parametrize(("limit", "code"), [("12 ms", 1), ("1 s", 0)])

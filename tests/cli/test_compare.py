@@ -35,9 +35,9 @@ def test_exit_codes(roslens: Roslens, tmp_path: Path) -> None:
         run = roslens("compare", base, new, "--json", "out.json", "--plot", "out.svg")
         assert run.returncode == code, run.stderr
         assert verdict in run.stdout
-        found = json.loads((tmp_path / "out.json").read_text())
-        assert found["exit_code"] == code
-        assert found["comparisons"][0]["verdict"] == verdict
+        result = json.loads((tmp_path / "out.json").read_text())
+        assert result["exit_code"] == code
+        assert result["comparisons"][0]["verdict"] == verdict
         assert (tmp_path / "out.svg").read_text().startswith("<?xml")
     new = metrics(tmp_path / "more", 1.0, "a", "b")
     run = roslens("compare", base, new)
@@ -60,12 +60,12 @@ def test_wrong_use(roslens: Roslens, tmp_path: Path) -> None:
 def test_factors_that_are_not_matched_on(roslens: Roslens, tmp_path: Path) -> None:
     base = metrics(tmp_path / "fast", 1.0, "a", rmw="fastrtps")
     new = metrics(tmp_path / "cyclone", 1.2, "a", rmw="cyclonedds")
-    apart = " ".join(roslens("compare", base, new).stdout.split())
-    assert "only in NEW" in apart
-    assert "rmw is fastrtps in BASE and cyclonedds in NEW. --across rmw compares them" in apart
-    several = [metrics(tmp_path / x, 1.0, *x) for x in ("ab", "cd")]
-    apart = " ".join(roslens("compare", *several).stdout.split())
-    assert "cell is a, b in BASE and c, d in NEW. --ignore cell compares them" in apart
+    output = " ".join(roslens("compare", base, new).stdout.split())
+    assert "only in NEW" in output
+    assert "rmw is fastrtps in BASE and cyclonedds in NEW. --across rmw compares them" in output
+    several = [metrics(tmp_path / letters, 1.0, *letters) for letters in ("ab", "cd")]
+    output = " ".join(roslens("compare", *several).stdout.split())
+    assert "cell is a, b in BASE and c, d in NEW. --ignore cell compares them" in output
     for option in ("--across", "--ignore"):
         run = roslens("compare", base, new, option, "rmw", "--markdown")
         assert run.returncode == 1, run.stderr
@@ -91,8 +91,8 @@ def test_what_takes_seconds_to_import_is_not_imported_for_a_comparison() -> None
         "slow = {'scipy.stats', 'scipy.optimize', 'seaborn', 'matplotlib', 'pandas'}\n"
         "print(sorted(slow & set(sys.modules)))"
     )
-    said = subprocess.check_output([sys.executable, "-c", code], text=True)
-    assert said.strip() == "[]"
+    output = subprocess.check_output([sys.executable, "-c", code], text=True)
+    assert output.strip() == "[]"
 
 
 @pytest.mark.recording
@@ -100,11 +100,11 @@ def test_levels_of_recordings_within_blocks(roslens: Roslens, tmp_path: Path) ->
     name = "communication"
     run = roslens("compare", SAMPLES / name, "--by", "intra_process", "--json", "out.json")
     assert run.returncode == 3, run.stderr  # P99 of so few messages
-    found = json.loads((tmp_path / "out.json").read_text())["comparisons"]
-    told = {c["metric"]: c for c in found}
+    comparisons = json.loads((tmp_path / "out.json").read_text())["comparisons"]
+    by_metric = {c["metric"]: c for c in comparisons}
     # Ground truth: the program's own log says that intra-process messages are faster, none is lost.
-    assert told["latency_p50"]["verdict"] == told["loss"]["verdict"] == "improvement"
-    assert "ratio of geometric means within 3 blocks" in told["latency_p50"]["notes"]
+    assert by_metric["latency_p50"]["verdict"] == by_metric["loss"]["verdict"] == "improvement"
+    assert "ratio of geometric means within 3 blocks" in by_metric["latency_p50"]["notes"]
 
 
 @pytest.mark.recording

@@ -40,8 +40,8 @@ ALTERED = [
 
 def manifest_of_sample() -> Manifest:
     manifest = read_manifest(next((SAMPLES / "demo").glob("*/manifest.json")))
-    known = manifest.host.model_copy(update=MACHINE)
-    return manifest.model_copy(update={"host": known})
+    host = manifest.host.model_copy(update=MACHINE)
+    return manifest.model_copy(update={"host": host})
 
 
 def altered(manifest: Manifest, part: str, change: Mapping[str, Any]) -> Manifest:
@@ -66,15 +66,15 @@ def shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Shown:
     """Exit code, text, Markdown and JSON of a comparison."""
 
     def show(base: Path, new: Path, **more: Any) -> tuple[int, str, str, dict[str, Any]]:
-        told = []
+        texts = []
         for markdown in (False, True):
             code = run_compare(
                 base, new, (), "5%", json_file=tmp_path / "c.json", plot_file=None,
                 markdown=markdown, **more,
             )  # fmt: skip
             # Markdown escapes what it would take for emphasis.
-            told.append(" ".join(capsys.readouterr().out.replace("\\", "").split()))
-        return code, told[0], told[1], json.loads((tmp_path / "c.json").read_text())
+            texts.append(" ".join(capsys.readouterr().out.replace("\\", "").split()))
+        return code, texts[0], texts[1], json.loads((tmp_path / "c.json").read_text())
 
     return show
 
@@ -85,29 +85,29 @@ def test_each_altered_field_is_named(part, change, named, shown: Shown, tmp_path
     manifest = manifest_of_sample()
     base = written(tmp_path / "base", manifest)
     new = written(tmp_path / "new", altered(manifest, part, change), 1.2)
-    code, text, markdown, found = shown(base, new)
-    for told in (text, markdown):
-        assert f"{name} " in told
-        assert value in told.partition(f"{name} ")[2]
-    (difference,) = found["environment"]["differences"]
+    code, text, markdown, result = shown(base, new)
+    for output in (text, markdown):
+        assert f"{name} " in output
+        assert value in output.partition(f"{name} ")[2]
+    (difference,) = result["environment"]["differences"]
     assert difference["name"] == name
     assert value in difference["new"][0]
     if part == "host":
         assert code == 3
-        assert found["comparisons"][0]["verdict"] == "not_comparable"
+        assert result["comparisons"][0]["verdict"] == "not_comparable"
         assert "regression" not in text + markdown
-        code, text, _, found = shown(base, new, across_machines=True)
+        code, text, _, result = shown(base, new, across_machines=True)
     assert code == 1
-    assert found["comparisons"][0]["verdict"] == "regression"
+    assert result["comparisons"][0]["verdict"] == "regression"
 
 
 def test_the_same_environment_is_not_spoken_of(shown: Shown, tmp_path: Path) -> None:
     manifest = manifest_of_sample()
     base, new = (written(tmp_path / name, manifest) for name in ("base", "new"))
-    code, text, _, found = shown(base, new)
+    code, text, _, result = shown(base, new)
     assert code == 0
     assert "differ" not in text.replace("no_difference", "")
-    assert found["environment"]["differences"] == []
+    assert result["environment"]["differences"] == []
     # Of its estimates each says which environment it holds for.
     data = json.loads(base.read_text())
     assert data["estimates"][0]["environments"] == [0]
@@ -123,34 +123,34 @@ def test_what_one_side_does_not_tell_is_named_and_no_difference(
     new = written(tmp_path / "new", manifest)
     code, text, markdown, _ = shown(base, new)
     assert code == 0
-    for told in (text, markdown):
-        assert "not known of the machine of BASE: preemption" in told
+    for output in (text, markdown):
+        assert "not known of the machine of BASE: preemption" in output
 
 
 def test_disturbed_runs_are_named_on_both_sides(shown: Shown, tmp_path: Path) -> None:
     manifest = manifest_of_sample()
     base = written(tmp_path / "base", manifest, disturbances=["cores were slowed"])
     new = written(tmp_path / "new", manifest, disturbances=["other programs used 50 %"])
-    _, text, markdown, found = shown(base, new)
-    for told in (text, markdown):
-        assert "5 of 5 runs of BASE disturbed: r0: cores were slowed" in told
-        assert "5 of 5 runs of NEW disturbed: r0: other programs used 50 %" in told
-    assert found["new"]["disturbed"]["r3"] == ["other programs used 50 %"]
+    _, text, markdown, result = shown(base, new)
+    for output in (text, markdown):
+        assert "5 of 5 runs of BASE disturbed: r0: cores were slowed" in output
+        assert "5 of 5 runs of NEW disturbed: r0: other programs used 50 %" in output
+    assert result["new"]["disturbed"]["r3"] == ["other programs used 50 %"]
 
 
 def test_of_many_disturbed_runs_five_are_named() -> None:
     runs = {f"r{i}": ["heat"] for i in range(20)}
     side = Side("side", [value_over_runs(CPU, {}, [1.0, 1.1, 1.2], 3)], [{}], 20, disturbed=runs)
     notes = compare_sides(side, replace(side, disturbed={}), ["cpu"], 0.05).notes
-    (told,) = (note for note in notes if "disturbed" in note)
-    assert told.endswith("r3: heat; r4: heat; and 15 more")
+    (note,) = (note for note in notes if "disturbed" in note)
+    assert note.endswith("r3: heat; r4: heat; and 15 more")
 
 
 def test_packages_that_only_one_side_has_are_no_other_versions() -> None:
     left = {"packages": {"rclcpp": "1", "a": "1"}}
     right = {"packages": {"rclcpp": "2", "b": "1"}}
-    (found,) = differences([left, left], [right]).found
-    assert str(found) == "rclcpp 1 -> 2"
+    (difference,) = differences([left, left], [right]).found
+    assert str(difference) == "rclcpp 1 -> 2"
 
 
 @pytest.mark.recording

@@ -26,28 +26,28 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def estimates(roslens: Roslens, *words: str | Path) -> list[dict[str, Any]]:
     done = roslens("estimates", *words, "--json")
     assert done.returncode == 0, done.stderr
-    found: list[dict[str, Any]] = json.loads(done.stdout)["estimates"]
-    return found
+    rows: list[dict[str, Any]] = json.loads(done.stdout)["estimates"]
+    return rows
 
 
 def test_the_median_is_that_of_numpy(roslens: Roslens, demo: Path) -> None:
     """One median per run, by another implementation of the same type of quantile; their mean."""
-    found = estimates(roslens, demo, "--metric", "latency_p50", "--topic", "/samples")
+    rows = estimates(roslens, demo, "--metric", "latency_p50", "--topic", "/samples")
     delivered = rl.open(demo).messages.filter(
         (pl.col("topic") == "/samples") & (pl.col("outcome") == "delivered")
     )
     of_runs = delivered.select("run", "executor", "latency_ns").drop_nulls().collect()
-    assert {x["cell"]["executor"] for x in found} == {"Events", "SingleThreaded"}
-    for one in found:
-        mine = of_runs.filter(pl.col("executor") == one["cell"]["executor"])
+    assert {row["cell"]["executor"] for row in rows} == {"Events", "SingleThreaded"}
+    for row in rows:
+        mine = of_runs.filter(pl.col("executor") == row["cell"]["executor"])
         medians = [
             np.quantile(group["latency_ns"].to_numpy(), 0.5, method="median_unbiased")
             for _, group in mine.group_by("run")
         ]
-        assert one["value"] == pytest.approx(np.mean(medians), rel=1e-9)
-        assert one["low"] < one["value"] < one["high"]
-        assert (one["runs"], one["samples"]) == (3, mine.height)
-        assert one["unit"] == "ns"
+        assert row["value"] == pytest.approx(np.mean(medians), rel=1e-9)
+        assert row["low"] < row["value"] < row["high"]
+        assert (row["runs"], row["samples"]) == (3, mine.height)
+        assert row["unit"] == "ns"
 
 
 def test_they_are_what_budgets_are_held_against(
@@ -57,17 +57,19 @@ def test_they_are_what_budgets_are_held_against(
     checked = roslens("check", tmp_path / "budgets.yaml", demo, "--json", tmp_path / "checks.json")
     assert checked.returncode in (0, 3), checked.stderr
     checks = json.loads((tmp_path / "checks.json").read_text())["checks"]
-    found = estimates(roslens, demo, "--metric", "latency_p90", "--metric", "cpu")
-    assert {x["metric"] for x in found} == {"latency_p90", "cpu"}
+    rows = estimates(roslens, demo, "--metric", "latency_p90", "--metric", "cpu")
+    assert {row["metric"] for row in rows} == {"latency_p90", "cpu"}
     assert len(checks) == 4
     for check in checks:
-        assert [x for x in found if x["value"] == pytest.approx(check["estimate"]["value"])]
+        assert [row for row in rows if row["value"] == pytest.approx(check["estimate"]["value"])]
 
 
 def test_a_number_without_an_interval_says_why(roslens: Roslens, demo: Path) -> None:
-    found = estimates(roslens, demo / "000_r0_executor-Events")
-    assert all(one["low"] is None and one["refused"] for one in found)
-    (median,) = (x for x in found if x["metric"] == "latency_p50" and "topic" not in x["cell"])
+    rows = estimates(roslens, demo / "000_r0_executor-Events")
+    assert all(row["low"] is None and row["refused"] for row in rows)
+    (median,) = (
+        row for row in rows if row["metric"] == "latency_p50" and "topic" not in row["cell"]
+    )
     assert "at least 3 are needed" in median["refused"]
     text = roslens("estimates", demo / "000_r0_executor-Events").stdout
     assert "refused (1)" in text

@@ -36,10 +36,10 @@ def test_json_lines_hold_every_field_in_the_order_of_time(capsys, everything):
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [row["time_ns"] for row in rows] == sorted(row["time_ns"] for row in rows)
     for name, frame in everything.items():
-        found = [
+        own_rows = [
             {k: v for k, v in row.items() if k != "event"} for row in rows if row["event"] == name
         ]
-        assert found == frame.to_dicts()
+        assert own_rows == frame.to_dicts()
 
 
 def test_csv_of_one_event(capsys, everything):
@@ -99,7 +99,9 @@ def test_parquet_of_several_events_is_a_folder(tmp_path, everything):
 def test_times_select(roslens: Roslens, everything):
     # +0s is the first event, as for every other verb; the packet before it begins earlier.
     first = min(
-        int(x["time_ns"].min()) for x in open_trace(RECORDING.path).read().values() if x.height
+        int(frame["time_ns"].min())
+        for frame in open_trace(RECORDING.path).read().values()
+        if frame.height
     )
     assert first > open_trace(RECORDING.path).span[0]
     frame = everything[NAMES[0]]
@@ -109,8 +111,8 @@ def test_times_select(roslens: Roslens, everything):
         *("--start", str(begin), "--end", f"+{end - first}ns"),
     )
     assert done.returncode == 0, done.stderr
-    found = [json.loads(line)["time_ns"] for line in done.stdout.splitlines()]
-    assert found == frame["time_ns"][20:41].to_list()
+    times = [json.loads(line)["time_ns"] for line in done.stdout.splitlines()]
+    assert times == frame["time_ns"][20:41].to_list()
 
 
 @pytest.mark.parametrize(

@@ -31,31 +31,31 @@ chains: [{path: /talker -> /data -> /listener, response_time: {p50: 5 ms, max: 1
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of two processes, and budgets beside it."""
-    made = tmp_path_factory.mktemp("width")
-    shutil.copytree(SAMPLES / "two_process" / "000_r0_fastrtps", made / "run")
-    (made / "budgets.yaml").write_text(BUDGETS)
-    (made / "wanted.yaml").write_text(WANTED)
-    shutil.copytree(SAMPLES / "lifecycle" / "000_r0_cell", made / "other")
-    nights(made / "nightly")
-    return made
+    folder = tmp_path_factory.mktemp("width")
+    shutil.copytree(SAMPLES / "two_process" / "000_r0_fastrtps", folder / "run")
+    (folder / "budgets.yaml").write_text(BUDGETS)
+    (folder / "wanted.yaml").write_text(WANTED)
+    shutil.copytree(SAMPLES / "lifecycle" / "000_r0_cell", folder / "other")
+    nights(folder / "nightly")
+    return folder
 
 
-def numbers(value: Any, names: tuple[str, ...], here: bool = False) -> Iterator[float]:
+def numbers(value: Any, names: tuple[str, ...], within: bool = False) -> Iterator[float]:
     """The numbers below these keys."""
     if isinstance(value, dict):
         for name, below in value.items():
-            yield from numbers(below, names, here or name in names)
+            yield from numbers(below, names, within or name in names)
     elif isinstance(value, list):
         for below in value:
-            yield from numbers(below, names, here)
-    elif here and isinstance(value, (int, float)) and not isinstance(value, bool):
+            yield from numbers(below, names, within)
+    elif within and isinstance(value, (int, float)) and not isinstance(value, bool):
         yield value
 
 
 def shown(number: float, text: str) -> bool:
     """Whether a number of the text is this one, rounded and scaled."""
-    for found in NUMBER.findall(text):
-        digits = found.lstrip("+-").replace(",", "").partition("e")[0]
+    for written in NUMBER.findall(text):
+        digits = written.lstrip("+-").replace(",", "").partition("e")[0]
         scaled = digits.replace(".", "").lstrip("0")
         if not scaled:
             if number == 0:
@@ -109,11 +109,11 @@ def ask(verb: str, as_json: dict[str, str], capsys: pytest.CaptureFixture[str]) 
         with pytest.raises(SystemExit) as ended:
             main([*words, *more])
         assert ended.value.code in (None, 0, 3) or verb == "trend"
-        said = capsys.readouterr().out
+        output = capsys.readouterr().out
         if more:
-            as_json[verb] = out.read_text() if to_file else said
+            as_json[verb] = out.read_text() if to_file else output
         else:
-            text = said
+            text = output
     return as_json[verb], text
 
 

@@ -53,12 +53,12 @@ def test_every_format(roslens: Roslens, run: Path, tmp_path: Path) -> None:
 
 def test_what_was_sampled_as_csv(roslens: Roslens, run: Path, tmp_path: Path) -> None:
     """Of this recording processes were sampled, and neither threads nor the machine."""
-    for table, some in (("resources", True), ("threads", False), ("system", False)):
+    for table, sampled in (("resources", True), ("threads", False), ("system", False)):
         done = roslens("export", "--format", "csv", "--table", table, run, tmp_path / table)
         assert (done.returncode, done.stderr) == (0, "")
         frame = pl.read_csv(tmp_path / table)
         assert "time_ns" in frame.columns
-        assert (frame.height > 0) == some
+        assert (frame.height > 0) == sampled
 
 
 def test_latency_for_hdrhistogram(roslens: Roslens, run: Path, tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_latency_for_hdrhistogram(roslens: Roslens, run: Path, tmp_path: Path) -
     topic = json.loads((run / "manifest.json").read_text())["work_topic"]
     latency = messages.filter(pl.col("topic") == topic)["latency_ns"].drop_nulls()
     lines = (tmp_path / "out.hgrm").read_text().splitlines()
-    *_, last = [x for x in lines if not x.startswith("#")]
+    *_, last = [line for line in lines if not line.startswith("#")]
     value, fraction, count = last.split()
     assert (float(fraction), int(count)) == (1, latency.len())
     assert float(value) == pytest.approx(latency.max() / 1e6, abs=1e-3)

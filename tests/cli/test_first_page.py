@@ -62,8 +62,8 @@ def test_figures_are_those_of_the_programs_log(bare: Path, roslens: Roslens) -> 
 
 
 def test_runs_of_several_cells_are_not_told_as_if_they_were_one(roslens: Roslens) -> None:
-    told = " ".join(roslens(SAMPLES / "communication").stdout.split())
-    assert "The runs differ in intra_process: each row below is of one cell" in told
+    text = " ".join(roslens(SAMPLES / "communication").stdout.split())
+    assert "The runs differ in intra_process: each row below is of one cell" in text
     assert "The runs differ" not in roslens(RUN).stdout
 
 
@@ -71,9 +71,9 @@ def test_each_cell_has_rows_of_its_own_as_the_programs_log_has_them(roslens: Ros
     """The log's latency is longer by what logging and copying take; what is lost is in both."""
     page = json.loads(roslens(SAMPLES / "communication", "--json").stdout)
     rows = {row["cell"]: row for row in page["topics"]}
-    for name, of in (("False", "*ipc-off"), ("True", "*ipc-on")):
+    for name, pattern in (("False", "*ipc-off"), ("True", "*ipc-on")):
         logs = [pl.read_csv(run / "native" / "messages.csv")
-                for run in (SAMPLES / "communication").glob(of)]  # fmt: skip
+                for run in (SAMPLES / "communication").glob(pattern)]  # fmt: skip
         took = [(log["callback_realtime_ns"] - log["publish_realtime_ns"]) / 1e6 for log in logs]
         row = rows.pop(f"intra_process={name}")
         assert row["messages"] == sum(log.height for log in logs)
@@ -90,9 +90,9 @@ def test_cpu_is_that_of_the_samples_by_process(roslens: Roslens) -> None:
     page = json.loads(roslens(RUN, "--json").stdout)
     used = {}
     for (process,), rows in pl.read_parquet(RUN / "resources.parquet").group_by("vpid"):
-        known = rows.drop_nulls("cpu_time_ns").sort("time_ns")
-        took = known["cpu_time_ns"][-1] - known["cpu_time_ns"][0]
-        used[process] = took / (known["time_ns"][-1] - known["time_ns"][0])
+        samples = rows.drop_nulls("cpu_time_ns").sort("time_ns")
+        took = samples["cpu_time_ns"][-1] - samples["cpu_time_ns"][0]
+        used[process] = took / (samples["time_ns"][-1] - samples["time_ns"][0])
     nodes = rl.open(RUN).nodes.select("vpid", "node").collect()
     wanted = {row["node"]: used[row["vpid"]] for row in nodes.iter_rows(named=True)}
     assert {row["nodes"]: row["cpu"] for row in page["processes"]} == pytest.approx(wanted)
@@ -165,8 +165,8 @@ def test_several_sessions_and_runs_with_a_manifest(roslens: Roslens, tmp_path: P
     page = json.loads(roslens(tmp_path / "demo", "--json").stdout)
     assert page["recorded"]["runs"] == "6"
     assert page["recorded"]["middleware"] == "rmw_fastrtps_cpp"
-    found = [(row["cell"], row["topic"]) for row in page["topics"]]
-    assert found == [("executor=SingleThreaded", "/samples"), ("executor=Events", "/samples")]
+    pairs = [(row["cell"], row["topic"]) for row in page["topics"]]
+    assert pairs == [("executor=SingleThreaded", "/samples"), ("executor=Events", "/samples")]
     # The latest ten of all runs, as the frame of all late messages has them.
     late = rl.open(tmp_path / "demo").why()["late_by_ns"].sort(descending=True)
     assert [row["late_by_ns"] for row in page["late"]] == late.head(10).to_list()
@@ -182,9 +182,9 @@ def test_commands_that_are_proposed_can_be_run(roslens: Roslens, tmp_path: Path)
             file.write_bytes(file.read_bytes().replace(b"/samples\0", evil + b"\0"))
     page = json.loads(roslens(run, SAMPLES / "hung.tar.zst", "--json").stdout)
     commands = [shlex.split(row["command"]) for row in page["looks_wrong"]]
-    told = [word for command in commands for word in command if ";" in word]
-    assert set(told) <= {evil.decode(), 'topics=["/a\';id>z"]'}
-    assert told
+    words = [word for command in commands for word in command if ";" in word]
+    assert set(words) <= {evil.decode(), 'topics=["/a\';id>z"]'}
+    assert words
     infos = [command for command in commands if command[1] == "info"]
     assert infos
     for command in infos:
@@ -203,23 +203,23 @@ def test_what_is_neither_a_command_nor_a_path(roslens: Roslens) -> None:
 def test_a_leak_is_told_of_the_cell_that_was_made_to_leak(roslens: Roslens) -> None:
     """By hand: 50 messages/s keep 1,024 B each, 51,200 B/s, and what the allocator adds to each."""
     page = json.loads(roslens(SAMPLES / "leak.tar.zst", "--json").stdout)
-    (told,) = (row for row in page["looks_wrong"] if row["what"].startswith("Memory"))
-    found = re.fullmatch(
+    (leak,) = (row for row in page["looks_wrong"] if row["what"].startswith("Memory"))
+    match = re.fullmatch(
         r"Memory climbs with leak_bytes_per_message=1024: ([\d,]+) B/s \[([\d,]+), ([\d,]+)\]\.",
-        told["what"],
+        leak["what"],
     )
-    value, low, high = (int(x.replace(",", "")) for x in found.groups())
+    value, low, high = (int(number.replace(",", "")) for number in match.groups())
     assert low < value < high
     assert 51_200 < value < 1.05 * 51_200
-    assert told["command"].startswith("roslens report leaks ")
+    assert leak["command"].startswith("roslens report leaks ")
 
 
 def test_a_run_that_is_being_recorded_is_called_so(tmp_path: Path, roslens: Roslens) -> None:
     file = uncollected(RUN, tmp_path / "long") / "manifest.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"status": "running"}))
-    told = " ".join(roslens(tmp_path / "long").stdout.split())
-    assert "long is still being recorded" in told
-    assert "did not complete" not in told
+    text = " ".join(roslens(tmp_path / "long").stdout.split())
+    assert "long is still being recorded" in text
+    assert "did not complete" not in text
     assert "long is still being recorded" in repr(rl.open(tmp_path / "long"))
     checked = json.loads(roslens("info", "--check", tmp_path / "long", "--json").stdout)
     (row,) = [row for row in checked["findings"] if row["kind"] == "incomplete_run"]

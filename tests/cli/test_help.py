@@ -93,19 +93,25 @@ def test_help_ends_with_an_example_that_is_one(
 
 def test_metrics_in_help_are_known() -> None:
     """Those of `trend` are those of the catalog; of `compare`, those that can be asked for."""
-    told = {}
+    metrics = {}
     for verb in ("trend", "compare"):
         text = dict(arguments(verb))["--metric"]
-        word, told[verb] = "", set()
+        word, metrics[verb] = "", set()
         for name in re.findall(r"\b[a-z_]+(?:_p[\d.]*\d)?\b|\b_\w+", text):
             full = name if not name.startswith("_") else re.sub(r"_[^_]+$", name, word)
             if "_" in full or full in ("loss", "cpu", "pss", "rss", "time"):
                 word = full
-                told[verb].add(full)
-    assert told["trend"] == set(METRICS)
-    known = (*METRICS, *ASKED)
-    assert all(any(re.fullmatch(x, name) for x in known) for name in told["compare"])
-    assert {x for x in ASKED if not any(re.fullmatch(x, name) for name in told["compare"])} == set()
+                metrics[verb].add(full)
+    assert metrics["trend"] == set(METRICS)
+    patterns = (*METRICS, *ASKED)
+    assert all(
+        any(re.fullmatch(pattern, name) for pattern in patterns) for name in metrics["compare"]
+    )
+    assert {
+        pattern
+        for pattern in ASKED
+        if not any(re.fullmatch(pattern, name) for name in metrics["compare"])
+    } == set()
 
 
 def test_help_lists_every_verb_and_the_exit_codes(roslens: Roslens) -> None:
@@ -129,12 +135,12 @@ def test_help_of_record_shows_twelve_options_and_all_of_them_when_asked(roslens:
 
 
 def test_help_of_report_names_every_notebook_but_the_labs() -> None:
-    there = {path.stem for path in shipped("notebooks").glob("*.ipynb")} - {"start"}
-    assert there == set(re.findall(r"^ *\* (\w+):", app["report"].help, re.MULTILINE))
+    notebooks = {path.stem for path in shipped("notebooks").glob("*.ipynb")} - {"start"}
+    assert notebooks == set(re.findall(r"^ *\* (\w+):", app["report"].help, re.MULTILINE))
 
 
 @pytest.mark.parametrize(
-    "notebook", sorted(shipped("notebooks").glob("*.ipynb")), ids=lambda x: x.stem
+    "notebook", sorted(shipped("notebooks").glob("*.ipynb")), ids=lambda path: path.stem
 )
 def test_papermill_reads_every_parameter_of_a_notebook(
     notebook: Path, caplog: pytest.LogCaptureFixture
@@ -164,10 +170,10 @@ def test_commands_in_the_documentation_have_the_options_that_it_shows() -> None:
         for call in re.finditer(
             rf"roslens (?:dev )?({'|'.join(VERBS)})\b([^`\n|#]*)", page.read_text()
         ):
-            every = [x.assemble_argument_collection() for x in commands(call[1])]
-            known = {n for found in every for one in found for n in one.names}
+            every = [command.assemble_argument_collection() for command in commands(call[1])]
+            names = {n for collection in every for argument in collection for n in argument.names}
             options = re.findall(r"(?<![\w-])--?[a-z][\w-]*", call[2].split(" -- ")[0])
-            assert set(options) <= known, (page, call[0])
+            assert set(options) <= names, (page, call[0])
             shown += len(options)
     assert shown > 50
 

@@ -24,8 +24,8 @@ SAMPLE = SAMPLES / "two_process"
 def run(tmp_path: Path) -> Path:
     """A run of which the sample's own notes tell nothing bad."""
     shutil.copytree(SAMPLE, tmp_path / "here")
-    (made,) = (tmp_path / "here").iterdir()
-    return made
+    (folder,) = (tmp_path / "here").iterdir()
+    return folder
 
 
 def test_a_sound_recording_has_only_information(roslens: Roslens, run: Path) -> None:
@@ -34,26 +34,26 @@ def test_a_sound_recording_has_only_information(roslens: Roslens, run: Path) -> 
     write_manifest(sound, path)
     done = roslens("info", "--check", run, "--json")
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)["findings"]
+    findings = json.loads(done.stdout)["findings"]
     health = rl.open(run).table("health").collect()
-    assert [x["kind"] for x in found] == rl.open(run).loss.findings()["kind"].to_list()
-    assert {x["severity"] for x in found} == {"info"}
-    assert sum(x["count"] for x in found) == health["count"].sum()
-    told = roslens("info", "--check", run)
-    assert told.returncode == 0
-    assert "Nothing was found" in told.stdout
+    assert [row["kind"] for row in findings] == rl.open(run).loss.findings()["kind"].to_list()
+    assert {row["severity"] for row in findings} == {"info"}
+    assert sum(row["count"] for row in findings) == health["count"].sum()
+    printed = roslens("info", "--check", run)
+    assert printed.returncode == 0
+    assert "Nothing was found" in printed.stdout
 
 
 @pytest.mark.parametrize("what", ["samples", "bag", "failed", "disturbed"])
 def test_each_fault_is_told_with_who_says_so(roslens: Roslens, run: Path, what: str) -> None:
     path = run / "manifest.json"
     manifest = read_manifest(path).model_copy(update={"disturbances": []})
-    said = "manifest.json"
+    source = "manifest.json"
     if what == "samples":
-        said = "resources.parquet"
-        (run / said).write_bytes((run / said).read_bytes()[:500])
+        source = "resources.parquet"
+        (run / source).write_bytes((run / source).read_bytes()[:500])
     elif what == "bag":
-        said = "bag"
+        source = "bag"
         (run / "bag").mkdir()
         (run / "bag" / "b_0.mcap").write_bytes(b"\x89MCAP0\r\n" + bytes(100))
     elif what == "failed":
@@ -63,8 +63,8 @@ def test_each_fault_is_told_with_who_says_so(roslens: Roslens, run: Path, what: 
     write_manifest(manifest, path)
     done = roslens("info", "--check", run)
     assert done.returncode == 3, done.stdout + done.stderr
-    (line,) = [x for x in done.stdout.splitlines() if x.startswith("warning")]
-    assert f"(by {said})" in line
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("warning")]
+    assert f"(by {source})" in line
     assert "could bend results" in done.stderr
 
 
@@ -81,12 +81,12 @@ def test_a_hung_program_is_named_by_info_and_on_the_first_page(
 ) -> None:
     archive = tmp_path / "hung.tar.zst"
     shutil.copy(SAMPLE.parent / archive.name, archive)
-    said = "hangs: it fell silent after 44.5 s of 699 s; its 50 ms timer did not fire again"
-    assert said in roslens("info", archive).stdout
+    sentence = "hangs: it fell silent after 44.5 s of 699 s; its 50 ms timer did not fire again"
+    assert sentence in roslens("info", archive).stdout
     (row,) = json.loads(roslens("info", archive, "--json").stdout)["silences"]
-    assert said in row["sentence"]
+    assert sentence in row["sentence"]
     page = json.loads(roslens(archive, "--json").stdout)
-    assert said in page["looks_wrong"][0]["what"]
+    assert sentence in page["looks_wrong"][0]["what"]
     assert json.loads(roslens("info", SAMPLE, "--json").stdout)["silences"] == []
 
 
@@ -109,13 +109,13 @@ def test_what_of_ros_was_recorded_once_it_is_collected(roslens: Roslens, run: Pa
     # /talker was made last; what its first message to arrive waited for is in the raw events.
     events = open_trace(run).read()
     kinds = ("publisher", "subscription")
-    made = [events[f"ros2:rcl_{x}_init"].filter(topic_name="/data") for x in kinds]
-    begin = max(frame["time_ns"].item() for frame in made)
-    handle = made[1]["rmw_subscription_handle"].item()
+    inits = [events[f"ros2:rcl_{kind}_init"].filter(topic_name="/data") for kind in kinds]
+    begin = max(frame["time_ns"].item() for frame in inits)
+    handle = inits[1]["rmw_subscription_handle"].item()
     took = events["ros2:rmw_take"].filter(rmw_subscription_handle=handle, taken=1)["time_ns"].min()
-    (found,) = [x for x in ros["discovery"] if x["topic"] == "/data"]
-    assert found["delivered_ms"] == pytest.approx((took - begin) / 1e6)
-    assert (found["missed"], found["at_least_ms"], found["since_ns"]) == (0, 0, begin)
+    (discovery,) = [row for row in ros["discovery"] if row["topic"] == "/data"]
+    assert discovery["delivered_ms"] == pytest.approx((took - begin) / 1e6)
+    assert (discovery["missed"], discovery["at_least_ms"], discovery["since_ns"]) == (0, 0, begin)
     assert f"0 to {(took - begin) / 1e6:.0f}" in roslens("info", run).stdout
 
 

@@ -40,23 +40,23 @@ def test_collect_and_export(demo: Path, tmp_path: Path) -> None:
     runs = rl.open(demo)
     assert sum(row["rows"]["messages"] for row in first) == runs.messages.collect().height
     graph = tmp_path / "graph.dot"
-    told = asked("export", "--format", "dot", demo, graph)
-    assert (told["file"], told["size_bytes"]) == (str(graph), graph.stat().st_size)
+    answer = asked("export", "--format", "dot", demo, graph)
+    assert (answer["file"], answer["size_bytes"]) == (str(graph), graph.stat().st_size)
 
 
 def test_report(demo: Path, tmp_path: Path) -> None:
-    told = asked("report", "latency", demo, "-o", tmp_path / "report")
-    assert told["answer"] == read_metrics(Path(told["metrics"])).answer
-    assert Path(told["html"]).parent == Path(told["folder"]) == tmp_path / "report"
+    answer = asked("report", "latency", demo, "-o", tmp_path / "report")
+    assert answer["answer"] == read_metrics(Path(answer["metrics"])).answer
+    assert Path(answer["html"]).parent == Path(answer["folder"]) == tmp_path / "report"
 
 
 def test_suites() -> None:
-    names = {x["name"] for x in asked("suites")}
+    names = {suite["name"] for suite in asked("suites")}
     rooms = (ROOT / "tracing", *(ROOT / "studies").glob("*"))
     assert names == {path.stem for room in rooms for path in room.glob("suites/*.yaml")}
-    told, written = asked("suites", "demo"), yaml.safe_load(suite_path("demo").read_text())
-    assert told["factors"] == written["factors"]
-    assert told["combinations"] == 4
+    answer, written = asked("suites", "demo"), yaml.safe_load(suite_path("demo").read_text())
+    assert answer["factors"] == written["factors"]
+    assert answer["combinations"] == 4
 
 
 def test_plan_of_a_suite() -> None:
@@ -73,10 +73,10 @@ def test_what_was_recorded_is_the_last_line(tmp_path: Path) -> None:
     words = ("record", "--json", "--kernel", "off", "-o", str(tmp_path / "run"), "--", "echo", "hi")
     done = roslens(*words)
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout.splitlines()[-1])
+    answer = json.loads(done.stdout.splitlines()[-1])
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
-    (run,) = told["runs"]
-    assert told["folder"] == str(tmp_path / "run")
+    (run,) = answer["runs"]
+    assert answer["folder"] == str(tmp_path / "run")
     assert (run["status"], run["disturbances"]) == ("complete", manifest["disturbances"])
     assert run["discarded_events"] == manifest["loss"]["discarded_events"] == 0
     assert asked("record", "--status", "-o", tmp_path) == []  # no campaign

@@ -50,8 +50,8 @@ QUESTIONS: list[Question] = [
     ("why", {"paths": ["two_process"], "deadline": "1ms", "warm_up": "1s"}),
     *(("chains", {"paths": [name]}) for name in ("demo", "two_process", "chain.tar.zst")),
     ("chains", {"paths": ["chain.tar.zst"], "bound": True}),
-    *(("compare", {"base": "demo", "by": "executor", "metric": [x]})
-      for x in ("latency_p50", "callback_duration_p50", "cpu")),
+    *(("compare", {"base": "demo", "by": "executor", "metric": [metric]})
+      for metric in ("latency_p50", "callback_duration_p50", "cpu")),
     ("compare", {"base": "communication", "new": "communication"}),
     ("compare", {"base": "demo", "by": "executor", "threshold": "50%"}),
     *(("check", {"paths": [name], "budgets": BUDGETS}) for name in ("demo", "two_process")),
@@ -77,18 +77,18 @@ def ask(
             cwd=cache,
         )
         async with Client(server) as client:
-            found = []
+            answers = []
             for tool, arguments in questions:
-                told = await client.call_tool(tool, arguments, read_timeout_seconds=900)
-                text = told.structured_content if not told.is_error else told.content[0].text
-                found.append((told.is_error, text))
-            return found
+                result = await client.call_tool(tool, arguments, read_timeout_seconds=900)
+                text = result.structured_content if not result.is_error else result.content[0].text
+                answers.append((result.is_error, text))
+            return answers
 
     return anyio.run(asking)
 
 
 def files(folder: Path) -> set[tuple[str, int, int]]:
-    return {(str(x), x.stat().st_size, x.stat().st_mtime_ns) for x in folder.rglob("*")}
+    return {(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in folder.rglob("*")}
 
 
 @contextmanager
@@ -118,37 +118,37 @@ def answers(samples: Path, cache: Path) -> list[tuple[bool, Any]]:
                    "--timeout", "900", cache=cache)  # fmt: skip
 
 
-def words_of(tool: str, given: dict[str, Any], samples: Path, own: Path) -> list[str]:
+def words_of(tool: str, given: dict[str, Any], samples: Path, folder: Path) -> list[str]:
     """The same question for the command line, as its help says to ask it."""
     if "budgets" in given:
-        (own / "budgets.yaml").write_text(json.dumps({"budgets": given["budgets"]}))
+        (folder / "budgets.yaml").write_text(json.dumps({"budgets": given["budgets"]}))
     names = given.get("paths") or [given.get("path"), given.get("base"), given.get("new")]
     places = [str(samples / name) for name in names if name]
     before = {
         "sql": [given.get("query"), "--rows", "100001"],
-        "check": [str(own / "budgets.yaml")],
+        "check": [str(folder / "budgets.yaml")],
     }.get(tool, [])
     options = []
     for name in ("metric", "topic", "deadline", "warm_up", "by", "threshold"):
         for value in [given[name]] if isinstance(given.get(name), str) else given.get(name) or ():
             options += [f"--{name.replace('_', '-')}", value]
     verb = {"first_page": [], "info_check": ["info", "--check"]}.get(tool, [tool])
-    json_file = [str(own / "out.json")] if tool in ("chains", "compare", "check") else []
+    json_file = [str(folder / "out.json")] if tool in ("chains", "compare", "check") else []
     bound = ["--bound"] if given.get("bound") else []
     if tool == "sql":
         before[0] = before[0].replace("-- the longest\n", "")
     return [*verb, *before, *places, *options, *bound, "--json", *json_file]
 
 
-def same(one: Any, other: Any) -> bool:
+def same(left: Any, right: Any) -> bool:
     """But for the last digit: threads of polars add up in the order in which they end."""
-    if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=1e-12)
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same(one[x], other[x]) for x in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    return bool(one == other)
+    if isinstance(left, float) and isinstance(right, float):
+        return math.isclose(left, right, rel_tol=1e-12)
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(same, left, right))
+    return bool(left == right)
 
 
 @pytest.fixture
@@ -168,12 +168,12 @@ def said(
         assert isinstance(ended.value.code, int)
         out, err = capsys.readouterr()
         if (tmp_path / "out.json").is_file():
-            told = json.loads((tmp_path / "out.json").read_text())
+            answer = json.loads((tmp_path / "out.json").read_text())
         elif question[0] == "sql":
-            told = [json.loads(line) for line in out.splitlines()]
+            answer = [json.loads(line) for line in out.splitlines()]
         else:
-            told = json.loads(out) if out else None
-        return ended.value.code, told, err.removeprefix("roslens: error: ").strip()
+            answer = json.loads(out) if out else None
+        return ended.value.code, answer, err.removeprefix("roslens: error: ").strip()
 
     return ask_verb
 
@@ -209,38 +209,38 @@ def estimates_in(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def test_each_number_has_its_interval_or_why_not(answers: list[tuple[bool, Any]]) -> None:
-    found = 0
+    count = 0
     for (tool, _), (failed, answer) in zip(QUESTIONS, answers, strict=True):
         if failed:
             continue
         if tool in ("first_page", "info", "info_check", "sql"):
             assert answer["numbers"].startswith("No intervals: ")
         assert answer["answer"] is not None or answer["refused"]
-        for one in estimates_in(answer["answer"]):
-            whole = None not in (one["value"], one["low"], one["high"])
-            assert whole or one["refused"] or one.get("bounds"), one
-            assert one["unit"]
-            found += 1
-    assert found > 300
+        for estimate in estimates_in(answer["answer"]):
+            whole = None not in (estimate["value"], estimate["low"], estimate["high"])
+            assert whole or estimate["refused"] or estimate.get("bounds"), estimate
+            assert estimate["unit"]
+            count += 1
+    assert count > 300
 
 
 def test_what_is_answered_is_what_the_programs_logged(
     answers: list[tuple[bool, Any]], samples: Path
 ) -> None:
-    told = {json.dumps(q): a["answer"] for q, (bad, a) in zip(QUESTIONS, answers, strict=True)
+    answered = {json.dumps(q): a["answer"] for q, (bad, a) in zip(QUESTIONS, answers, strict=True)
             if not bad}  # fmt: skip
-    counts = told[json.dumps(("sql", {"paths": ["two_process"], "query": SQL[0]}))]
+    counts = answered[json.dumps(("sql", {"paths": ["two_process"], "query": SQL[0]}))]
     log = pl.read_csv(next((samples / "two_process").glob("*/native/messages.csv")))
     received = log.select(pl.last().is_not_null().sum()).item()
-    assert [x["n"] for x in counts if x["topic"] == "/data" and x["outcome"] == "delivered"] == [
-        received
-    ]
+    assert [
+        row["n"] for row in counts if row["topic"] == "/data" and row["outcome"] == "delivered"
+    ] == [received]
     # The README of the samples: it hung after 44.5 s, and was killed after 700 s.
-    hung = told[json.dumps(("info", {"path": "hung.tar.zst"}))]
-    assert any("44.5 s of 699 s" in x["sentence"] for x in hung["silences"])
+    hung = answered[json.dumps(("info", {"path": "hung.tar.zst"}))]
+    assert any("44.5 s of 699 s" in silence["sentence"] for silence in hung["silences"])
     # By hand from samples.csv, as docs/questions.md has it.
-    page = told[json.dumps(("first_page", {"paths": ["chain.tar.zst"]}))]
-    (slowest,) = (x for x in page["topics"] if x["topic"] == "/a2")
+    page = answered[json.dumps(("first_page", {"paths": ["chain.tar.zst"]}))]
+    (slowest,) = (topic for topic in page["topics"] if topic["topic"] == "/a2")
     assert slowest["p99_ms"] == pytest.approx(7.978, abs=0.03)
 
 
@@ -301,16 +301,16 @@ def test_no_path_leads_out_and_no_word_is_an_option(
         ("info", {"path": "."}),
     ]
     try:
-        found = ask(samples, questions, cache=cache)
-        ((_, there),) = ask(samples, [("recordings", {})], cache=cache)
+        answers = ask(samples, questions, cache=cache)
+        ((_, listing),) = ask(samples, [("recordings", {})], cache=cache)
     finally:
         (samples / "out").unlink()
-    assert [failed for failed, _ in found] == [True] * len(questions)
-    assert str(samples / "demo" / "000_r0_executor-Events") in there["recordings"]
-    assert not any("/out" in path for path in there["recordings"])
-    for _, text in found[: len(elsewhere)]:
+    assert [failed for failed, _ in answers] == [True] * len(questions)
+    assert str(samples / "demo" / "000_r0_executor-Events") in listing["recordings"]
+    assert not any("/out" in path for path in listing["recordings"])
+    for _, text in answers[: len(elsewhere)]:
         assert "nothing of that name in what may be read" in text
-    assert "the link out leads out of what may be read" in found[-1][1]
+    assert "the link out leads out of what may be read" in answers[-1][1]
     assert not page.exists()
 
 
@@ -321,9 +321,9 @@ def test_names_in_a_recording_are_quoted(tmp_path: Path, cache: Path) -> None:
         if path.is_file():
             content = path.read_bytes().replace(b"talker", b"t\x1b\x07\xe2\x80\xae")
             path.write_bytes(content.replace(b"/data\0", b"/\x07\xe2\x80\xae\0"))
-    ((_, there),) = ask(run.parent, [("recordings", {})], cache=cache)
-    (name,) = there["recordings"]
-    found = ask(
+    ((_, listing),) = ask(run.parent, [("recordings", {})], cache=cache)
+    (name,) = listing["recordings"]
+    answers = ask(
         run.parent,
         [
             ("first_page", {"paths": [name]}),
@@ -333,7 +333,7 @@ def test_names_in_a_recording_are_quoted(tmp_path: Path, cache: Path) -> None:
         ],
         cache=cache,
     )
-    text = json.dumps([name, found], ensure_ascii=False)
+    text = json.dumps([name, answers], ensure_ascii=False)
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
     assert r"t\\x1b" in text
-    assert {"topic": r"/\x07\u202e"} in found[2][1]["answer"]
+    assert {"topic": r"/\x07\u202e"} in answers[2][1]["answer"]

@@ -67,11 +67,11 @@ def two_hosts(root: Path) -> list[Path]:
 
 
 def test_recordings_of_two_hosts_become_one(tmp_path: Path, roslens) -> None:
-    one, two = two_hosts(tmp_path)
-    packed = roslens("pack", two, "-o", tmp_path / "two.tar.zst")
+    first, second = two_hosts(tmp_path)
+    packed = roslens("pack", second, "-o", tmp_path / "two.tar.zst")
     assert packed.returncode == 0, packed.stderr
     out = tmp_path / "out"
-    done = roslens("merge", one, tmp_path / "two.tar.zst", "-o", out)
+    done = roslens("merge", first, tmp_path / "two.tar.zst", "-o", out)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == str(out)
     assert "50 messages to it and 50 from it; taken off" in done.stdout
@@ -90,13 +90,13 @@ def test_recordings_of_two_hosts_become_one(tmp_path: Path, roslens) -> None:
     )
     taken = pl.read_parquet(out / "events" / "ros2" / "rmw_take.parquet")
     sent = pl.read_parquet(out / "events" / "ros2" / "rmw_publish.parquet")
-    both = sent.join(taken, left_on="timestamp", right_on="source_timestamp")
-    took = both.select(pl.col("time_ns_right") - pl.col("time_ns")).to_series()
+    joined = sent.join(taken, left_on="timestamp", right_on="source_timestamp")
+    took = joined.select(pl.col("time_ns_right") - pl.col("time_ns")).to_series()
     # The middle of -500 and 300 us, which drift or not are all that is possible at each moment.
     assert took.is_between(390_000, 410_000).all()
-    again = roslens("merge", one, tmp_path / "two.tar.zst", "-o", out)
+    again = roslens("merge", first, tmp_path / "two.tar.zst", "-o", out)
     assert again.returncode == 0
-    refused = roslens("merge", one, two, "-o", one)
+    refused = roslens("merge", first, second, "-o", first)
     assert refused.returncode == 2
     assert "something else lies there" in refused.stderr
 
@@ -117,13 +117,17 @@ def test_chrony_bounds_the_clock_since_its_last_line(tmp_path: Path) -> None:
         "{} 203.0.113.15 {}   -3.541  0.075 -8.621e-06 N  2 2.940e-03 -2.084e-04 1.5e-02 3e-04 {}"
     )
     lines = [("2026-11-22 10:00:00", 2, "1.0e-03"), ("2026-11-22 10:01:00", 2, "2.0e-03")]
-    log.write_text("====\n   Date (UTC) Time\n" + "\n".join(line.format(*x) for x in lines) + "\n")
+    log.write_text(
+        "====\n   Date (UTC) Time\n" + "\n".join(line.format(*fields) for fields in lines) + "\n"
+    )
     rows = read_logs([log], "h1", None)
     width = 2_000_000 + SYSTEM_CLOCK_NS
     first = 1_795_341_601 * SECOND
-    there = rows.filter(from_host="h1").sort("sent_ns")
-    assert there.select(pl.col("taken_ns") - pl.col("sent_ns")).to_series().to_list() == [width] * 2
-    assert there["sent_ns"].to_list() == [first, first + 59 * SECOND]
+    from_h1 = rows.filter(from_host="h1").sort("sent_ns")
+    assert (
+        from_h1.select(pl.col("taken_ns") - pl.col("sent_ns")).to_series().to_list() == [width] * 2
+    )
+    assert from_h1["sent_ns"].to_list() == [first, first + 59 * SECOND]
 
 
 def test_ptp_bounds_the_clock_by_the_delay(tmp_path: Path) -> None:
@@ -151,7 +155,7 @@ def test_damaged_clocks_are_told(tmp_path: Path) -> None:
 
 def test_who_held_memory_on_each_host_is_merged(tmp_path: Path, roslens) -> None:
     """What one host's recorder wrote, at the time of the other's clock, by the known drift."""
-    one, two = two_hosts(tmp_path)
+    first, second = two_hosts(tmp_path)
     row = {"host": "h0", "vpid": 5, "called_by": "other", "path": "malloc"}
     held = pl.DataFrame([{**row, "time_ns": ahead(5 * SECOND) + 5 * SECOND,
                           "live_bytes": 64, "live_blocks": 1}])  # fmt: skip
@@ -159,8 +163,8 @@ def test_who_held_memory_on_each_host_is_merged(tmp_path: Path, roslens) -> None
         *(pl.lit(None, pl.String).alias(name) for name in ("function", "file", "module")),
         pl.lit(None, pl.Int32).alias("line"), pl.col("vpid").cast(pl.Int32),
     )  # fmt: skip
-    held.write_parquet(two / "allocation_sites.parquet")
-    assert roslens("merge", one, two, "-o", tmp_path / "out").returncode == 0
+    held.write_parquet(second / "allocation_sites.parquet")
+    assert roslens("merge", first, second, "-o", tmp_path / "out").returncode == 0
     merged = open_recordings(tmp_path / "out").allocation_sites.collect()
     assert merged.select("host", "vpid", "live_bytes").rows() == [("h1", 5, 64)]
     # The clocks are known to half of what a message takes there and back.

@@ -36,9 +36,9 @@ def test_a_report_without_events_of_ros_lacks_evidence(
 ) -> None:
     root = trace(tmp_path / "trace")
     assert exit_code("report", "latency", str(root), "-o", str(tmp_path / "report")) == 3
-    told = capsys.readouterr().err
-    assert "nothing to report of 1 run: no ros2 event was recorded" in told
-    assert "did not enable ros2:*" in told
+    error = capsys.readouterr().err
+    assert "nothing to report of 1 run: no ros2 event was recorded" in error
+    assert "did not enable ros2:*" in error
     assert (tmp_path / "report" / "latency.html").is_file()
 
 
@@ -83,18 +83,18 @@ def test_what_is_missing_is_not_none(tmp_path: Path, capsys: pytest.CaptureFixtu
     """Of the stream files the index of one tells that it is gone."""
     root = trace(tmp_path / "trace")
     event = w.Event("p:e", 0, w.structure({"n": w.integer(32)}))
-    gone = w.Stream(w.TraceWriter([event]), instance=1, cpu=1)
-    gone.event(event, 2_000, {"n": 9}, {})
-    gone.packet()
+    stream = w.Stream(w.TraceWriter([event]), instance=1, cpu=1)
+    stream.event(event, 2_000, {"n": 9}, {})
+    stream.packet()
     assert exit_code("collect", str(root)) == 0
     assert "none discarded" in capsys.readouterr().out
     (root / "index").mkdir()
-    (root / "index" / "t.idx").write_bytes(w.index(gone.entries))
+    (root / "index" / "t.idx").write_bytes(w.index(stream.entries))
     for arguments in ((), ("--events-only",)):
         assert exit_code("collect", str(root), *arguments, "--force") == 0
-        told = " ".join(capsys.readouterr().out.split())
-        assert "this stream file is not there" in told
-        assert "none discarded" not in told
+        output = " ".join(capsys.readouterr().out.split())
+        assert "this stream file is not there" in output
+        assert "none discarded" not in output
 
 
 @pytest.mark.parametrize("verb", ["info", "catalog", "events"])

@@ -21,8 +21,8 @@ def test_half_the_rate_takes_half_the_cpu_and_leaves_the_latency(
     written = tmp_path / "figures.json"
     run = roslens("predict", RUN, "--rate", "/data=100Hz", "--json", written)
     assert run.returncode == 0, run.stderr
-    (found,) = json.loads(written.read_text())
-    figures = {(x["metric"], x["topic"]): x for x in found["figures"]}
+    (prediction,) = json.loads(written.read_text())
+    figures = {(figure["metric"], figure["topic"]): figure for figure in prediction["figures"]}
     cpu, p50 = figures["cpu", None], figures["latency_p50", "/data"]
     # Recorded at 200 Hz; nothing waits for another one in either process.
     assert cpu["value"] == pytest.approx(cpu["simulated"] / 2, rel=0.15)
@@ -45,7 +45,7 @@ def test_a_seed_repeats_it_and_an_edited_model_is_predicted(
     first = roslens("predict", RUN, "--model", model, "--seed", "4")
     again = roslens("predict", model, "--seed", "4")
     assert first.returncode == again.returncode == 0, first.stderr + again.stderr
-    figures = [x.stdout[x.stdout.index("what  topic") :] for x in (first, again)]
+    figures = [run.stdout[run.stdout.index("what  topic") :] for run in (first, again)]
     assert figures[0] == figures[1]
     text = json.loads(model.read_text())
     text["executors"][0]["threads"] = 0
@@ -63,7 +63,9 @@ def test_models_of_the_same_file_name_are_both_predicted(roslens: Roslens, tmp_p
         roslens("predict", RUN, "--model", model)
     written = tmp_path / "found.json"
     assert roslens("predict", *models, "--json", written).returncode == 0
-    assert [x["cell"] for x in json.loads(written.read_text())] == [str(x) for x in models]
+    assert [prediction["cell"] for prediction in json.loads(written.read_text())] == [
+        str(model) for model in models
+    ]
 
 
 @pytest.mark.recording

@@ -43,14 +43,14 @@ def test_the_slower_command_is_found_and_both_sides_are_recordings(
     done = roslens("race", *QUICK, "--threshold", "20%", "--seed", "5", *files, *command)
     assert done.returncode == 1, done.stderr
     race = race_in(tmp_path)
-    found = json.loads((race / "race.json").read_text())
-    assert found == json.loads((tmp_path / "race.json").read_text())
-    (told,) = found["comparisons"]
-    assert (told["metric"], told["verdict"]) == ("time", "regression")
+    result = json.loads((race / "race.json").read_text())
+    assert result == json.loads((tmp_path / "race.json").read_text())
+    (comparison,) = result["comparisons"]
+    assert (comparison["metric"], comparison["verdict"]) == ("time", "regression")
     # The programs' own times, plus what starting one takes.
-    assert 1.2 < told["low"] <= told["ratio"] <= told["high"]
-    assert 1.8 < told["ratio"] < 3.5  # 3, but for what a busy machine adds to either side
-    pairs = told["base"]["runs"]
+    assert 1.2 < comparison["low"] <= comparison["ratio"] <= comparison["high"]
+    assert 1.8 < comparison["ratio"] < 3.5  # 3, but for what a busy machine adds to either side
+    pairs = comparison["base"]["runs"]
     assert pairs >= 4  # fewer tell nothing, by the method
     # The order by the documented shuffles, and by the places in the manifests.
     rng = random.Random(5)
@@ -58,18 +58,18 @@ def test_the_slower_command_is_found_and_both_sides_are_recordings(
     for block in blocks:
         rng.shuffle(block)
     order = [side for block in blocks for side in block]
-    assert found["race"]["order"] == order
+    assert result["race"]["order"] == order
     for side, name in (("a", "base"), ("b", "new")):
         runs = [read_manifest(path) for path in sorted(race.glob(f"{side}/*/manifest.json"))]
         assert [r.repetition for r in runs] == list(range(pairs))
         assert [r.order for r in runs] == [i for i, name in enumerate(order) if name == side]
         assert {r.seed for r in runs} == {5}
-        assert told[name]["per_run"] == [r.elapsed_ns for r in runs]
+        assert comparison[name]["per_run"] == [r.elapsed_ns for r in runs]
         least = {"a": 0.2e9, "b": 0.6e9}[side]
         assert all(r.elapsed_ns is not None and r.elapsed_ns >= least for r in runs)
-    said = f"B is {told['ratio']:.2f} ± "
-    assert said in done.stdout
-    assert said in (tmp_path / "race.md").read_text()
+    sentence = f"B is {comparison['ratio']:.2f} ± "
+    assert sentence in done.stdout
+    assert sentence in (tmp_path / "race.md").read_text()
     assert (tmp_path / "race.png").read_bytes().startswith(b"\x89PNG")
     # Each pair is told, the interval from the fourth on.
     lines = re.findall(r"^pair (\d+) \(([AB]) first\): (.*)$", done.stderr, re.MULTILINE)
@@ -114,10 +114,10 @@ def test_ctrl_c_tells_what_is_known(tmp_path: Path) -> None:
         assert process.stderr is not None
         next(line for line in process.stderr if line.startswith("pair 7 "))
         process.send_signal(signal.SIGINT)
-        said, error = process.communicate(timeout=60)
+        output, error = process.communicate(timeout=60)
     assert process.returncode == 130, error
     assert "interrupted" in error
-    assert re.search(r"time: B is .* times slower than A: ", said)
+    assert re.search(r"time: B is .* times slower than A: ", output)
     assert json.loads((race_in(tmp_path) / "race.json").read_text())["race"]["ended"] == (
         "interrupted"
     )
@@ -127,23 +127,23 @@ def test_ctrl_c_tells_what_is_known(tmp_path: Path) -> None:
 def test_two_suites_race_by_the_latency_of_their_topic(roslens: Roslens, tmp_path: Path) -> None:
     for name in ("one", "other"):
         (tmp_path / f"{name}.yaml").write_text(SUITE.format(name=name))
-    both = ("race", *QUICK, "--suite", "one.yaml", "--suite", "other.yaml")
-    refused = roslens(*both)
+    words = ("race", *QUICK, "--suite", "one.yaml", "--suite", "other.yaml")
+    refused = roslens(*words)
     assert refused.returncode == 2
     assert "--only" in refused.stderr
     # What opens the race, and no more.
     brief = ("--only", "payload=100", "--max-time", "0.1", "--precision", "0.1%")
-    done = roslens(*both, *brief)
+    done = roslens(*words, *brief)
     race = race_in(tmp_path)
-    (told,) = json.loads((race / "race.json").read_text())["comparisons"]
+    (comparison,) = json.loads((race / "race.json").read_text())["comparisons"]
     # Eight runs may happen to tell something, in one race of 35.
     codes = {"not_enough_evidence": 3, "regression": 1}
-    assert done.returncode == codes.get(told["verdict"], 0), done.stderr
-    assert (told["metric"], told["cell"]) == ("latency_p50", {})
+    assert done.returncode == codes.get(comparison["verdict"], 0), done.stderr
+    assert (comparison["metric"], comparison["cell"]) == ("latency_p50", {})
     for side, name in (("a", "base"), ("b", "new")):
         runs = sorted((race / side).iterdir())
         assert len(runs) == 4
-        for run, told_of_run in zip(runs, told[name]["per_run"], strict=True):
+        for run, told_of_run in zip(runs, comparison[name]["per_run"], strict=True):
             # By the nodes' own clocks: just before publish() to the first line of the callback.
             lines = (run / "native" / "messages.csv").read_text().splitlines()[1:]
             took = sorted(
@@ -156,8 +156,8 @@ def test_two_suites_race_by_the_latency_of_their_topic(roslens: Roslens, tmp_pat
 
 def git(folder: Path, *arguments: str) -> str:
     who = ("-c", "user.name=n", "-c", "user.email=n@example.org")
-    said = subprocess.check_output(["git", "-C", folder, *who, *arguments], text=True)
-    return said.strip()
+    output = subprocess.check_output(["git", "-C", folder, *who, *arguments], text=True)
+    return output.strip()
 
 
 @pytest.fixture
@@ -187,24 +187,24 @@ def test_two_commits_are_checked_out_built_raced_and_removed(
     done = roslens("race", *out, *BUILD, "--", "build/node", **where)
     assert done.returncode == 1, done.stderr
     race = race_in(tmp_path)
-    found = json.loads((race / "race.json").read_text())
-    (told,) = found["comparisons"]
+    result = json.loads((race / "race.json").read_text())
+    (comparison,) = result["comparisons"]
     # 0.4 s to 0.1 s, plus what starting a program takes.
-    assert 1.5 < told["ratio"] < 4.5
-    assert found["race"]["refs"] == {"a": "old", "b": "new"}
-    for side, ref in found["race"]["refs"].items():
+    assert 1.5 < comparison["ratio"] < 4.5
+    assert result["race"]["refs"] == {"a": "old", "b": "new"}
+    for side, ref in result["race"]["refs"].items():
         runs = [read_manifest(path) for path in race.glob(f"{side}/*/manifest.json")]
-        made = {(run.environment.git_commit, run.environment.git_dirty) for run in runs}
-        assert made == {(git(repository, "rev-parse", ref), False)}
+        commits = {(run.environment.git_commit, run.environment.git_dirty) for run in runs}
+        assert commits == {(git(repository, "rev-parse", ref), False)}
     assert "workload's commit" in done.stdout
     unknown = roslens("race", "--ref", "nope", "--ref", "new", "--", "true", **where)
     assert unknown.returncode == 2
     assert "--ref nope: no commit of " in unknown.stderr
     failed = roslens("race", *out, "--build", "echo so; exit 3", "--", "build/node", **where)
     assert failed.returncode == 4
-    (said,) = (line for line in failed.stderr.splitlines() if "error: " in line)
-    assert "'echo so; exit 3' ended with status 3 at old" in said
-    assert Path(said.split()[-1]).read_text() == "so\n"
+    (message,) = (line for line in failed.stderr.splitlines() if "error: " in line)
+    assert "'echo so; exit 3' ended with status 3 at old" in message
+    assert Path(message.split()[-1]).read_text() == "so\n"
     assert len(git(repository, "worktree", "list").splitlines()) == 1
     assert [path.suffix for path in scratch.iterdir()] == [".log"]
 
@@ -271,16 +271,16 @@ def test_wrong_use(roslens: Roslens, tmp_path: Path, arguments: list[str], said:
 
 
 def test_a_pair_waits_for_a_calm_machine_but_not_for_ever() -> None:
-    told: list[str] = []
+    notes: list[str] = []
     # Hotter than -1 degree is every machine, also one that tells no temperature.
     with Interruption() as interruption:
         begun = time.monotonic()
-        wait_for_calm(HostLimits(temperature_c=-1.0), 2.0, interruption, told.append)
+        wait_for_calm(HostLimits(temperature_c=-1.0), 2.0, interruption, notes.append)
         assert 2.0 <= time.monotonic() - begun < 20
-        assert told[0].startswith("pausing: ")
-        assert told[1].startswith("the pair goes on after 2 s, disturbed: ")
+        assert notes[0].startswith("pausing: ")
+        assert notes[1].startswith("the pair goes on after 2 s, disturbed: ")
         limits = {"steal": None, "other_cpu": None, "free_memory": None, "temperature_c": None}
         # The load average tells of the race itself; here it would always be beyond.
         calm = HostLimits(**limits, swapping=False, throttling=False, load_per_cpu=0.0)
-        wait_for_calm(calm, 600.0, interruption, told.append)
-        assert len(told) == 2
+        wait_for_calm(calm, 600.0, interruption, notes.append)
+        assert len(notes) == 2

@@ -23,12 +23,14 @@ expect: {ros2_events: false}
 
 def test_suites_are_explained_and_have_a_schema(roslens: Roslens) -> None:
     assert "tracer-cost" in roslens("suites").stdout
-    said = roslens("suites", "tracer-cost").stdout
+    output = roslens("suites", "tracer-cost").stdout
     for words in ("built-in demo", "is different for", "recorded take: tracing events"):
-        assert words in said
-    said = " ".join(roslens("suites", "executors-rclcpp").stdout.split())
-    assert "executor EventsCBG: needs header:rclcpp/executors/events_cbg_executor/" in said
-    assert "rmw rmw_fastrtps_cpp: environment RMW_IMPLEMENTATION = rmw_fastrtps_cpp, needs" in said
+        assert words in output
+    output = " ".join(roslens("suites", "executors-rclcpp").stdout.split())
+    assert "executor EventsCBG: needs header:rclcpp/executors/events_cbg_executor/" in output
+    assert (
+        "rmw rmw_fastrtps_cpp: environment RMW_IMPLEMENTATION = rmw_fastrtps_cpp, needs" in output
+    )
     schema = json.loads(roslens("suites", "--schema").stdout)
     assert schema["properties"]["factors"]
     check_one_line(roslens("suites", "nope"), 2, "nope: no such suite")
@@ -53,7 +55,7 @@ def test_where_nothing_can_be_watched_for_triggers(roslens: Roslens, tmp_path: P
     triggers, output = tmp_path / "triggers.yaml", tmp_path / "run"
     triggers.write_text("{triggers: [gap of /scan > 1 s], after_s: 5}")
     given = ("record", "--triggers", str(triggers), "-o", str(output))
-    for others, told in (
+    for words, reason in (
         (("--suite", "demo"), "--suite cannot be given with it"),
         (("--host", "robot", "--", "true"), "--host cannot be given with it"),
         (("--attach", "node"), "--attach cannot be given with it"),
@@ -64,7 +66,7 @@ def test_where_nothing_can_be_watched_for_triggers(roslens: Roslens, tmp_path: P
         (("--tracer", "native"), "'-- COMMAND ...'"),
         (("--tracer", "native", "--flight", "5", "--", "true"), "would have nothing of before"),
     ):
-        check_one_line(roslens(*given, *others), 2, told)
+        check_one_line(roslens(*given, *words), 2, reason)
     triggers.write_text("{triggers: [gap of /scan > 1 s], wrong: 5}")
     wrong = roslens(*given, "--tracer", "native", "--", "true")
     check_one_line(wrong, 2, "unknown key 'wrong'")
@@ -74,9 +76,9 @@ def test_where_nothing_can_be_watched_for_triggers(roslens: Roslens, tmp_path: P
 
 
 def test_a_run_can_be_made_shorter(roslens: Roslens) -> None:
-    said = roslens("record", "--suite", "demo", "--dry-run", "--duration", "1.5").stdout
+    output = roslens("record", "--suite", "demo", "--dry-run", "--duration", "1.5").stdout
     # 20 runs of 1.5 s and 3 s of overhead.
-    assert "20 runs, about 1:30" in said
+    assert "20 runs, about 1:30" in output
     check_one_line(roslens("record", "--suite", "demo", "--duration", "0"), 2, "greater than 0")
     check_one_line(roslens("record", "--resume", "--duration", "2"), 2, "--duration cannot be")
     assert "suites/demo.yaml" in roslens("suites", "demo").stdout.replace("\n", "")
@@ -105,8 +107,8 @@ def test_no_option_is_ignored(roslens: Roslens, given: str, told: str) -> None:
 
 def test_each_option_is_one_of_some_way_to_record() -> None:
     """But for those of the text that is printed, which go with all."""
-    there = set(inspect.signature(record.record).parameters) - {"help_all", "as_json"}
-    assert there == set(record._WAYS).union(*(heeded for _, heeded in record._WAYS.values()))
+    options = set(inspect.signature(record.record).parameters) - {"help_all", "as_json"}
+    assert options == set(record._WAYS).union(*(heeded for _, heeded in record._WAYS.values()))
 
 
 @pytest.mark.live

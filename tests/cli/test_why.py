@@ -18,26 +18,26 @@ NS = 1_000_000
 
 
 def _of_own_topics() -> pl.DataFrame:
-    own = pl.col("topic").is_in(["/a", "/a2", "/b", "/c"])
-    return rl.open(SAMPLE).messages.filter(own, outcome="delivered").collect()
+    topics = pl.col("topic").is_in(["/a", "/a2", "/b", "/c"])
+    return rl.open(SAMPLE).messages.filter(topics, outcome="delivered").collect()
 
 
 def test_late_messages_are_those_beyond_the_deadline(roslens: Roslens) -> None:
     """By the table of messages, which knows nothing of causes; shares add up to all of them."""
     ended = roslens("why", SAMPLE, "--deadline", "8ms", "--json")
     assert ended.returncode == 0
-    told = json.loads(ended.stdout)
+    answer = json.loads(ended.stdout)
     took = pl.col("callback_end_ns") - pl.col("publish_ns")
     late = _of_own_topics().filter(took > 8 * NS)
-    found = {(row["message_id"], row["subscription_id"]) for row in told["late"]}
-    assert found == set(late.select("message_id", "subscription_id").iter_rows())
-    assert len(found) > 50
-    lateness = [row["late_by_ns"] for row in told["late"]]
+    pairs = {(row["message_id"], row["subscription_id"]) for row in answer["late"]}
+    assert pairs == set(late.select("message_id", "subscription_id").iter_rows())
+    assert len(pairs) > 50
+    lateness = [row["late_by_ns"] for row in answer["late"]]
     assert lateness == sorted(lateness, reverse=True)
-    assert sum(cause["value"] for cause in told["causes"]) == pytest.approx(1)
+    assert sum(cause["value"] for cause in answer["causes"]) == pytest.approx(1)
     # The first event as the reader of the trace counts it, which knows no messages.
     begin = json.loads(roslens("info", SAMPLE, "--json").stdout)["begin_ns"]
-    for row in told["late"]:
+    for row in answer["late"]:
         assert row["at_s"] == pytest.approx((row["publish_ns"] - begin) / NS / 1e3, abs=1e-6)
 
 
@@ -48,19 +48,19 @@ def test_what_is_printed_is_the_latest_message_and_its_cause(
     frame = rl.open(SAMPLE).why(topic="/a2")
     ended = roslens("why", SAMPLE, "--topic", "/a2")
     assert ended.returncode == 0
-    told = " ".join(ended.stdout.split())
+    text = " ".join(ended.stdout.split())
     # What the table of messages has of the first tenth of the time between first and last one.
     begin, end = _of_own_topics().select(pl.min("publish_ns"), last=pl.max("publish_ns")).row(0)
     sent = _of_own_topics().filter(topic="/a2")["publish_ns"]
     start = (sent - begin < (end - begin) / 10).sum()
-    assert told.startswith(f"{frame.height} of {600 - start} messages took longer")
-    assert f"tenth of each run, 5 s at most, is left out as warm-up: {start} messages." in told
+    assert text.startswith(f"{frame.height} of {600 - start} messages took longer")
+    assert f"tenth of each run, 5 s at most, is left out as warm-up: {start} messages." in text
     late, number = frame["sentence"][0].partition(":")[0], frame["message_id"][0]
     first = next(line for line in ended.stdout.splitlines() if late in line)
     assert first.split()[0] == str(number)
     assert late in first
-    own = roslens("why", SAMPLE, "--message", number)
-    assert [x for x in own.stdout.splitlines() if late in x]
+    single = roslens("why", SAMPLE, "--message", number)
+    assert [line for line in single.stdout.splitlines() if late in line]
 
 
 def test_of_what_is_left_out_as_warm_up_nothing_is_late(roslens: Roslens) -> None:
@@ -72,9 +72,9 @@ def test_of_what_is_left_out_as_warm_up_nothing_is_late(roslens: Roslens) -> Non
     assert 0 < late.height < whole.height
     assert part["message_id"].to_list() == late["message_id"].to_list()
     ended = roslens("why", SAMPLE, "--topic", "/a2", "--deadline", "4ms", "--warm-up", "2s")
-    told = " ".join(ended.stdout.split())
-    assert told.startswith(f"{late.height} of {kept} messages took longer")
-    assert f"The first 2 s of each run is left out as warm-up: {600 - kept} messages." in told
+    text = " ".join(ended.stdout.split())
+    assert text.startswith(f"{late.height} of {kept} messages took longer")
+    assert f"The first 2 s of each run is left out as warm-up: {600 - kept} messages." in text
     left_out = whole["message_id"][0]
     assert left_out not in part["message_id"]
     assert roslens("why", SAMPLE, "--message", left_out).returncode == 0

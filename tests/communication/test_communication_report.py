@@ -135,8 +135,8 @@ def test_the_log_s_own_latency_stands_beside_the_study_s(
     seldom = {run.name: Backlog(0.0, 10, pushed_out=1)}
     shown = published_table(read_published(PUBLISHED), [run], seldom, [lacks])
     assert "at least 0.9" in repr(shown)
-    (here,) = [row for row in shown.rows if row[1].startswith("here") and row[2:] != [""] * 6]
-    assert here[-1] == "latency, and waiting in a queue that was full at times"
+    (ours,) = [row for row in shown.rows if row[1].startswith("here") and row[2:] != [""] * 6]
+    assert ours[-1] == "latency, and waiting in a queue that was full at times"
 
 
 def flows_of(report: CommunicationReport) -> dict[tuple[str, bool], list]:  # type: ignore[type-arg]
@@ -161,8 +161,8 @@ def test_hops_add_up_to_the_latency_of_each_message(report: CommunicationReport)
 def most_behind(report: CommunicationReport, cell: str) -> int:
     """The most publications of the same topic between a message's publication and its take."""
     most = 0
-    found = report.found.messages.filter(pl.col("run").str.contains(cell))
-    for _, rows in found.group_by("run", "publisher_id"):
+    messages = report.found.messages.filter(pl.col("run").str.contains(cell))
+    for _, rows in messages.group_by("run", "publisher_id"):
         sent = sorted(rows["publish_ns"].drop_nulls())
         for at, taken in rows.select("publish_ns", "take_ns").drop_nulls().iter_rows():
             most = max(most, bisect_right(sent, taken) - bisect_right(sent, at))
@@ -232,17 +232,17 @@ def test_a_log_in_another_unit_is_said_to_fit_nothing(
     report: CommunicationReport, samples: list[Path]
 ) -> None:
     """Microseconds in columns of nanoseconds."""
-    other = report_of(samples[1])
+    altered = report_of(samples[1])
     times = pl.col("publish_realtime_ns", "callback_realtime_ns")
-    other.logged = other.logged.with_columns(times // 1000)
-    assert "In 2 runs no line of the log fits a message" in repr(other.log())
+    altered.logged = altered.logged.with_columns(times // 1000)
+    assert "In 2 runs no line of the log fits a message" in repr(altered.log())
     assert "no line of the log fits" not in repr(report.log())
 
 
 def test_trace_and_log_are_compared_over_the_same_messages(report: CommunicationReport) -> None:
-    found = agreement(report.copied, [])
-    assert found.height == 8
-    for row in found.iter_rows(named=True):
+    compared = agreement(report.copied, [])
+    assert compared.height == 8
+    for row in compared.iter_rows(named=True):
         mine = [got - at for at, got in logged(folder_of(row["run"])) if got is not None]
         assert row["messages"] == len(mine)
         assert row["logged_latency_ns"] == pytest.approx(statistics.fmean(mine), rel=1e-9)
@@ -279,11 +279,11 @@ def test_topics_can_be_chosen(samples: list[Path]) -> None:
 # ---------------------------------------------------------------- with less in the recording
 
 
-def without(sample: Path, folder: Path, gone: Callable[[str], bool]) -> Path:
+def without(sample: Path, folder: Path, dropped: Callable[[str], bool]) -> Path:
     """A run whose events of some names were never recorded."""
     shutil.copytree(sample, folder, ignore=shutil.ignore_patterns("events", "tables"))
     raw = read_raw(Recording.at(folder))
-    kept = {name: frame for name, frame in raw.events.items() if not gone(name)}
+    kept = {name: frame for name, frame in raw.events.items() if not dropped(name)}
     (folder / "tables").mkdir()
     for name, frame in build_tables(kept, raw.losses).items():
         frame.write_parquet(folder / "tables" / f"{name}.parquet")

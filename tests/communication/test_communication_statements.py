@@ -15,7 +15,7 @@ def runs(value: float, **cell: Any) -> list[Observation]:
 
 
 def verdicts(*given: Sequence[Observation]) -> list[str]:
-    return [found.verdict for found in statements(*given)]
+    return [statement.verdict for statement in statements(*given)]
 
 
 def test_each_statement_is_borne_out() -> None:
@@ -26,7 +26,9 @@ def test_each_statement_is_borne_out() -> None:
         ("unique", "on"): 1,
     }
     latencies = [
-        o for (p, i), x in cells.items() for o in runs(x, payload=8, pointer=p, intra_process=i)
+        o
+        for (p, i), latency in cells.items()
+        for o in runs(latency, payload=8, pointer=p, intra_process=i)
     ]
     latencies += runs(1.01, payload=8, pointer="loaned", intra_process="off")
     within = [
@@ -34,8 +36,8 @@ def test_each_statement_is_borne_out() -> None:
     ]
     periods = [
         o
-        for i, x in (("off", 17), ("on", 10))
-        for o in runs(x, payload=10_000_000, pointer="shared", intra_process=i)
+        for i, period in (("off", 17), ("on", 10))
+        for o in runs(period, payload=10_000_000, pointer="shared", intra_process=i)
     ]
     assert verdicts(latencies, within, periods) == ["confirmed"] * 5
 
@@ -44,10 +46,16 @@ def test_what_is_against_a_statement_refutes_it_and_what_is_not_there_judges_not
     off = runs(1, pointer="shared", intra_process=False)
     slower = runs(2, pointer="unique", intra_process=False)
     on = runs(2, pointer="shared", intra_process=True)
-    found = statements([*off, *on, *slower], [], [])
+    results = statements([*off, *on, *slower], [], [])
     nowhere = "not_in_these_recordings"
-    assert [x.verdict for x in found] == ["refuted", "refuted", nowhere, nowhere, nowhere]
-    assert "on is 2.00 [2.00, 2.00] times off (pointer=shared)" in found[0].because
+    assert [result.verdict for result in results] == [
+        "refuted",
+        "refuted",
+        nowhere,
+        nowhere,
+        nowhere,
+    ]
+    assert "on is 2.00 [2.00, 2.00] times off (pointer=shared)" in results[0].because
 
 
 def test_what_a_callback_takes_says_nothing_of_the_pointer_that_is_published() -> None:
@@ -62,7 +70,10 @@ def test_what_a_callback_takes_says_nothing_of_the_pointer_that_is_published() -
 
 
 def test_one_run_of_each_tells_nothing() -> None:
-    single = [runs(x, pointer="shared", intra_process=i)[0] for i, x in (("off", 9), ("on", 1))]
-    found = statements(single, [], [])
-    assert found[0].verdict == "not_enough_evidence"
-    assert "1 runs; at least 3 are needed" in found[0].because
+    single = [
+        runs(latency, pointer="shared", intra_process=i)[0]
+        for i, latency in (("off", 9), ("on", 1))
+    ]
+    results = statements(single, [], [])
+    assert results[0].verdict == "not_enough_evidence"
+    assert "1 runs; at least 3 are needed" in results[0].because

@@ -128,19 +128,19 @@ def test_what_the_printed_table_implies() -> None:
 
 
 def test_which_published_cell_is_ours() -> None:
-    def found(parameters: Cell, **cell: Level) -> tuple[str, bool] | None:
+    def published(parameters: Cell, **cell: Level) -> tuple[str, bool] | None:
         return published_cell(Run("r", cell=cell, parameters=parameters))
 
     whole: dict[str, Level] = {"callback": "unique_ptr", "intra_process": False}
     whole["message_bytes"] = 10_000_000
-    assert found({}, **whole) == ("unique", False)
-    assert found({}, **whole, publishers=1) is not None
-    assert found({}, **whole, publishers=100) is None
-    assert found({}, intra_process=False, payload=10_000_000) is None
+    assert published({}, **whole) == ("unique", False)
+    assert published({}, **whole, publishers=1) is not None
+    assert published({}, **whole, publishers=100) is None
+    assert published({}, intra_process=False, payload=10_000_000) is None
     # The size may be a parameter; it must be known, and be theirs.
     size = 10_000_000
     del whole["message_bytes"]
-    assert found({"message_bytes": size}, **whole) == ("unique", False)
-    assert found({"message_bytes": 1000}, **whole) is None
-    assert found({"message_bytes": size, "publishers": 10}, **whole) is None
-    assert found({}, **whole) is None
+    assert published({"message_bytes": size}, **whole) == ("unique", False)
+    assert published({"message_bytes": 1000}, **whole) is None
+    assert published({"message_bytes": size, "publishers": 10}, **whole) is None
+    assert published({}, **whole) is None

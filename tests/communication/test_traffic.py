@@ -119,7 +119,7 @@ def test_depth_is_what_counting_gives(published: list[int], waits: list[int]) ->
         *({"publish_ns": t, "take_ns": t + w} for t, w in zip(published, waits, strict=False))
     )
     expected = [
-        sum(t < other <= t + w for other in published)
+        sum(t < moment <= t + w for moment in published)
         for t, w in zip(published, waits, strict=False)
     ]
     assert with_publications_behind(frame, frame)["behind"].to_list() == expected
@@ -145,8 +145,8 @@ def test_the_backlog_of_a_run_is_the_median_and_the_smallest_queue() -> None:
           enumerate([1, 2, 3, 0, 0, 0])),
     )  # fmt: skip
     # Three of which nothing was sent after, that is 1, 2 and 3 publications behind the others.
-    found = backlogs(with_publications_behind(messages, messages), queues(10, 5))
-    assert found == {"r": Backlog(0.5, 5, most_seen=3)}
+    by_run = backlogs(with_publications_behind(messages, messages), queues(10, 5))
+    assert by_run == {"r": Backlog(0.5, 5, most_seen=3)}
 
 
 def queues(*depths: int) -> pl.DataFrame:
@@ -162,8 +162,8 @@ def test_what_a_full_queue_pushed_out_was_lost_to_it() -> None:
     # lost though the next one was taken before the queue could be full was not.
     burst = [{"publish_ns": i, "outcome": "lost"} for i in range(5)]
     burst += [{"publish_ns": i, "take_ns": 20 + i} for i in range(5, 15)]
-    alone = [{"publish_ns": 50, "outcome": "lost"}, {"publish_ns": 51, "take_ns": 52}]
-    messages = rows(*burst, *alone)
+    pair = [{"publish_ns": 50, "outcome": "lost"}, {"publish_ns": 51, "take_ns": 52}]
+    messages = rows(*burst, *pair)
     behind = with_publications_behind(messages, messages)
     assert behind["behind"].to_list()[:5] == [14, 13, 12, 11, 10]
     assert backlogs(behind, queues(10))["r"].pushed_out == 5
@@ -185,24 +185,24 @@ times_of = st.tuples(instant, moments, moments, moments, instant)
 def test_hops_add_up_whatever_was_recorded(times: list[tuple[int | None, ...]]) -> None:
     frame = rows(*(dict(zip(TIMES, row, strict=True)) for row in times))
     total = pl.sum_horizontal(*(f"hop_{hop}_ns" for hop in HOPS))
-    found = with_hops(frame).select(total.alias("sum"), "latency_ns")
-    assert found["sum"].to_list() == found["latency_ns"].to_list()
+    sums = with_hops(frame).select(total.alias("sum"), "latency_ns")
+    assert sums["sum"].to_list() == sums["latency_ns"].to_list()
 
 
 def test_hops_of_both_ways() -> None:
-    found = with_hops(
+    hops = with_hops(
         rows(
             dict(zip(TIMES, (0, 5, 100, 103, 110), strict=True)),
             {"publish_ns": 0, "take_ns": 40, "callback_start_ns": 45, "intra_process": True},
             dict(zip(TIMES, (0, None, 100, None, 110), strict=True)),
         )
     )
-    assert found.select(f"hop_{hop}_ns" for hop in HOPS).rows() == [
+    assert hops.select(f"hop_{hop}_ns" for hop in HOPS).rows() == [
         (5, 95, 3, 7),
         (None, 40, None, 5),
         (None, 100, None, 10),
     ]
-    assert merged_hops(found) == {"publish_call": 1, "take": 1}
+    assert merged_hops(hops) == {"publish_call": 1, "take": 1}
 
 
 STRING = "std_msgs::msg::String_<std::allocator<void> >"
@@ -318,8 +318,8 @@ def test_trace_and_log_agree_but_for_the_copies_that_no_event_shows() -> None:
         ],
         schema_overrides={"copy_ns": pl.Int64},
     )
-    found = agreement(copied, ["f by reference", "g by reference"])
-    assert found.select("run", "messages", "before_ns", "after_ns", "rest_ns", "agrees").rows() == [
+    table = agreement(copied, ["f by reference", "g by reference"])
+    assert table.select("run", "messages", "before_ns", "after_ns", "rest_ns", "agrees").rows() == [
         ("a short", 1, 0, 0, 15_000, True),
         ("b short", 1, 0, 0, 16_000, False),
         ("c long", 1, 0, 0, 50_000, True),
@@ -330,7 +330,7 @@ def test_trace_and_log_agree_but_for_the_copies_that_no_event_shows() -> None:
         ("h unique", 1, 0, 200_000, 15_000, True),
         ("i unique", 1, 0, 200_000, 16_000, False),
     ]
-    assert found["logged_latency_ns"].to_list()[4:6] == [114_000, 315_000]
+    assert table["logged_latency_ns"].to_list()[4:6] == [114_000, 315_000]
 
 
 def test_heap_per_publication_is_counted_from_the_first_one_on() -> None:
@@ -346,8 +346,10 @@ def test_heap_per_publication_is_counted_from_the_first_one_on() -> None:
         }
     )
     messages = rows({"publish_ns": 50}, {"publish_ns": 80}, {"message_id": 1, "publish_ns": 80})
-    found = heap_per_publication(heap, messages)
-    assert found.select("allocated_bytes", "allocations", "publications").rows() == [(500, 3, 2)]
+    per_publication = heap_per_publication(heap, messages)
+    assert per_publication.select("allocated_bytes", "allocations", "publications").rows() == [
+        (500, 3, 2)
+    ]
     assert heap_per_publication(heap.clear(), messages).is_empty()
 
 

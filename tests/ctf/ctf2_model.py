@@ -115,8 +115,8 @@ class Model:
         if form == "varying":
             varying = {"type": "variable-length-unsigned-integer"}
             return structure({"id": varying | HEADER_ID, "timestamp": varying | HEADER_TIME})
-        of = lttng_header if self.extended else plain_header
-        return of(self.order, compact=form == "packed")
+        header = lttng_header if self.extended else plain_header
+        return header(self.order, compact=form == "packed")
 
     def scalar(self) -> Class:  # noqa: C901
         """Any class without other classes in it."""
@@ -138,11 +138,11 @@ class Model:
                 length = random.choice([72, 128, 1024]) if whole else random.randint(65, 300)
                 return integer | {"type": f"fixed-length-{sign}-integer", "length": length}
             case "float":
-                found = integer | {"type": "fixed-length-floating-point-number"}
-                found["length"] = random.choice([32, 64] if self.old else [16, 32, 64])
-                if self.old or found["byte-order"] != self.order:
-                    found["alignment"] = 8
-                return found
+                field = integer | {"type": "fixed-length-floating-point-number"}
+                field["length"] = random.choice([32, 64] if self.old else [16, 32, 64])
+                if self.old or field["byte-order"] != self.order:
+                    field["alignment"] = 8
+                return field
             case "text":
                 return {"type": "null-terminated-string"}
             case "chars":
@@ -178,12 +178,12 @@ class Model:
         if random.random() < 0.5:
             bits = random.choice([8, 16, 32, 64])
             # Another byte order needs whole bytes.
-            found = uint(bits, random.choice(ORDERS), random.choice([8, 8, bits]))
+            field = uint(bits, random.choice(ORDERS), random.choice([8, 8, bits]))
         else:
-            found = uint(random.randint(1, 64), self.order, random.choice([1, 1, 2, 4, 8, 32]))
+            field = uint(random.randint(1, 64), self.order, random.choice([1, 1, 2, 4, 8, 32]))
         if not self.old and random.random() < 0.2:
-            found["bit-order"] = random.choice(["first-to-last", "last-to-first"])
-        return found
+            field["bit-order"] = random.choice(["first-to-last", "last-to-first"])
+        return field
 
     def structure(self, depth: int = 0, *, references: bool = True) -> Class:  # noqa: C901
         """A structure; lengths and selectors come before what needs them."""
@@ -202,39 +202,39 @@ class Model:
             count = self.counter()
             match kind:
                 case "array":
-                    found = {
+                    field = {
                         "type": "static-length-array",
                         "length": random.randint(0, 4),
                         "element-field-class": self.scalar(),
                     }
                     if not self.old and random.random() < 0.3:
-                        found["minimum-alignment"] = 32
+                        field["minimum-alignment"] = 32
                 case "sequence" | "structures":
                     element = self.scalar() if kind == "sequence" else self.structure(2)
-                    found = {
+                    field = {
                         "type": "dynamic-length-array",
                         "length-field-location": location,
                         "element-field-class": element,
                     }
                 case "chars" | "blob":
-                    what = {"chars": "string", "blob": "blob"}[kind]
+                    suffix = {"chars": "string", "blob": "blob"}[kind]
                     if not self.old and random.random() < 0.3:
                         origin = "event-record-common-context"
                         location = {"origin": origin, "path": ["size"]}
-                    found = {"type": f"dynamic-length-{what}", "length-field-location": location}
+                    field = {"type": f"dynamic-length-{suffix}", "length-field-location": location}
                 case "structure":
-                    found = self.structure(depth + 1)
+                    field = self.structure(depth + 1)
                     location = {}
                 case "variant":
-                    found = self.variant(location)
+                    field = self.variant(location)
                     count = uint(8, self.order)
                     if self.old:
                         count["mappings"] = {
                             option["name"]: option["selector-field-ranges"]
-                            for option in found["options"]
+                            for option in field["options"]
                         }
                 case "optional":
-                    found = {
+                    field = {
                         "type": "optional",
                         "selector-field-location": location,
                         "field-class": self.structure(2)
@@ -244,13 +244,13 @@ class Model:
                     if random.random() < 0.5:
                         count = uint(3, self.order, 8) | {"type": "fixed-length-boolean"}
                     else:
-                        found["selector-field-ranges"] = [[1, 3], [7, 9]]
+                        field["selector-field-ranges"] = [[1, 3], [7, 9]]
                 case _:
-                    found = self.scalar()
+                    field = self.scalar()
                     location = {}
             if location.get("path") == [f"{name}_n"]:
                 members[f"{name}_n"] = count
-            members[name] = found
+            members[name] = field
         return structure(members, random.choice([1, 1, 8, 64]))
 
     def counter(self) -> Class:
@@ -306,18 +306,18 @@ class Model:
 
     def text(self, size: int, encoding: str = "utf-8") -> str:
         """Text of at most `size` bytes."""
-        found = ""
+        text = ""
         for _ in range(self.random.randint(0, 20)):
-            more = found + self.random.choice(LETTERS)
+            more = text + self.random.choice(LETTERS)
             if len(more.encode(encoding)) > size:
                 break
-            found = more
-        return found
+            text = more
+        return text
 
     def members(self, kind: Class, size: int) -> dict[str, Any]:
         """Values of a structure, with the lengths and selectors that fit."""
         random = self.random
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for member in kind["member-classes"]:
             name, inner = member["name"], member["field-class"]
             count: Any = None
@@ -325,34 +325,34 @@ class Model:
                 case "dynamic-length-array":
                     count = random.randint(0, 4)
                     element = inner["element-field-class"]
-                    found[name] = [self.value(element, size) for _ in range(count)]
+                    values[name] = [self.value(element, size) for _ in range(count)]
                 case "dynamic-length-string":
                     own = "origin" not in inner["length-field-location"]
-                    found[name] = self.text(40)
+                    values[name] = self.text(40)
                     if own:
-                        count = len(found[name].encode())
+                        count = len(values[name].encode())
                     else:
-                        found[name] = "x" * size
+                        values[name] = "x" * size
                 case "dynamic-length-blob":
                     own = "origin" not in inner["length-field-location"]
                     length = random.randint(0, 12) if own else size
-                    found[name] = list(random.randbytes(length))
+                    values[name] = list(random.randbytes(length))
                     count = length if own else None
                 case "variant":
                     chosen = random.randrange(len(inner["options"]))
                     option = inner["options"][chosen]
                     count = random.choice(random.choice(option["selector-field-ranges"]))
-                    found[name] = (chosen, self.value(option["field-class"], size))
+                    values[name] = (chosen, self.value(option["field-class"], size))
                 case "optional":
-                    there = random.random() < 0.6
+                    present = random.random() < 0.6
                     boolean = "selector-field-ranges" not in inner
-                    count = random.choice([1, 5] if boolean else [2, 3, 7]) if there else 0
-                    found[name] = self.value(inner["field-class"], size) if there else None
+                    count = random.choice([1, 5] if boolean else [2, 3, 7]) if present else 0
+                    values[name] = self.value(inner["field-class"], size) if present else None
                 case _:
-                    found.setdefault(name, self.value(inner, size))
+                    values.setdefault(name, self.value(inner, size))
             if count is not None:
-                found[f"{name}_n"] = count
-        return found
+                values[f"{name}_n"] = count
+        return values
 
 
 def is_nothing(kind: Class) -> bool:

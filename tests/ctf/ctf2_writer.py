@@ -51,7 +51,7 @@ def plain_header(order: str, *, compact: bool) -> Class:
 def lttng_header(order: str, *, compact: bool) -> Class:
     """The same with a second form for numbers and times that do not fit, as LTTng's."""
     number, time = (
-        x["field-class"] for x in plain_header(order, compact=compact)["member-classes"]
+        member["field-class"] for member in plain_header(order, compact=compact)["member-classes"]
     )
     last = (1 << number["length"]) - 1
     whole = {"id": uint(32, order) | HEADER_ID, "timestamp": uint(64, order) | HEADER_TIME}
@@ -178,14 +178,14 @@ class PacketWriter:
         self.patch("packet-content-length", len(self.bits))
         total = -(-len(self.bits) // 8) + padding
         self.patch("packet-total-length", total * 8)
-        found = bytearray()
+        packet = bytearray()
         for i, order in enumerate(self.orders):
             bits = self.bits[i * 8 : i * 8 + 8]
             bits += [0] * (8 - len(bits))
             if order == "big-endian":
                 bits.reverse()
-            found.append(sum(bit << k for k, bit in enumerate(bits)))
-        return bytes(found).ljust(total, b"\xa5")
+            packet.append(sum(bit << k for k, bit in enumerate(bits)))
+        return bytes(packet).ljust(total, b"\xa5")
 
 
 def digits(kind: dict[str, Any], value: int) -> list[int]:
@@ -197,12 +197,12 @@ def digits(kind: dict[str, Any], value: int) -> list[int]:
 
 def leb128(value: int) -> bytes:
     """A LEB128 number; the sign bit of a signed one is its last."""
-    found = []
+    encoded = []
     while True:
         byte = value & 0x7F
         value >>= 7
         # One more byte than an unsigned number needs may be there, which is as valid.
         if (value == 0 and not byte & 0x40) or (value == -1 and byte & 0x40):
-            found.append(byte)
-            return bytes(found)
-        found.append(byte | 0x80)
+            encoded.append(byte)
+            return bytes(encoded)
+        encoded.append(byte | 0x80)

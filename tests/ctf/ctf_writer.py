@@ -55,12 +55,12 @@ def sequence(element: Class, length_field: str) -> Class:
 def in_order(kind: Any, order: str) -> Any:
     """The same, with this byte order for all that has none."""
     if isinstance(kind, list):
-        return [in_order(x, order) for x in kind]
+        return [in_order(item, order) for item in kind]
     if not isinstance(kind, dict):
         return kind
-    found = {name: in_order(x, order) for name, x in kind.items()}
-    own = {"byte-order": order} if str(kind.get("type")).startswith("fixed-length") else {}
-    return own | found
+    converted = {name: in_order(item, order) for name, item in kind.items()}
+    fields = {"byte-order": order} if str(kind.get("type")).startswith("fixed-length") else {}
+    return fields | converted
 
 
 @dataclass
@@ -100,10 +100,10 @@ class Stream:
         header = self.bits.classes.trace["packet-header-field-class"]
         self.bits.value(header, MAGIC_AND_UUID | {"stream_instance_id": self.instance})
         # What is known when the packet is closed is written then.
-        known = {"timestamp_begin": cycles, "cpu_id": self.cpu}
+        values = {"timestamp_begin": cycles, "cpu_id": self.cpu}
         context = self.stream["packet-context-field-class"]
-        later = {x["name"]: 0 for x in context["member-classes"]}
-        self.bits.value(context, later | known)
+        later = {member["name"]: 0 for member in context["member-classes"]}
+        self.bits.value(context, later | values)
 
     def event(
         self, event: Event, cycles: int, value: dict, common: dict, own: dict | None = None
@@ -198,10 +198,10 @@ class TraceWriter:
             stream,
         ]
         for event in self.events:
-            own = {"specific-context-field-class": event.context} if event.context else {}
+            context = {"specific-context-field-class": event.context} if event.context else {}
             payload = {"payload-field-class": event.payload}
             about = {"type": "event-record-class", "id": event.number, "name": event.name}
-            fragments.append(about | own | payload)
+            fragments.append(about | context | payload)
         self.fragments = in_order(fragments, self.order)
 
     def metadata(self) -> str:
@@ -218,18 +218,18 @@ class TraceWriter:
 def index(entries: list[list[int]], minor: int = 1) -> bytes:
     """An index as LTTng writes it beside each stream: versions 1.0 and 1.1, big-endian."""
     words = 9 if minor else 7
-    found = struct.pack(">4I", 0xC1F1DCC1, 1, minor, 8 * words)
-    return found + b"".join(struct.pack(f">{words}Q", *entry[:words]) for entry in entries)
+    head = struct.pack(">4I", 0xC1F1DCC1, 1, minor, 8 * words)
+    return head + b"".join(struct.pack(f">{words}Q", *entry[:words]) for entry in entries)
 
 
 def packetized(text: str, order: str = "little", size: int = 256) -> bytes:
     """Metadata text in LTTng's metadata packets of `size` bytes."""
     room = size - 37
-    found = b""
+    packets = b""
     data = text.encode()
     for at in range(0, len(data), room):
         part = data[at : at + room]
-        found += (
+        packets += (
             (0x75D11D57).to_bytes(4, order)
             + UUID_OF_TRACES.bytes
             + (0).to_bytes(4, order)
@@ -238,4 +238,4 @@ def packetized(text: str, order: str = "little", size: int = 256) -> bytes:
             + bytes([0, 0, 0, 1, 8])
             + part
         ).ljust(size, b"\0")
-    return found
+    return packets

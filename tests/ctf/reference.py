@@ -121,14 +121,14 @@ class Decoder:
         before = p.x
         match kind["type"]:
             case "structure":
-                found: dict[str, Any] = {}
+                members: dict[str, Any] = {}
                 if not parents:
-                    p.roots[root] = found
+                    p.roots[root] = members
                 for member in kind.get("member-classes", []):
-                    found[member["name"]] = self.value(
-                        p, member["field-class"], [*parents, found], root
+                    members[member["name"]] = self.value(
+                        p, member["field-class"], [*parents, members], root
                     )
-                return found
+                return members
             case "static-length-array" | "dynamic-length-array":
                 items: list[Any] = []
                 for _ in range(self.length(p, kind, parents)):

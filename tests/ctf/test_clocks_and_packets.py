@@ -19,8 +19,8 @@ def test_metadata_in_packets_of_either_byte_order(tmp_path, order):
     trace.save(tmp_path, s=stream)
     (tmp_path / "metadata").write_bytes(w.packetized(trace.metadata(), order))
     assert open_trace(tmp_path).read()["p:e"]["x"].to_list() == [7]
-    other = {"little": "big", "big": "little"}[order]
-    (tmp_path / "metadata").write_bytes(w.packetized(trace.metadata(), other))
+    swapped = {"little": "big", "big": "little"}[order]
+    (tmp_path / "metadata").write_bytes(w.packetized(trace.metadata(), swapped))
     with pytest.raises(UsageError, match="not of the byte order"):
         open_trace(tmp_path)
 

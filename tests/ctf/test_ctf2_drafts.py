@@ -35,36 +35,36 @@ def trace(folder: Path, parts: list[dict[str, Any]]) -> Path:
 def drafted(value: Any) -> Any:
     """The same as a proposal has it."""
     if isinstance(value, list):
-        return [drafted(x) for x in value]
+        return [drafted(item) for item in value]
     if not isinstance(value, dict):
         return value
-    found = {key: drafted(x) for key, x in value.items()}
+    draft = {key: drafted(item) for key, item in value.items()}
     for key in ("selector-field-location", "length-field-location"):
-        if key in found and "origin" in found[key]:
-            found[key] = [found[key]["origin"], *found[key]["path"]]
-    kind = found.get("type", "")
-    if "mappings" in found and kind.endswith("-integer"):
-        found["type"] = kind.removesuffix("integer") + "enumeration"
+        if key in draft and "origin" in draft[key]:
+            draft[key] = [draft[key]["origin"], *draft[key]["path"]]
+    kind = draft.get("type", "")
+    if "mappings" in draft and kind.endswith("-integer"):
+        draft["type"] = kind.removesuffix("integer") + "enumeration"
     for old, new in (
         ("default-clock-class-id", "default-clock-class-name"),
         ("attributes", "user-attributes"),
     ):
-        if old in found:
-            found[new] = found.pop(old)
+        if old in draft:
+            draft[new] = draft.pop(old)
     if kind == "clock-class":
-        found["name"] = found.pop("id")
-    return found
+        draft["name"] = draft.pop("id")
+    return draft
 
 
 def test_a_draft_is_read_as_the_standard(tmp_path: Path) -> None:
     whole = open_trace(trace(tmp_path / "a", fragments()))
     draft = open_trace(trace(tmp_path / "b", [drafted(part) for part in fragments()]))
     assert "name" in next(p for p in map(drafted, fragments()) if p["type"] == "clock-class")
-    expected, found = whole.read(), draft.read()
+    expected, actual = whole.read(), draft.read()
     assert sum(frame.height for frame in expected.values()) > 0
-    assert found.keys() == expected.keys()
+    assert actual.keys() == expected.keys()
     for name, frame in expected.items():
-        assert found[name].drop("trace").equals(frame.drop("trace")), name
+        assert actual[name].drop("trace").equals(frame.drop("trace")), name
     assert draft.log_levels == whole.log_levels
 
 
@@ -85,11 +85,11 @@ def test_a_clock_beyond_2262_counts_from_its_own_beginning(tmp_path: Path) -> No
     offset = clock.get("offset-from-origin", {})
     since = offset.get("seconds", 0) * 10**9 + offset.get("cycles", 0) * 10**9 // clock["frequency"]
     clock["offset-from-origin"] = {"seconds": 1351530929945824323}
-    found = open_trace(trace(tmp_path / "b", parts)).info()
-    assert found.events == before.events
+    info = open_trace(trace(tmp_path / "b", parts)).info()
+    assert info.events == before.events
     assert before.begin_ns is not None
-    assert found.begin_ns == pytest.approx(before.begin_ns - since, abs=1)
-    (warning,) = (text for text in found.warnings if "2262" in text)
+    assert info.begin_ns == pytest.approx(before.begin_ns - since, abs=1)
+    (warning,) = (text for text in info.warnings if "2262" in text)
     assert "its offset is left out" in warning
 
 

@@ -43,20 +43,20 @@ class Made:
 
 def make(packets: int = 3, per_packet: int = 4, *, compact: bool = True) -> Made:
     trace = w.TraceWriter([EVENT], context=COMMON, compact=compact)
-    made = Made(trace, w.Stream(trace))
+    source = Made(trace, w.Stream(trace))
     number = 0
     for _ in range(packets):
-        start = len(made.stream.data)
+        start = len(source.stream.data)
         for _ in range(per_packet):
             values = {"n": number, "text": "x" * (number % 5), "len": number % 3}
             values["l"] = [number] * (number % 3)
-            made.stream.event(EVENT, 1_000 + number * 10, values, {"vpid": 1, "procname": "proc"})
-            made.ends.append(start + len(made.stream.bits.bits) // 8)
+            source.stream.event(EVENT, 1_000 + number * 10, values, {"vpid": 1, "procname": "proc"})
+            source.ends.append(start + len(source.stream.bits.bits) // 8)
             number += 1
-        content = start + len(made.stream.bits.bits) // 8
-        made.stream.packet(padding=5)
-        made.packets.append((start, content))
-    return made
+        content = start + len(source.stream.bits.bits) // 8
+        source.stream.packet(padding=5)
+        source.packets.append((start, content))
+    return source
 
 
 def read_numbers(root: Path) -> list[int]:
@@ -72,19 +72,19 @@ def check_error(error: UsageError, root: Path) -> None:
 @pytest.mark.parametrize("compact", [True, False])
 def test_everything_before_a_cut_is_kept(tmp_path, compact):
     """Cut at every byte. Truth: the writer knows where each event ends."""
-    made = make(compact=compact)
-    made.trace.save(tmp_path)
-    data = bytes(made.stream.data)
-    head = made.trace.head_bits // 8
+    source = make(compact=compact)
+    source.trace.save(tmp_path)
+    data = bytes(source.stream.data)
+    head = source.trace.head_bits // 8
     for cut in range(head, len(data) + 1):
         (tmp_path / "s").write_bytes(data[:cut])
-        whole = [i for i, end in enumerate(made.ends) if end <= cut]
+        whole = [i for i, end in enumerate(source.ends) if end <= cut]
         trace = open_trace(tmp_path)
         assert trace.read()["p:e"]["n"].to_list() == whole
         info = trace.info()
         assert info.events == len(whole)
         # Nothing is lost when the cut is after the content of a packet.
-        torn = any(start < cut < content for start, content in made.packets)
+        torn = any(start < cut < content for start, content in source.packets)
         assert (info.losses["kind"].to_list() == ["truncated"]) == torn
         assert bool(info.warnings) == torn
         if torn:
@@ -94,16 +94,16 @@ def test_everything_before_a_cut_is_kept(tmp_path, compact):
 
 
 def test_a_cut_before_the_end_of_the_first_head_is_an_error(tmp_path):
-    made = make()
-    made.trace.save(tmp_path)
-    (tmp_path / "s").write_bytes(bytes(made.stream.data)[:50])
+    source = make()
+    source.trace.save(tmp_path)
+    (tmp_path / "s").write_bytes(bytes(source.stream.data)[:50])
     with pytest.raises(UsageError, match=r"s: byte 0: ends inside the head of a packet"):
         open_trace(tmp_path)
 
 
 def test_one_unreadable_stream_of_two_is_a_warning(tmp_path):
-    made = make()
-    made.trace.save(tmp_path, good=made.stream)
+    source = make()
+    source.trace.save(tmp_path, good=source.stream)
     (tmp_path / "notes.txt").write_text("these are my notes about this trace\n" * 10)
     info = open_trace(tmp_path).info()
     assert info.events == 12
@@ -115,12 +115,12 @@ def test_one_unreadable_stream_of_two_is_a_warning(tmp_path):
 
 
 def test_a_damaged_packet_costs_only_its_rest(tmp_path):
-    made = make()
-    data = bytearray(made.stream.data)
+    source = make()
+    data = bytearray(source.stream.data)
     # The first event of the second packet gets a number that no event has (5 lowest bits).
-    second = made.packets[1][0] + made.trace.head_bits // 8
+    second = source.packets[1][0] + source.trace.head_bits // 8
     data[second] = data[second] & 0xE0 | 9
-    made.trace.save(tmp_path)
+    source.trace.save(tmp_path)
     (tmp_path / "s").write_bytes(bytes(data))
     trace = open_trace(tmp_path)
     assert trace.read()["p:e"]["n"].to_list() == [0, 1, 2, 3, 8, 9, 10, 11]
@@ -133,11 +133,11 @@ def test_a_file_that_is_two_files_in_a_row(tmp_path):
     """Two streams of a trace in one file: both are read, and each keeps its own count."""
     first = make(packets=2)
     first.stream.packet(discarded=3)
-    other = w.Stream(first.trace, instance=1, cpu=1)
-    other.event(EVENT, 1_005, {"n": 99, "text": "", "len": 0, "l": []}, COMMON_VALUES)
-    other.packet(discarded=5)
+    second = w.Stream(first.trace, instance=1, cpu=1)
+    second.event(EVENT, 1_005, {"n": 99, "text": "", "len": 0, "l": []}, COMMON_VALUES)
+    second.packet(discarded=5)
     first.trace.save(tmp_path)
-    (tmp_path / "s").write_bytes(bytes(first.stream.data + other.data))
+    (tmp_path / "s").write_bytes(bytes(first.stream.data + second.data))
     info = open_trace(tmp_path).info()
     assert read_numbers(tmp_path) == [0, 99, *range(1, 8)]
     assert info.discarded_events == 3 + 5
@@ -147,15 +147,15 @@ def test_a_file_that_is_two_files_in_a_row(tmp_path):
 @pytest.mark.parametrize("cut", [1, 40, 100])
 def test_a_torn_file_with_another_behind_it(tmp_path, cut):
     """What follows a torn packet is at an unknown place: lost, said, and placed in time."""
-    made = make()
-    data = bytes(made.stream.data)
-    _, content = made.packets[1]
-    made.trace.save(tmp_path)
+    source = make()
+    data = bytes(source.stream.data)
+    _, content = source.packets[1]
+    source.trace.save(tmp_path)
     (tmp_path / "s").write_bytes(data[: content - cut] + data)
     info = open_trace(tmp_path).info()
-    whole = [i for i, end in enumerate(made.ends) if end <= content - cut]
-    found = read_numbers(tmp_path)
-    assert found[: len(whole)] == whole
+    whole = [i for i, end in enumerate(source.ends) if end <= content - cut]
+    numbers = read_numbers(tmp_path)
+    assert numbers[: len(whole)] == whole
     truncated = info.losses.filter(info.losses["kind"] == "truncated")
     assert truncated.height >= 1
     # After the last event of the first packet, which is whole.
@@ -165,8 +165,8 @@ def test_a_torn_file_with_another_behind_it(tmp_path, cut):
 
 
 def test_a_stream_of_no_bytes_is_no_matter(tmp_path):
-    made = make()
-    made.trace.save(tmp_path, s=made.stream)
+    source = make()
+    source.trace.save(tmp_path, s=source.stream)
     (tmp_path / "empty").write_bytes(b"")
     info = open_trace(tmp_path).info()
     assert info.events == 12
@@ -213,9 +213,9 @@ def test_no_metadata(tmp_path):
 
 
 def test_metadata_cut_inside_a_packet(tmp_path):
-    made = make()
-    made.trace.save(tmp_path, s=made.stream)
-    whole = w.packetized(made.trace.metadata(), size=512)
+    source = make()
+    source.trace.save(tmp_path, s=source.stream)
+    whole = w.packetized(source.trace.metadata(), size=512)
     (tmp_path / "metadata").write_bytes(whole[: 512 + 100])
     with pytest.raises(UsageError, match=r"byte 612: the metadata ends inside the packet.* 512"):
         open_trace(tmp_path)
@@ -224,12 +224,12 @@ def test_metadata_cut_inside_a_packet(tmp_path):
 @pytest.mark.parametrize("seed", range(4))
 def test_text_metadata_cut_anywhere(tmp_path, seed):
     """Never a crash; what is accepted is a whole number of blocks."""
-    made = make()
-    text = made.trace.metadata()
+    source = make()
+    text = source.trace.metadata()
     draw = random.Random(seed)
     for _ in range(60):
         cut = draw.randrange(len(text))
-        made.trace.save(tmp_path, s=made.stream)
+        source.trace.save(tmp_path, s=source.stream)
         (tmp_path / "metadata").write_text(text[:cut])
         try:
             trace = open_trace(tmp_path)
@@ -256,9 +256,9 @@ BOMBS = {
 
 @pytest.mark.parametrize("name", BOMBS)
 def test_metadata_that_would_need_all_memory(tmp_path, name):
-    made = make()
-    made.trace.save(tmp_path, s=made.stream)
-    text = made.trace.metadata().replace("stream {", BOMBS[name] + "\nstream {", 1)
+    source = make()
+    source.trace.save(tmp_path, s=source.stream)
+    text = source.trace.metadata().replace("stream {", BOMBS[name] + "\nstream {", 1)
     if name == "array":
         text = text.replace("fields := struct {", "fields := struct { struct s huge;")
     (tmp_path / "metadata").write_text(text)
@@ -282,22 +282,22 @@ def test_metadata_that_would_need_all_memory(tmp_path, name):
         check=False,
     )
     assert run.returncode == 0, run.stderr
-    said = {
+    expected = {
         "fields": "expand to more than",
         "nesting": "nested deeper than",
         "dimensions": "fewer dimensions",
         "array": "0",
     }
-    assert said[name] in run.stdout
+    assert expected[name] in run.stdout
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_random_damage_never_crashes(tmp_path, seed):
     """Panics of the compiled code are no `Exception`, so they would end the test."""
     draw = random.Random(seed)
-    made = make(compact=bool(seed % 2))
-    text = made.trace.metadata().encode()
-    data = bytes(made.stream.data)
+    source = make(compact=bool(seed % 2))
+    text = source.trace.metadata().encode()
+    data = bytes(source.stream.data)
     for _ in range(60):
         metadata, stream = bytearray(text), bytearray(data)
         target = stream if draw.random() < 0.7 else metadata
@@ -315,8 +315,8 @@ def test_random_damage_never_crashes(tmp_path, seed):
 
 
 def test_a_place_that_cannot_be_written(tmp_path):
-    made = make()
-    root = made.trace.save(tmp_path / "trace", s=made.stream)
+    source = make()
+    root = source.trace.save(tmp_path / "trace", s=source.stream)
     (tmp_path / "events").write_text("in the way")
     with pytest.raises(RunFailedError, match="events"):
         open_trace(root).write_events(tmp_path / "events")
@@ -324,8 +324,8 @@ def test_a_place_that_cannot_be_written(tmp_path):
 
 def test_a_full_disk_leaves_no_half_file(tmp_path):
     """/dev/full refuses every byte, as a full disk does."""
-    made = make()
-    root = made.trace.save(tmp_path / "trace", s=made.stream)
+    source = make()
+    root = source.trace.save(tmp_path / "trace", s=source.stream)
     folder = tmp_path / "events" / "p"
     folder.mkdir(parents=True)
     (folder / "e.parquet.partial").symlink_to("/dev/full")

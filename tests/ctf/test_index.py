@@ -98,10 +98,10 @@ WRONG = {
 def test_a_wrong_index_is_not_used_and_told(tmp_path, name):
     index, expected = WRONG[name]
     stream = make()
-    told = same_as_without(tmp_path, stream, index)
-    assert len(told) == 1
-    assert told[0].startswith("index/s.idx: not used: ")
-    assert expected in told[0]
+    warnings = same_as_without(tmp_path, stream, index)
+    assert len(warnings) == 1
+    assert warnings[0].startswith("index/s.idx: not used: ")
+    assert expected in warnings[0]
 
 
 @given(st.data())
@@ -121,10 +121,10 @@ def test_no_index_whatever_changes_what_is_read(tmp_path_factory, data):
         else:
             index[at:at] = index[at : at + 72]
     root = tmp_path_factory.mktemp("trace")
-    told = same_as_without(root, stream, bytes(index))
+    warnings = same_as_without(root, stream, bytes(index))
     # Another minor version is no damage: a later one may add fields, an earlier one has fewer.
     if index[8:12] == whole[8:12]:
-        assert bool(told) == (bytes(index) != whole)
+        assert bool(warnings) == (bytes(index) != whole)
 
 
 @pytest.mark.parametrize("minor", [2, 0x0100_0001])
@@ -182,11 +182,11 @@ def test_what_is_gone_at_the_end_is_counted(tmp_path):
         assert numbers == without
         lost = info.losses.filter(info.losses["kind"] == "lost_packets")
         # Those of which not even the head is there.
-        gone = sum(offset + head > cut for offset, *_ in stream.entries)
-        assert lost["count"].to_list() == ([gone] if gone else [])
-        assert lost["end_ns"].to_list() == ([1_140] if gone else [])
-        if gone:
-            assert lost["begin_ns"].to_list() == [stream.entries[-gone - 1][4]]
+        missing = sum(offset + head > cut for offset, *_ in stream.entries)
+        assert lost["count"].to_list() == ([missing] if missing else [])
+        assert lost["end_ns"].to_list() == ([1_140] if missing else [])
+        if missing:
+            assert lost["begin_ns"].to_list() == [stream.entries[-missing - 1][4]]
     assert ends[-1] == len(stream.data)
 
 
@@ -222,12 +222,12 @@ def test_damage_to_both_never_crashes(tmp_path, seed):
 def two_streams(root: Path) -> Path:
     """Streams s (instance 3) and t (instance 4), each with an index; one event of t later."""
     save(root, make(), index=w.index(make().entries))
-    other = w.Stream(make().trace, instance=4, cpu=0)
-    other.event(EVENT, 1_005, {"n": 100}, {})
-    other.event(EVENT, 2_000, {"n": 101}, {})
-    other.packet()
-    (root / "t").write_bytes(bytes(other.data))
-    (root / "index" / "t.idx").write_bytes(w.index(other.entries))
+    second = w.Stream(make().trace, instance=4, cpu=0)
+    second.event(EVENT, 1_005, {"n": 100}, {})
+    second.event(EVENT, 2_000, {"n": 101}, {})
+    second.packet()
+    (root / "t").write_bytes(bytes(second.data))
+    (root / "index" / "t.idx").write_bytes(w.index(second.entries))
     return root
 
 

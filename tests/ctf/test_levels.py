@@ -36,9 +36,9 @@ def root(tmp_path: Path) -> Path:
 
 def test_names_of_levels() -> None:
     """As ``lttng/tracepoint-types.h`` of LTTng-UST numbers them."""
-    found = [log_level_name(level) for level in (0, 6, 7, 13, 14, 15, -1)]
+    named = [log_level_name(level) for level in (0, 6, 7, 13, 14, 15, -1)]
     names = ["EMERG", "INFO", "DEBUG_SYSTEM", "DEBUG_LINE", "DEBUG"]
-    assert found == [*(f"TRACE_{name}" for name in names), "15", "-1"]
+    assert named == [*(f"TRACE_{name}" for name in names), "15", "-1"]
 
 
 def test_levels_reach_info_and_events(root: Path) -> None:
@@ -47,8 +47,8 @@ def test_levels_reach_info_and_events(root: Path) -> None:
     assert json.loads(roslens("info", root, "--json").stdout)["log_levels"] == expected
     assert re.search(r"p:alarm +1 +TRACE_ALERT", roslens("info", root).stdout)
     lines = roslens("events", root, "--fields", "x,log_level", "--format", "json").stdout
-    told = [json.loads(line)["log_level"] for line in lines.splitlines()]
-    assert told == [*expected.values(), None]
+    levels = [json.loads(line)["log_level"] for line in lines.splitlines()]
+    assert levels == [*expected.values(), None]
     text = roslens("events", root, "--fields", "log_level").stdout.splitlines()
     # babeltrace2 knows no names for other numbers, and has none for these then.
     theirs = subprocess.check_output(
@@ -56,8 +56,8 @@ def test_levels_reach_info_and_events(root: Path) -> None:
     ).splitlines()
     for name in ("p:alarm", "p:detail"):
         [ours] = [line for line in text if name in line]
-        [other] = [line for line in theirs if name in line]
-        level = re.search(r"TRACE_\w+", other)
+        [their_line] = [line for line in theirs if name in line]
+        level = re.search(r"TRACE_\w+", their_line)
         assert level is not None
         assert level[0] in ours
 
@@ -97,5 +97,5 @@ def test_namespaces_tell_events_of_one_name_apart(tmp_path: Path) -> None:
     (tmp_path / "metadata").write_text(as_sequence(fragments))
     (tmp_path / "s").write_bytes(bytes([0, 7, 1, 8, 2, 9]))
     frames = open_trace(tmp_path).read()
-    found = {name: frame["x"].to_list() for name, frame in frames.items()}
-    assert found == {"start": [7], "robots.org,2026:start": [8], "stop": [9]}
+    by_name = {name: frame["x"].to_list() for name, frame in frames.items()}
+    assert by_name == {"start": [7], "robots.org,2026:start": [8], "stop": [9]}

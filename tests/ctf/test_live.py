@@ -87,16 +87,18 @@ def test_other_contexts(record):
     assert frames["kinds:nothing"]["vpid"].null_count() == 100
 
 
-def said_to_be_dropped(root: Path, what: str) -> tuple[int, int]:
+def said_to_be_dropped(root: Path, noun: str) -> tuple[int, int]:
     """Events or packets that babeltrace2 says the tracer dropped, and how much it took back.
 
     LTTng's cumulative count can go back by a little from one packet to the next. babeltrace2 then
     says that 2**64 minus that many were discarded; ours says that none were.
     """
-    said = subprocess.run(
+    output = subprocess.run(
         ["babeltrace2", str(root)], capture_output=True, text=True, errors="replace", check=True
     )
-    counts = [int(x) for x in re.findall(rf"[Tt]racer discarded (\d+) {what}s? ", said.stderr)]
+    counts = [
+        int(count) for count in re.findall(rf"[Tt]racer discarded (\d+) {noun}s? ", output.stderr)
+    ]
     return sum(counts) % 2**64, sum(2**64 - count for count in counts if count >= 2**63)
 
 
@@ -106,7 +108,7 @@ def counters(root: Path) -> dict[int, list[tuple[int, int]]]:
     What LTTng-UST writes before each packet's events: magic, UUID, stream class, stream; begin,
     end, content and packet size in bits, number, discarded so far, CPU.
     """
-    found: dict[int, list[tuple[int, int]]] = {}
+    by_stream: dict[int, list[tuple[int, int]]] = {}
     for path in root.rglob("ch_*"):
         data = path.read_bytes() if path.suffix != ".idx" and path.is_file() else b""
         at = 0
@@ -114,9 +116,9 @@ def counters(root: Path) -> dict[int, list[tuple[int, int]]]:
             magic, instance = struct.unpack_from("<I20xQ", data, at)
             size, number, discarded = struct.unpack_from("<QQQ", data, at + 56)
             assert magic == 0xC1FC1FC1
-            found.setdefault(instance, []).append((number, discarded))
+            by_stream.setdefault(instance, []).append((number, discarded))
             at += size // 8
-    return {instance: sorted(packets) for instance, packets in found.items()}
+    return {instance: sorted(packets) for instance, packets in by_stream.items()}
 
 
 def check_discarded(root: Path) -> None:
@@ -198,8 +200,8 @@ def test_what_two_sessions_record_at_once_is_found_once(record):
         if frame.is_empty():
             continue
         assert frame.height == 2 * 2 * COUNT
-        own = [c for c in frame.columns if c not in ("time_ns", "host", "trace", "cpu_id")]
-        once = recorded_once(frame, own)
+        columns = [c for c in frame.columns if c not in ("time_ns", "host", "trace", "cpu_id")]
+        once = recorded_once(frame, columns)
         # A thread may be preempted for long between the two records.
         assert 2 * COUNT <= once.height <= 2 * COUNT * 1.02
 

@@ -18,12 +18,12 @@ from roslens.recording import UsageError
 
 def write(root: Path, payload: w.Class, rows: list[tuple[int, dict]], **options: object) -> None:
     context = options.pop("context", None)
-    own = options.pop("own", {})
+    own_values = options.pop("own", {})
     event = w.Event("p:e", 0, payload, context)
     trace = w.TraceWriter([event], **options)
     stream = w.Stream(trace)
     for cycles, values in rows:
-        stream.event(event, cycles, values, {}, own)
+        stream.event(event, cycles, values, {}, own_values)
     stream.packet()
     trace.save(root, s=stream)
 
@@ -35,18 +35,18 @@ def check_engines(root: Path) -> pl.DataFrame:
 
 
 def test_rows_are_merged_by_time_then_trace(tmp_path):
-    one = w.structure({"n": w.integer(32)})
-    write(tmp_path / "b", one, [(10, {"n": 1}), (20, {"n": 2}), (20, {"n": 3})])
-    write(tmp_path / "a" / "ust", one, [(5, {"n": 4}), (20, {"n": 5}), (30, {"n": 6})])
+    payload = w.structure({"n": w.integer(32)})
+    write(tmp_path / "b", payload, [(10, {"n": 1}), (20, {"n": 2}), (20, {"n": 3})])
+    write(tmp_path / "a" / "ust", payload, [(5, {"n": 4}), (20, {"n": 5}), (30, {"n": 6})])
     frame = check_engines(tmp_path)
     assert frame["n"].to_list() == [4, 1, 5, 2, 3, 6]
     assert frame["trace"].to_list() == ["a/ust", "b", "a/ust", "b", "b", "a/ust"]
 
 
 def test_hosts_are_labelled_by_name(tmp_path):
-    one = w.structure({"n": w.integer(8)})
+    payload = w.structure({"n": w.integer(8)})
     for number, (folder, hostname) in enumerate(zip("abcd", ["x", "y", "x", None], strict=True)):
-        write(tmp_path / folder, one, [(1, {"n": number})], hostname=hostname)
+        write(tmp_path / folder, payload, [(1, {"n": number})], hostname=hostname)
     frame = check_engines(tmp_path)
     assert frame["host"].to_list() == ["h0", "h1", "h0", "h2"]
     assert open_trace(tmp_path).info().hosts == ["h0", "h1", "h2"]
@@ -72,10 +72,12 @@ def test_names_that_are_taken(tmp_path):
     payload = w.structure(
         {"vpid": w.integer(32), "time_ns": w.integer(64), "ctx_ip": w.integer(8), "host": w.text()}
     )
-    own = w.structure({"ip": w.integer(64), "cpu_id": w.integer(16), "procname": w.integer(8)})
+    context_class = w.structure(
+        {"ip": w.integer(64), "cpu_id": w.integer(16), "procname": w.integer(8)}
+    )
     values = {"vpid": 1, "time_ns": 2, "ctx_ip": 3, "host": "there"}
     context = {"ip": 2**64 - 1, "cpu_id": 9, "procname": 4}
-    write(tmp_path, payload, [(1, values)], context=own, own=context)
+    write(tmp_path, payload, [(1, values)], context=context_class, own=context)
     row = check_engines(tmp_path).row(0, named=True)
     assert row == {
         "time_ns": 1,
@@ -124,16 +126,16 @@ def test_events_before_their_packet_are_sorted_all_the_same(tmp_path, threads):
 
 def test_events_without_provider_go_to_the_folder_of_their_domain(tmp_path):
     event = w.Event("sched_switch", 0, w.structure({"n": w.integer(8)}))
-    odd = w.Event("a/../b: c", 1, w.structure({"n": w.integer(8)}))
-    trace = w.TraceWriter([event, odd])
+    hostile = w.Event("a/../b: c", 1, w.structure({"n": w.integer(8)}))
+    trace = w.TraceWriter([event, hostile])
     stream = w.Stream(trace)
     stream.event(event, 1, {"n": 1}, {})
-    stream.event(odd, 2, {"n": 2}, {})
+    stream.event(hostile, 2, {"n": 2}, {})
     stream.packet()
     root = trace.save(tmp_path / "trace", s=stream)
     open_trace(root).write_events(tmp_path / "events")
-    found = sorted(p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*.parquet"))
-    assert found == ["events/a_.._b/_c.parquet", "events/ust/sched_switch.parquet"]
+    paths = sorted(p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*.parquet"))
+    assert paths == ["events/a_.._b/_c.parquet", "events/ust/sched_switch.parquet"]
 
 
 def snapshots(root: Path) -> None:
@@ -174,9 +176,9 @@ def test_equal_numbers_but_other_bytes_are_other_packets(tmp_path):
 
 
 def two_hosts(root: Path, frequency: int = 1_000_000_000) -> list[Path]:
-    one = w.structure({"n": w.integer(8)})
-    write(root / "a", one, [(10, {"n": 0}), (30, {"n": 1})], hostname="x", frequency=frequency)
-    write(root / "b", one, [(15, {"n": 2}), (25, {"n": 3})], hostname="y", frequency=frequency)
+    payload = w.structure({"n": w.integer(8)})
+    write(root / "a", payload, [(10, {"n": 0}), (30, {"n": 1})], hostname="x", frequency=frequency)
+    write(root / "b", payload, [(15, {"n": 2}), (25, {"n": 3})], hostname="y", frequency=frequency)
     return [root / "a", root / "b"]
 
 

@@ -34,7 +34,7 @@ class Made:
 def write(model: Model, fragments: list[dict[str, Any]], instance: int) -> Made:
     random = model.random
     stream = next(f for f in fragments if f["type"] == "data-stream-class")
-    made = Made()
+    written = Made()
     cycles = random.randrange(1 << 40)
     for sequence in range(random.randint(1, 3)):
         packet = PacketWriter(fragments)
@@ -54,15 +54,15 @@ def write(model: Model, fragments: list[dict[str, Any]], instance: int) -> Made:
             size = random.randint(0, 20)
             common = {"vpid": 77, "size": size, "procname": random.choice(NAMES)}
             packet.value(stream["event-record-common-context-field-class"], common)
-            own = event.get("specific-context-field-class")
-            if own is not None:
-                packet.value(own, model.value(own, size))
+            specific = event.get("specific-context-field-class")
+            if specific is not None:
+                packet.value(specific, model.value(specific, size))
             payload = event["payload-field-class"]
             value = model.value(payload, size)
             packet.value(payload, value)
-            made.events.append((event["name"], cycles, value))
-        made.data += packet.finish(random.choice([0, 0, 5]))
-    return made
+            written.events.append((event["name"], cycles, value))
+        written.data += packet.finish(random.choice([0, 0, 5]))
+    return written
 
 
 def nanoseconds(model: Model, cycles: int) -> int:
@@ -71,9 +71,9 @@ def nanoseconds(model: Model, cycles: int) -> int:
     return model.offset["seconds"] * 10**9 + whole * 10**9 // model.frequency
 
 
-def save(root: Path, fragments: list[dict[str, Any]], made: list[Made], *, old: bool) -> None:
+def save(root: Path, fragments: list[dict[str, Any]], streams: list[Made], *, old: bool) -> None:
     (root / "metadata").write_text(as_tsdl(fragments) if old else as_sequence(fragments))
-    for number, stream in enumerate(made):
+    for number, stream in enumerate(streams):
         (root / f"stream{number}").write_bytes(stream.data)
 
 
@@ -87,19 +87,19 @@ def streams_of(model: Model, fragments: list[dict[str, Any]]) -> list[Made]:
 def test_reader_and_reference_decode_the_same(metadata: str, seed: int) -> None:
     model = Model(Random(seed), old=metadata == "tsdl")
     fragments = model.fragments()
-    made = streams_of(model, fragments)
+    streams = streams_of(model, fragments)
     events = []
     payloads = {e["name"]: e["payload-field-class"] for e in model.events}
-    for stream in made:
-        found = Decoder(fragments).stream(stream.data)
+    for stream in streams:
+        decoded_events = Decoder(fragments).stream(stream.data)
         # The reference decoder gives back what was written...
-        assert [(e.name, e.cycles, e.payload) for e in found] == [
+        assert [(e.name, e.cycles, e.payload) for e in decoded_events] == [
             (name, cycles, decoded(payloads[name], value)) for name, cycles, value in stream.events
         ]
-        events += found
+        events += decoded_events
     events.sort(key=lambda event: event.cycles)
     with tempfile.TemporaryDirectory() as name:
-        save(Path(name), fragments, made, old=model.old)
+        save(Path(name), fragments, streams, old=model.old)
         trace = open_trace(Path(name))
         info = trace.info(threads=1)
         frames = trace.read(threads=1)
@@ -109,7 +109,7 @@ def test_reader_and_reference_decode_the_same(metadata: str, seed: int) -> None:
     # ... and our reader the same as the reference.
     for event_class in model.events:
         payload = event_class["payload-field-class"]
-        own = event_class.get("specific-context-field-class")
+        specific = event_class.get("specific-context-field-class")
         rows = list(frames[event_class["name"]].iter_rows(named=True))
         wanted = [e for e in events if e.name == event_class["name"]]
         assert len(rows) == len(wanted)
@@ -122,8 +122,8 @@ def test_reader_and_reference_decode_the_same(metadata: str, seed: int) -> None:
             )
             for key, value in shaped(payload, event.payload).items():
                 assert row[key] == value, key
-            if own is not None:
-                for key, value in shaped(own, event.specific).items():
+            if specific is not None:
+                for key, value in shaped(specific, event.specific).items():
                     assert row[f"ctx_{key}"] == value, key
 
 

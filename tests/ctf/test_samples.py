@@ -61,8 +61,8 @@ def test_names_and_times_select(tmp_path):
     name = "ros2:callback_start"
     times = everything[name]["time_ns"].sort()
     begin, end = int(times[len(times) // 4]), int(times[len(times) // 2])
-    some = trace.read([name, "no:such"], begin_ns=begin, end_ns=end, threads=1)
-    assert list(some) == [name]
+    chosen = trace.read([name, "no:such"], begin_ns=begin, end_ns=end, threads=1)
+    assert list(chosen) == [name]
     expected = everything[name].filter(everything[name]["time_ns"].is_between(begin, end))
-    assert_frame_equal(some[name], expected)
+    assert_frame_equal(chosen[name], expected)
     assert 0 < expected.height < everything[name].height

@@ -47,11 +47,11 @@ def test_an_arrow_stream_holds_what_read_gives(root, threads):
     for name, frame in everything.items():
         stream = pa.RecordBatchReader.from_stream(trace.arrow(name, threads=threads))
         assert_frame_equal(pl.DataFrame(stream.read_all()), frame)
-    found = {}
+    batches = {}
     for name, batch in trace.stream(threads=threads):
-        found.setdefault(name, []).append(batch)
+        batches.setdefault(name, []).append(batch)
     for name, frame in everything.items():
-        assert_frame_equal(pl.concat(found[name]), frame)
+        assert_frame_equal(pl.concat(batches[name]), frame)
 
 
 def test_a_stream_is_read_once_and_holds_one_event(root):
@@ -75,10 +75,10 @@ def test_a_stream_may_be_left_early(root):
 def test_fields_are_chosen(root):
     trace = open_trace(root)
     everything = trace.read()
-    some = trace.read(fields=["text", "vpid", "no_such", "n"])
-    assert some["p:a"].columns == ["time_ns", "vpid", "n", "text"]
-    assert some["p:b"].columns == ["time_ns", "vpid", "n"]
-    for name, frame in some.items():
+    chosen = trace.read(fields=["text", "vpid", "no_such", "n"])
+    assert chosen["p:a"].columns == ["time_ns", "vpid", "n", "text"]
+    assert chosen["p:b"].columns == ["time_ns", "vpid", "n"]
+    for name, frame in chosen.items():
         assert_frame_equal(frame, everything[name].select(frame.columns))
 
 
@@ -105,8 +105,8 @@ def test_any_window_is_what_a_filter_gives(root, threads):
         (last + 1, last + 10),
         (first + 9_000, first + 8_000),
     ]:
-        found = trace.read(["p:a"], begin_ns=begin, end_ns=end, threads=threads)["p:a"]
-        assert_frame_equal(found, everything.filter(times.is_between(begin, end)))
+        window = trace.read(["p:a"], begin_ns=begin, end_ns=end, threads=threads)["p:a"]
+        assert_frame_equal(window, everything.filter(times.is_between(begin, end)))
 
 
 @pytest.mark.parametrize("size", [1, 500, 10**9])
@@ -134,6 +134,6 @@ def test_a_window_does_not_read_packets_outside(root, tmp_path):
     damaged, whole = open_trace(tmp_path), open_trace(root)
     assert damaged.info().losses["kind"].to_list() == ["truncated"]
     until = damaged.info().losses["begin_ns"][0] - 1
-    found = damaged.write_events(tmp_path / "e", end_ns=until, names=["p:a"])
-    assert found.losses.height == 0
-    assert found.events == whole.read(["p:a"], end_ns=until)["p:a"].height
+    info = damaged.write_events(tmp_path / "e", end_ns=until, names=["p:a"])
+    assert info.losses.height == 0
+    assert info.events == whole.read(["p:a"], end_ns=until)["p:a"].height

@@ -44,16 +44,16 @@ def test_several_threads_stream_what_one_reads(trace, alone):
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_files_hold_what_is_read(trace, alone, threads, tmp_path):
-    told = []
+    steps = []
     info = trace.write_events(
-        tmp_path, threads=threads, progress=lambda done, total: told.append((done, total))
+        tmp_path, threads=threads, progress=lambda done, total: steps.append((done, total))
     )
     assert info.events_by_name == {name: frame.height for name, frame in alone.items()}
     for name, frame in alone.items():
         provider, event = name.split(":")
         assert pl.read_parquet(tmp_path / provider / f"{event}.parquet").equals(frame)
-    assert told == sorted(told)
-    assert told[-1][0] == told[-1][1] > 0
+    assert steps == sorted(steps)
+    assert steps[-1][0] == steps[-1][1] > 0
 
 
 def test_a_window_over_several_slices(trace, alone):

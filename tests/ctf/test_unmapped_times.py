@@ -47,9 +47,9 @@ event {{ name = e; id = 0; fields := struct {{ {U(8)} x; }}; }};
 def test_times_that_name_no_clock(tmp_path: Path, clocks: str, expected: list[int]) -> None:
     """CTF 1.8.3, 8: they count nanoseconds, or are of the only clock."""
     root = trace(tmp_path, clocks)
-    found = open_trace(root)
-    assert found.read()["e"]["time_ns"].to_list() == expected
-    assert found.info().begin_ns == expected[0]
+    opened = open_trace(root)
+    assert opened.read()["e"]["time_ns"].to_list() == expected
+    assert opened.info().begin_ns == expected[0]
     # babeltrace2 counts with floating point numbers where a clock is not of 1 GHz.
     assert babeltrace.read(root)["e"]["time_ns"].to_list() == pytest.approx(expected, abs=10)
 

@@ -108,8 +108,8 @@ def declared(kind: dict[str, Any], name: str) -> str:  # noqa: C901
 
 def array(element: dict[str, Any], name: str, length: str) -> str:
     """An array; the outermost length is written first."""
-    head, found, rest = declared(element, "\0").partition("\0")
-    return f"{head}{name}[{length}]{rest}" if found else f"{head} {name}[{length}]"
+    head, mark, rest = declared(element, "\0").partition("\0")
+    return f"{head}{name}[{length}]{rest}" if mark else f"{head} {name}[{length}]"
 
 
 def path(location: dict[str, Any]) -> str:

@@ -46,8 +46,8 @@ def verbs(noun: type) -> list[str]:
 
 def sections(noun: type) -> set[str]:
     """The verbs that show a section of the noun's notebook."""
-    made = f"{shown.__qualname__}.<locals>"
-    return {name for name in verbs(noun) if made in getattr(noun, name, noun).__qualname__}
+    marker = f"{shown.__qualname__}.<locals>"
+    return {name for name in verbs(noun) if marker in getattr(noun, name, noun).__qualname__}
 
 
 @pytest.fixture
@@ -138,10 +138,10 @@ def answers(question: str) -> object:
 @pytest.mark.usefixtures("budgets")
 def test_the_answers_are_what_is_known_of_the_samples() -> None:
     """The chain's program sleeps longest in /a's callback, and the leak is planted (README)."""
-    said = answers("Which executor")
-    assert isinstance(said, list)
-    assert "of SingleThreaded is" in said[0]
-    assert "above that of Events" in said[0]
+    sentences = answers("Which executor")
+    assert isinstance(sentences, list)
+    assert "of SingleThreaded is" in sentences[0]
+    assert "above that of Events" in sentences[0]
     hops = answers("How long from sensor")
     assert isinstance(hops, pl.DataFrame)
     assert hops.row(0, named=True)["topic"] == "/a"
@@ -160,8 +160,8 @@ def test_the_answers_are_what_is_known_of_the_samples() -> None:
     worst = answers("What happened to this")
     assert isinstance(worst, pl.DataFrame)
     messages = rl.open("data/samples/two_process").messages.collect()
-    own = messages.filter(pl.col("topic") == "/data", pl.col("outcome") == "delivered")
-    assert worst["latency_ns"].item() == own["latency_ns"].max()
+    delivered = messages.filter(pl.col("topic") == "/data", pl.col("outcome") == "delivered")
+    assert worst["latency_ns"].item() == delivered["latency_ns"].max()
 
 
 @pytest.mark.recording
@@ -169,9 +169,9 @@ def test_further_answers_are_what_the_programs_logged(tmp_path: Path) -> None:
     """Chain: by hand from samples.csv, as in tests/notebooks/test_twenty_questions.py."""
 
     def frame(question: str) -> pl.DataFrame:
-        found = answers(question)
-        assert isinstance(found, pl.DataFrame)
-        return found
+        answer = answers(question)
+        assert isinstance(answer, pl.DataFrame)
+        return answer
 
     slowest = frame("Which topic is slowest").row(0, named=True)
     assert (slowest["topic"], round(slowest["p99_ms"], 2)) == ("/a2", 7.98)

@@ -53,21 +53,23 @@ def test_the_share_of_a_process_is_that_of_the_window() -> None:
         name: took[vpid] / 1e9 for name, vpid in all_rows.select("procname", "vpid").iter_rows()
     }
     view = run.view(window_ns=(begin_ns, begin_ns + 1_000_000_000))
-    found = view.memory.processes().select("process", "callbacks").rows()
-    assert dict(found) == pytest.approx(expected)
+    shares = view.memory.processes().select("process", "callbacks").rows()
+    assert dict(shares) == pytest.approx(expected)
 
 
 @pytest.mark.recording
 def test_sentences_are_of_all_topics_and_of_one_cell() -> None:
     """Counted, and the quantile taken, with the tables alone."""
     run = rl.open(ROOT / "data/samples")
-    of = run.messages.select("topic", "outcome").filter(
+    outcomes = run.messages.select("topic", "outcome").filter(
         ~pl.col("topic").str.contains(r"(^|/)_|^/(rosout|parameter_events)$"),
         ~pl.col("outcome").is_in(["no_subscriber", "not_matched", "unknown"]),
     )
     missed = ~pl.col("outcome").is_in(["delivered", "taken"])
-    lost, count = of.select(missed.sum(), pl.len()).collect().row(0)
-    most = of.group_by("topic").agg(missed.sum(), n=pl.len()).sort("outcome").collect().row(-1)
+    lost, count = outcomes.select(missed.sum(), pl.len()).collect().row(0)
+    most = (
+        outcomes.group_by("topic").agg(missed.sum(), n=pl.len()).sort("outcome").collect().row(-1)
+    )
     assert run.loss.sentences() == [
         f"{lost:,} of {count:,} messages did not arrive.",
         f"Most of them on {most[0]}: {most[1]:,} of {most[2]:,}.",
@@ -81,10 +83,12 @@ def test_sentences_are_of_all_topics_and_of_one_cell() -> None:
     )  # fmt: skip
     each = by_run.filter(~pl.col("within")).partition_by("run")
     # Type 8 of Hyndman and Fan, which numpy has, too.
-    p99 = np.mean([np.quantile(x["duration_ns"], 0.99, method="median_unbiased") for x in each])
-    told = cells.callbacks.sentences()[0]
-    assert "intra_process=False" in told
-    assert told.endswith(f": {p99 / 1e6:.3g} ms.")
+    p99 = np.mean(
+        [np.quantile(frame["duration_ns"], 0.99, method="median_unbiased") for frame in each]
+    )
+    sentence = cells.callbacks.sentences()[0]
+    assert "intra_process=False" in sentence
+    assert sentence.endswith(f": {p99 / 1e6:.3g} ms.")
 
 
 @pytest.mark.recording
@@ -106,16 +110,16 @@ def test_what_was_seen_when(tmp_path: Path) -> None:
     seen = run.loss.seen()
     columns = ("vpid", "begin_ns", "end_ns", "events")
     processes = seen.filter(pl.col("of") == "process").select(columns)
-    told = run.processes.select(columns).collect()
-    assert sorted(processes.rows()) == sorted(told.rows())
+    expected = run.processes.select(columns).collect()
+    assert sorted(processes.rows()) == sorted(expected.rows())
     events = seen.filter(pl.col("of") == "event").select("name", "events").rows()
     assert dict(events) == find_info(whole)[0].events_by_name
     assert seen.filter(pl.col("of") == "CPU")["name"].to_list() == ["CPU 0", "CPU 1"]
     of_cpus = seen.filter(pl.col("of") == "CPU")["events"].sum()
     assert of_cpus == sum(count for _, count in events)
 
-    for gone in [*whole.rglob("ros2_1"), *whole.rglob("ros2_1.idx")]:
-        gone.unlink()
+    for path in [*whole.rglob("ros2_1"), *whole.rglob("ros2_1.idx")]:
+        path.unlink()
     run = rl.open(whole)
     assert run.loss.seen().filter(pl.col("of") == "CPU")["name"].to_list() == ["CPU 0"]
     picture = run.loss.seen_over_time()
@@ -139,16 +143,16 @@ def test_estimates_are_those_of_the_report(tmp_path: Path, noun: str) -> None:
     written = json.loads((tmp_path / "metrics.json").read_text())["estimates"]
     frame = report.estimates()
     factors = frame.columns[1 : frame.columns.index("value")]
-    found = {
+    by_key = {
         (row["metric"], *(row[name] for name in factors)): row
         for row in frame.iter_rows(named=True)
     }
-    assert len(found) == frame.height
+    assert len(by_key) == frame.height
     for e in written:
-        if set(e["cell"]) != set(factors) or (e["metric"],) not in {key[:1] for key in found}:
+        if set(e["cell"]) != set(factors) or (e["metric"],) not in {key[:1] for key in by_key}:
             assert noun == "latency"  # services, CPU and further topics
             continue
-        row = found[(e["metric"], *(e["cell"][name] for name in factors))]
+        row = by_key[(e["metric"], *(e["cell"][name] for name in factors))]
         for name in ("value", "low", "high"):
             assert (row[name] is None) == (e[name] is None) or math.isinf(row[name])
             assert e[name] is None or row[name] == pytest.approx(e[name], rel=1e-12)
@@ -158,13 +162,13 @@ def test_cells_are_made_by_the_factors_asked_for(four: Recordings) -> None:
     """By hand: the means of 1, 2 | 3, 4 and of 1, 3 | 2, 4 ms."""
 
     def means(*by: str) -> list[float]:
-        found = (
+        frame = (
             four.latency.estimates(by=by, full=True)
             .filter(metric="latency_mean")
             .sort(by or "metric")
         )
-        assert found["runs"].to_list() == [4 // len(found)] * len(found)
-        return [value / MS for value in found["value"]]
+        assert frame["runs"].to_list() == [4 // len(frame)] * len(frame)
+        return [value / MS for value in frame["value"]]
 
     assert means("a") == [1.5, 3.5]
     assert means("b") == [2, 3]

@@ -17,23 +17,23 @@ pytestmark = pytest.mark.recording
 
 
 def test_it_says_what_the_verb_says(tmp_path: Path) -> None:
-    found = rl.open(RUN).predict(rate=["/data=100Hz"], seed=3)
+    prediction = rl.open(RUN).predict(rate=["/data=100Hz"], seed=3)
     file = tmp_path / "x.json"
     with pytest.raises(SystemExit, match=r"^0$"):
         main(["predict", str(RUN), "--rate", "/data=100Hz", "--seed", "3", "--json", str(file)])
     (written,) = json.loads(file.read_text())
     names = ("metric", "topic", "node", "recorded", "simulated", "value", "low", "high", "refused")
-    said = [tuple(x[name] for name in names) for x in written["figures"]]
-    assert found.frame().select(names).rows() == said
-    assert "Callback groups were not recorded" in repr(found)
+    figures = [tuple(figure[name] for name in names) for figure in written["figures"]]
+    assert prediction.frame().select(names).rows() == figures
+    assert "Callback groups were not recorded" in repr(prediction)
 
 
 def test_the_picture_has_the_recorded_median_and_the_bound(tmp_path: Path) -> None:
     run = rl.open(RUN)
-    found = run.predict(warm_up=0)
-    (axes,) = found.plot("/data").axes
+    prediction = run.predict(warm_up=0)
+    (axes,) = prediction.plot("/data").axes
     recorded, _, bound = axes.lines
-    p50 = found.frame().row(by_predicate=(pl.col("metric") == "latency_p50")
+    p50 = prediction.frame().row(by_predicate=(pl.col("metric") == "latency_p50")
                             & (pl.col("topic") == "/data"), named=True)["recorded"]  # fmt: skip
     levels = list(recorded.get_ydata())
     assert recorded.get_xdata()[levels.index(0.5)] == pytest.approx(p50 / 1e6)

@@ -60,8 +60,8 @@ def work(cpu: int, end: float, lock: Path, log: Path) -> None:
         fcntl.flock(stream, fcntl.LOCK_UN)
         spin(SPIN)
         spun = time.time_ns()
-        own = time.thread_time_ns() - cpu_ns
-        rows.append((message.data, begin, locked, spun, lock_cpu - cpu_ns, own))
+        own_cpu = time.thread_time_ns() - cpu_ns
+        rows.append((message.data, begin, locked, spun, lock_cpu - cpu_ns, own_cpu))
 
     listen(cpu, end, heard)
     write(log, ("number", "begin_ns", "locked_ns", "spun_ns", "lock_cpu_ns", "own_cpu_ns"), rows)

@@ -12,6 +12,9 @@ NAMES = (
 
 def in_order(moments: pl.DataFrame) -> bool:
     """Those that are known follow each other, and the latency lies between the first and last."""
-    rows = [[x for x in row if x is not None] for row in moments.select(NAMES).iter_rows()]
+    rows = [
+        [moment for moment in row if moment is not None]
+        for row in moments.select(NAMES).iter_rows()
+    ]
     took = [row[-1] - row[0] for row in rows]
     return took == moments["latency_ns"].to_list() and all(row == sorted(row) for row in rows)

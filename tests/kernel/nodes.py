@@ -32,15 +32,18 @@ def recorded(node: str, output: Path, *events: str) -> Path:
 
 
 def kernel(folder: Path) -> dict[str, pl.LazyFrame]:
-    return {x.stem: pl.scan_parquet(x) for x in (folder / "events" / "kernel").glob("*.parquet")}
+    return {
+        path.stem: pl.scan_parquet(path)
+        for path in (folder / "events" / "kernel").glob("*.parquet")
+    }
 
 
 def executions(folder: Path) -> pl.DataFrame:
     """Rows of callback_scheduling beside what the node wrote of the same execution."""
-    found = tables(find_recordings(folder)[0])["callback_scheduling"].collect()
+    scheduling = tables(find_recordings(folder)[0])["callback_scheduling"].collect()
     log = pl.read_csv(folder / "native" / "callbacks.csv")
     return (
         log.sort("begin_ns")
-        .join_asof(found.sort("start_ns"), left_on="begin_ns", right_on="start_ns")
+        .join_asof(scheduling.sort("start_ns"), left_on="begin_ns", right_on="start_ns")
         .filter(pl.col("begin_ns") < pl.col("start_ns") + pl.col("duration_ns"))
     )

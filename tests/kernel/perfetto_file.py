@@ -26,26 +26,26 @@ def bundle(trace: pb.Trace, cpu: int, **more: object) -> pb.FtraceEventBundle:
 
 def compact(to: pb.FtraceEventBundle, *switches: tuple[int, int, int, int, str]) -> None:
     """Time, state of the one that leaves, and who comes: thread, priority, name."""
-    own, last = to.compact_sched, 0
+    sched, last = to.compact_sched, 0
     for time, state, tid, prio, name in switches:
-        if name not in own.intern_table:
-            own.intern_table.append(name)
-        own.switch_timestamp.append(time - last)
-        own.switch_prev_state.append(state)
-        own.switch_next_pid.append(tid)
-        own.switch_next_prio.append(prio)
-        own.switch_next_comm_index.append(list(own.intern_table).index(name))
+        if name not in sched.intern_table:
+            sched.intern_table.append(name)
+        sched.switch_timestamp.append(time - last)
+        sched.switch_prev_state.append(state)
+        sched.switch_next_pid.append(tid)
+        sched.switch_next_prio.append(prio)
+        sched.switch_next_comm_index.append(list(sched.intern_table).index(name))
         last = time
 
 
 def wake(to: pb.FtraceEventBundle, told: tuple[int, int, str, int, int]) -> None:
     """Time, who is woken: thread and name, on which CPU, and flags."""
-    own, (since, tid, name, cpu, flags) = to.compact_sched, told
-    if name not in own.intern_table:
-        own.intern_table.append(name)
-    own.waking_timestamp.append(since)
-    own.waking_pid.append(tid)
-    own.waking_target_cpu.append(cpu)
-    own.waking_prio.append(120)
-    own.waking_comm_index.append(list(own.intern_table).index(name))
-    own.waking_common_flags.append(flags)
+    sched, (since, tid, name, cpu, flags) = to.compact_sched, told
+    if name not in sched.intern_table:
+        sched.intern_table.append(name)
+    sched.waking_timestamp.append(since)
+    sched.waking_pid.append(tid)
+    sched.waking_target_cpu.append(cpu)
+    sched.waking_prio.append(120)
+    sched.waking_comm_index.append(list(sched.intern_table).index(name))
+    sched.waking_common_flags.append(flags)

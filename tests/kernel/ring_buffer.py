@@ -60,8 +60,8 @@ print fmt: "comm=%s pid=%d runtime=%Lu [ns]", __get_str(comm), REC->pid, REC->ru
 
 def runtime(thread: int, ran: int, *, by: int | None = None) -> bytes:
     """The content of a sched_stat_runtime of a thread, in its own context or another's."""
-    own = thread if by is None else by
-    return struct.pack("<HBBiIiQI", 363, 1, 2, own, 3 << 16 | 24, thread, ran, 0x6E)
+    context = thread if by is None else by
+    return struct.pack("<HBBiIiQI", 363, 1, 2, context, 3 << 16 | 24, thread, ran, 0x6E)
 
 
 def switch(out: int, into: int, state: int = 0) -> bytes:
@@ -116,20 +116,20 @@ def page(time: int, *events: bytes, missed: int | None = None) -> bytes:
 
 def read_slowly(content: bytes) -> tuple[list[tuple[int, int, int, int]], set[int]]:  # noqa: C901
     """Page, place, size and time of each event, one after the other; and the damaged pages."""
-    found, damaged = [], set()
+    events, damaged = [], set()
     for number in range(len(content) // PAGE):
-        own = content[number * PAGE : (number + 1) * PAGE]
-        now, commit = struct.unpack_from("<qQ", own)
+        data = content[number * PAGE : (number + 1) * PAGE]
+        now, commit = struct.unpack_from("<qQ", data)
         first, at, end = now, DATA, DATA + (commit & 0xFFFFF) // 4 * 4
         if DATA + (commit & 0xFFFFF) > PAGE or not 0 <= now <= 1 << 62:
             damaged.add(number)
             continue
         while at < end:
-            (word,) = struct.unpack_from("<I", own, at)
+            (word,) = struct.unpack_from("<I", data, at)
             kind, delta = word & 31, word >> 5
             if kind == 29 and delta == 0:
                 break
-            second = struct.unpack_from("<I", own, at + 4)[0] if at + 8 <= end else None
+            second = struct.unpack_from("<I", data, at + 4)[0] if at + 8 <= end else None
             place, size, after = at + 4, kind * 4, at + 4 + kind * 4
             if kind in (0, 29):
                 if second is None or second < 4:
@@ -148,9 +148,9 @@ def read_slowly(content: bytes) -> tuple[list[tuple[int, int, int, int]], set[in
                 damaged.add(number)
                 break
             if kind < 29:
-                found.append((number, number * PAGE + place, size, now))
+                events.append((number, number * PAGE + place, size, now))
             at = after
-    return found, damaged
+    return events, damaged
 
 
 def write_raw(

@@ -57,15 +57,19 @@ def rclpy_pair(ros: RosEnvironment, folder: Path, started: list[subprocess.Popen
 
     def log() -> pl.DataFrame:
         stop.touch()
-        assert [x.wait(timeout=60) for x in started] == [0, 0]
-        sent, heard = (pl.read_csv(folder / x) for x in ("talker", "listener"))
+        assert [process.wait(timeout=60) for process in started] == [0, 0]
+        sent, heard = (pl.read_csv(folder / role) for role in ("talker", "listener"))
         return sent.join(heard, on="number", how="left").select(
             publish_ns="begin_ns", callback_ns="begin_ns_right"
         )
 
-    wait_for(lambda: all((folder / f"{x}.on").exists() for x in ("talker", "listener")))
+    wait_for(lambda: all((folder / f"{role}.on").exists() for role in ("talker", "listener")))
     return Pair(
-        [x.pid for x in started], log, ("/talker", "/listener"), "/pair", "std_msgs/msg/String"
+        [process.pid for process in started],
+        log,
+        ("/talker", "/listener"),
+        "/pair",
+        "std_msgs/msg/String",
     )
 
 
@@ -83,7 +87,7 @@ def rclcpp_pair(ros: RosEnvironment, folder: Path, started: list[subprocess.Pope
     def log() -> pl.DataFrame:
         _, publisher = started
         publisher.send_signal(signal.SIGINT)
-        assert [x.wait(timeout=60) for x in started] == [0, 128 + signal.SIGINT]
+        assert [process.wait(timeout=60) for process in started] == [0, 128 + signal.SIGINT]
         run.merge(folder)
         return pl.read_csv(folder / "messages.csv").select(
             publish_ns="publish_realtime_ns", callback_ns="callback_realtime_ns"
@@ -91,7 +95,7 @@ def rclcpp_pair(ros: RosEnvironment, folder: Path, started: list[subprocess.Pope
 
     nodes, kind = ("/publisher", "/subscriber"), "std_msgs/msg/UInt8MultiArray"
     wait_for((folder / "ready").exists)
-    return Pair([x.pid for x in started], log, nodes, "/data", kind)
+    return Pair([process.pid for process in started], log, nodes, "/data", kind)
 
 
 @pytest.fixture(autouse=True)
@@ -103,13 +107,13 @@ def alone() -> Iterator[None]:
 
 @pytest.fixture
 def ros(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RosEnvironment]:
-    found = embedded_ros()
+    environment = embedded_ros()
     if request.param == "rmw_cyclonedds_cpp":
         try:
-            found = cyclonedds_for(found).with_middleware(request.param)
+            environment = cyclonedds_for(environment).with_middleware(request.param)
         except RunFailedError as error:
             pytest.skip(str(error))
-    with found.isolated(tmp_path / "log") as isolated:
+    with environment.isolated(tmp_path / "log") as isolated:
         yield isolated
 
 
@@ -117,7 +121,7 @@ def ros(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RosEnvironme
 def pair(request: pytest.FixtureRequest, ros: RosEnvironment, tmp_path: Path) -> Iterator[Pair]:
     started: list[subprocess.Popen[bytes]] = []
     with ExitStack() as stack:
-        stack.callback(lambda: [x.kill() for x in started if x.poll() is None])
+        stack.callback(lambda: [process.kill() for process in started if process.poll() is None])
         yield request.param(ros, tmp_path, started)
 
 
@@ -125,7 +129,7 @@ def pair(request: pytest.FixtureRequest, ros: RosEnvironment, tmp_path: Path) ->
 @pytest.mark.parametrize("ros", ["rmw_fastrtps_cpp", "rmw_cyclonedds_cpp"], indirect=True)
 def test_messages_have_names_and_are_those_of_the_log(pair: Pair, tmp_path: Path) -> None:
     folder, manifest = record_attached(
-        [str(x) for x in pair.pids],
+        [str(pid) for pid in pair.pids],
         tmp_path / "run",
         options=TracingOptions(kernel="off"),
         time_limit=ATTACHED_S,
@@ -150,7 +154,7 @@ def test_what_is_sampled_is_right_and_the_rest_not_called_lost(
     monkeypatch.setattr(attach, "cost_of_call", lambda *_: 2e-4)
     notes: list[str] = []
     folder, manifest = record_attached(
-        [str(x) for x in pair.pids],
+        [str(pid) for pid in pair.pids],
         tmp_path / "run",
         options=TracingOptions(kernel="off"),
         time_limit=4 * ATTACHED_S,
@@ -159,8 +163,8 @@ def test_what_is_sampled_is_right_and_the_rest_not_called_lost(
     )
     log = pair.log()
     assert manifest.status == "complete", manifest.failure
-    assert any(f"{pair.topic} published" in x for x in notes)
-    assert any("from now on probes are off for a part of the time" in x for x in notes)
+    assert any(f"{pair.topic} published" in note for note in notes)
+    assert any("from now on probes are off for a part of the time" in note for note in notes)
     assert agrees(folder, manifest, pair, log) >= 2
     cost = re.search(r"attaching cost ([\d.]+)% of a CPU", " ".join(manifest.tracing.notes))
     assert cost is not None
@@ -172,23 +176,23 @@ def test_what_is_sampled_is_right_and_the_rest_not_called_lost(
     sent = run.messages.filter(topic=pair.topic).select("publish_ns").collect()["publish_ns"]
     begins = [sent.min() - 1e6, *pauses["end_ns"]]
     ends = [*pauses["begin_ns"], sent.max()]
-    spans = [x for x in zip(begins, ends, strict=True) if x[1] > x[0]]
+    spans = [span for span in zip(begins, ends, strict=True) if span[1] > span[0]]
     count = sum(log["publish_ns"].is_between(*span).sum() for span in spans)
-    (found,) = run.latency.topics().filter(topic=pair.topic)["rate_hz"]
-    assert found == pytest.approx(count / sum(end - begin for begin, end in spans) * 1e9, rel=0.03)
+    (rate,) = run.latency.topics().filter(topic=pair.topic)["rate_hz"]
+    assert rate == pytest.approx(count / sum(end - begin for begin, end in spans) * 1e9, rel=0.03)
     assert not manifest.loss.discarded_events
 
 
 def agrees(folder: Path, manifest: Manifest, pair: Pair, log: pl.DataFrame) -> int:
     """Of all that was recorded; returns how many pauses there were."""
     collect(find_recordings(folder)[0])
-    made = {name: x.collect() for name, x in tables(find_recordings(folder)[0]).items()}
-    pauses = made["losses"].filter(kind="not_sampled").select("begin_ns", "end_ns").sort("end_ns")
-    found = made["messages"]
-    named = found.filter(pl.col("topic") == pair.topic)
+    frames = {name: table.collect() for name, table in tables(find_recordings(folder)[0]).items()}
+    pauses = frames["losses"].filter(kind="not_sampled").select("begin_ns", "end_ns").sort("end_ns")
+    messages = frames["messages"]
+    named = messages.filter(pl.col("topic") == pair.topic)
     first, last = named["publish_ns"].min(), named["publish_ns"].max()
     # One that was published as the probes went may be without what tells its publisher.
-    assert found.filter(pl.col("publish_ns") <= last)["topic"].null_count() == 0
+    assert messages.filter(pl.col("publish_ns") <= last)["topic"].null_count() == 0
     # What was published and taken while all of it was recorded.
     begin = max(first, manifest.start_ns) + 1_000_000_000
     end = min(last, manifest.end_ns) - 300_000_000
@@ -198,9 +202,11 @@ def agrees(folder: Path, manifest: Manifest, pair: Pair, log: pl.DataFrame) -> i
         pauses, left_on="publish_ns", right_on="end_ns", strategy="forward"
     ).with_columns(pl.col("begin_ns").fill_null(2**62))
     logged = logged.filter(pl.col("publish_ns") < pl.col("begin_ns") - 20_000_000)
-    own = named.filter(pl.col("publish_ns").is_between(begin, end + 300_000_000)).sort("publish_ns")
+    traced = named.filter(pl.col("publish_ns").is_between(begin, end + 300_000_000)).sort(
+        "publish_ns"
+    )
     joined = logged.join_asof(
-        own.with_columns(traced_ns="publish_ns"), on="publish_ns", strategy="forward"
+        traced.with_columns(traced_ns="publish_ns"), on="publish_ns", strategy="forward"
     )
     assert logged.height > 100
     assert joined["traced_ns"].n_unique() == logged.height
@@ -217,7 +223,7 @@ def agrees(folder: Path, manifest: Manifest, pair: Pair, log: pl.DataFrame) -> i
     )
     assert nodes.height >= 0.95 * joined.height
     for ends in ("publishers", "subscriptions"):
-        assert made[ends].filter(topic=pair.topic)["type"].to_list() == [pair.type]
+        assert frames[ends].filter(topic=pair.topic)["type"].to_list() == [pair.type]
     callback, take = pl.col("callback_start_ns"), pl.col("take_ns")
     assert joined.filter(take < pl.col("traced_ns")).is_empty()
     assert joined.filter(take > pl.col("callback_ns")).is_empty()
@@ -225,6 +231,6 @@ def agrees(folder: Path, manifest: Manifest, pair: Pair, log: pl.DataFrame) -> i
         # rclpy's callbacks emit nothing.
         assert joined.filter((callback < take) | (callback > pl.col("callback_ns"))).is_empty()
         latency = pl.col("callback_ns") - pl.col("publish_ns")
-        apart = joined.select((callback - pl.col("traced_ns") - latency).abs().median()).item()
-        assert apart < 50_000
+        difference = joined.select((callback - pl.col("traced_ns") - latency).abs().median()).item()
+        assert difference < 50_000
     return pauses.height

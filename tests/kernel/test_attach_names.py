@@ -24,7 +24,7 @@ def test_a_node_is_found_with_its_namespace(name: str, is_meant: bool) -> None:
         assert process.stdout is not None
         process.stdout.readline()
         # It is no node, which only who found it can tell.
-        said = "has no libtracetools mapped" if is_meant else "does not run"
-        with pytest.raises(UsageError, match=said):
+        reason = "has no libtracetools mapped" if is_meant else "does not run"
+        with pytest.raises(UsageError, match=reason):
             find_targets([name])
         process.communicate(b"\n")

@@ -90,24 +90,31 @@ def test_what_a_take_starts_is_known_though_the_page_goes_on_behind_it(
         9: Format(9, "callback_end__0", (*head, start[0])),
     }
 
-    def of(number: int, kinds: str, *values: int, text: bytes = b"") -> bytes:
+    def packed(number: int, kinds: str, *values: int, text: bytes = b"") -> bytes:
         content = struct.pack(f"<HBBiQ{kinds}", number, 1, 0, 40, 1, *values)
         return event(5, content.ljust((len(content) + 3) // 4 * 4, b"\xff") + text)
 
-    take = of(7, "QIB", 4096, 5 << 16 | 32, 1, text=b"/top\0\0\0\0")
-    data = page(100, take, of(8, "QB", 77, 0), of(9, "Q", 77), of(8, "QB", 78, 0), of(9, "Q", 78))
+    take = packed(7, "QIB", 4096, 5 << 16 | 32, 1, text=b"/top\0\0\0\0")
+    data = page(
+        100,
+        take,
+        packed(8, "QB", 77, 0),
+        packed(9, "Q", 77),
+        packed(8, "QB", 78, 0),
+        packed(9, "Q", 78),
+    )
     header = parse_header_page(HEADER_PAGE, "header_page")
-    own = np.array(pauses, dtype=np.int64).reshape(-1, 2)
-    trace = RawTrace(formats, header=header, pauses=own)
+    spans = np.array(pauses, dtype=np.int64).reshape(-1, 2)
+    trace = RawTrace(formats, header=header, pauses=spans)
     names = Names(trace, {40: (40, 40, "node")}, [], [])
     names.read(np.frombuffer(data, dtype=np.uint8))
-    made, (records,) = names.records()
-    added = made[min(made)]
+    new_formats, (records,) = names.records()
+    added = new_formats[min(new_formats)]
     if pauses:
-        assert {x.name for x in made.values()} == {"ros2:rcl_subscription_init"}
+        assert {entry.name for entry in new_formats.values()} == {"ros2:rcl_subscription_init"}
         return
     assert added.name == "ros2:rclcpp_subscription_callback_added"
-    (place,) = (x.offset for x in added.fields if x.name == "callback")
+    (place,) = (field.offset for field in added.fields if field.name == "callback")
     assert struct.unpack_from("<Q", records.data, records.begin[-1] + place) == (77,)
 
 
@@ -116,7 +123,7 @@ def test_threads_that_ended_at_once_are_those_of_the_process_that_began_them() -
     fields = (Field("pid", 8, 4, "int"), Field("comm", 12, 16, "text"))
     began = Format(7, "task_newtask", (*fields, Field("clone_flags", 32, 8, "int")))
 
-    def of(parent: int, child: int, flags: int) -> bytes:
+    def packed(parent: int, child: int, flags: int) -> bytes:
         return event(5, struct.pack("<HBBii16sIQ", 7, 1, 0, parent, child, b"node", 0, flags))
 
     thread, process = 0x3D0F00, 0x1200000
@@ -127,8 +134,8 @@ def test_threads_that_ended_at_once_are_those_of_the_process_that_began_them() -
         (60, 61, thread),
         (9, 10, thread),
     )
-    data = page(100, *(of(*row) for row in rows))
+    data = page(100, *(packed(*row) for row in rows))
     trace = RawTrace({7: began}, header=parse_header_page(HEADER_PAGE, "header_page"))
-    known = {40: (40, 40, "node"), 60: (1, 1, "boxed")}
-    found = with_new_threads(trace, [np.frombuffer(data, dtype=np.uint8)], known)
-    assert found == known | {41: (40, 41, "node"), 42: (40, 42, "node")}
+    threads = {40: (40, 40, "node"), 60: (1, 1, "boxed")}
+    extended = with_new_threads(trace, [np.frombuffer(data, dtype=np.uint8)], threads)
+    assert extended == threads | {41: (40, 41, "node"), 42: (40, 42, "node")}

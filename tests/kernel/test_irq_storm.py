@@ -54,10 +54,14 @@ def rows_of(folder: Path) -> pl.DataFrame:
 def begins(folder: Path) -> np.ndarray:
     """When interrupts began on the node's CPU, the last one."""
     events = kernel(folder)
-    there = [events[x].select("time_ns", "cpu_id") for x in ENTRIES if x in events]
+    frames = [events[name].select("time_ns", "cpu_id") for name in ENTRIES if name in events]
     cpu = events["sched_switch"].select(pl.col("cpu_id").max()).collect().item()
-    found = [x.filter(pl.col("cpu_id") == cpu).collect()["time_ns"] for x in there]
-    times = np.sort(np.concatenate([x.to_numpy() for x in found])) if found else np.empty(0)
+    columns = [frame.filter(pl.col("cpu_id") == cpu).collect()["time_ns"] for frame in frames]
+    times = (
+        np.sort(np.concatenate([column.to_numpy() for column in columns]))
+        if columns
+        else np.empty(0)
+    )
     if len(times) < 100:
         pytest.skip(f"the kernel tells {len(times)} interrupts, so none of timers")
     return times
@@ -84,14 +88,14 @@ def test_their_time_is_told(storm):
     threads = rows.select("host", pl.col("vtid").cast(pl.Int64).alias("tid")).unique()
     view = kernel_view(kernel(storm), threads)
     assert view is not None
-    found = view.interrupts.filter(~pl.col("by_name").str.starts_with("softirq"))
+    interrupts = view.interrupts.filter(~pl.col("by_name").str.starts_with("softirq"))
     ran = rows.with_columns(
         pl.col("vtid").cast(pl.Int64).alias("tid"),
         ended_ns=pl.col("start_ns") + pl.col("duration_ns"),
     )
     shared = pl.min_horizontal("end_ns", "ended_ns") - pl.max_horizontal("begin_ns", "start_ns")
-    told = (
-        found.join(
+    sums = (
+        interrupts.join(
             ran.select("callback_instance_id", "host", "tid", "start_ns", "ended_ns"),
             on=["host", "tid"],
         )
@@ -100,21 +104,21 @@ def test_their_time_is_told(storm):
         .group_by("callback_instance_id")
         .agg(pl.col("by_ns").sum())
     )
-    both = rows.join(told, on="callback_instance_id")
-    assert both.height >= rows.height // 2
-    assert both.select(pl.col("by_ns").is_between(1, pl.col("cpu_ns")).all()).item()
-    names = set(found["by_name"])
-    assert all(x == "local timer" or x.startswith("irq ") for x in names)
+    joined = rows.join(sums, on="callback_instance_id")
+    assert joined.height >= rows.height // 2
+    assert joined.select(pl.col("by_ns").is_between(1, pl.col("cpu_ns")).all()).item()
+    names = set(interrupts["by_name"])
+    assert all(name == "local timer" or name.startswith("irq ") for name in names)
 
 
 def test_the_workbench_says_what_made_messages_late(storm):
     """In few words what the path has: the first ten, each the same when asked again."""
     page = StartPage([str(storm)])
     shown = page._worst()
-    found = worst_messages(page._seen, 0)
-    told = explained(found.head(10), lambda _: page.widget.paths)
-    assert shown.height == found.height > 10
-    for text, cause, who in zip(shown["why"], told["cause"], told["who"], strict=False):
+    worst = worst_messages(page._seen, 0)
+    reasons = explained(worst.head(10), lambda _: page.widget.paths)
+    assert shown.height == worst.height > 10
+    for text, cause, who in zip(shown["why"], reasons["cause"], reasons["who"], strict=False):
         assert text.startswith(cause.replace("_", " "))
         assert who is None or text.endswith(who)
     assert set(shown["why"][10:]) == {""}
@@ -132,46 +136,47 @@ def test_the_same_of_a_file_of_perfetto(storm, tmp_path):
     events = open_trace(storm).read(["sched_switch", "sched_waking"])
     trace = pb.Trace()
     snapshot(trace, BOOT=10**9, MONOTONIC=10**9 - SLEPT)
-    switches, wakes = (events[x].sort("time_ns") for x in ("sched_switch", "sched_waking"))
+    switches, wakes = (events[name].sort("time_ns") for name in ("sched_switch", "sched_waking"))
     since = pl.col("time_ns") - (offset - SLEPT)
     for cpu in switches["cpu_id"].unique():
-        own = bundle(trace, cpu)
+        packet = bundle(trace, cpu)
         of_cpu = pl.col("cpu_id") == cpu
-        told = ("prev_state", "next_tid", "next_prio", "next_comm")
-        compact(own, *switches.filter(of_cpu).select(since, *told).iter_rows())
+        columns = ("prev_state", "next_tid", "next_prio", "next_comm")
+        compact(packet, *switches.filter(of_cpu).select(since, *columns).iter_rows())
         for row in wakes.filter(of_cpu).select(
             since.diff().fill_null(since), "tid", "comm", "target_cpu", "ctx_flags"
         ).iter_rows():  # fmt: skip
-            wake(own, row)
+            wake(packet, row)
     (tmp_path / "own.pftrace").write_bytes(trace.SerializeToString())
     run = tmp_path / "run"
     shutil.copytree(storm, run, ignore=shutil.ignore_patterns("kernel", "events", "tables"))
     unpack(tmp_path / "own.pftrace", run / "trace")
     collect(find_recordings(run)[0])
-    one, other = (
-        tables(find_recordings(x)[0])["callback_scheduling"].collect() for x in (storm, run)
+    original, unpacked = (
+        tables(find_recordings(folder)[0])["callback_scheduling"].collect()
+        for folder in (storm, run)
     )
     parts = ["cpu_ns", "preempted_ns", "blocked_ns", "scheduling_delay_ns"]
     key = ["vtid", "start_ns", "duration_ns", *parts]
-    differs = one.join(other, on=key, how="anti")
+    differs = original.join(unpacked, on=key, how="anti")
     left_out = open_trace(storm).losses.select("begin_ns", gap_end_ns="end_ns")
     end = pl.col("start_ns") + pl.col("duration_ns")
-    known = differs.join_where(
+    in_gaps = differs.join_where(
         left_out, pl.col("begin_ns") <= end, pl.col("gap_end_ns") >= pl.col("start_ns")
     )
-    assert differs.join(known, on="callback_instance_id", how="anti").is_empty()
+    assert differs.join(in_gaps, on="callback_instance_id", how="anti").is_empty()
 
 
 def test_parts_still_add_up(storm):
     rows = rows_of(storm)
     parts = ("cpu_ns", "preempted_ns", "blocked_ns", "scheduling_delay_ns")
     assert (rows.select(pl.sum_horizontal(parts)).to_series() == rows["duration_ns"]).all()
-    found = {name: x.collect() for name, x in tables(find_recordings(storm)[0]).items()}
+    frames = {name: table.collect() for name, table in tables(find_recordings(storm)[0]).items()}
     events = kernel(storm)
-    messages = found["messages"].filter(pl.col("topic") == "/work")
+    messages = frames["messages"].filter(pl.col("topic") == "/work")
     moments = message_moments(
-        messages, found["callback_instances"], events["sched_switch"], events["sched_waking"],
-        found["publications"],
+        messages, frames["callback_instances"], events["sched_switch"], events["sched_waking"],
+        frames["publications"],
     )  # fmt: skip
     assert moments.height == messages.drop_nulls("latency_ns").height > 20
     assert in_order(moments)

@@ -48,7 +48,7 @@ MARKS = ("kernel-begin", "kernel-end")
 def instances_of(pid: int) -> list[str]:
     """Those of one recorder: others may record at the same time."""
     with tracefs() as root:
-        return [x.name for x in (root / "instances").glob(f"roslens-*-{pid}-*-*")]
+        return [path.name for path in (root / "instances").glob(f"roslens-*-{pid}-*-*")]
 
 
 @pytest.fixture(scope="module")
@@ -109,16 +109,16 @@ def test_the_burner_is_blamed(disturbed):
     )
     recording = rl.open(disturbed)
     paths = Paths.of_run(recording, recording.runs[0].name)
-    of = paths.messages.with_row_index("message").cast({"message": pl.Int64})
-    hit = hit.filter(hit.is_in(of["callback_instance_id"].implode()))
-    found = (
+    messages = paths.messages.with_row_index("message").cast({"message": pl.Int64})
+    hit = hit.filter(hit.is_in(messages["callback_instance_id"].implode()))
+    preempted = (
         paths.of()
         .filter(pl.col("kind") == "preempted", pl.col("who").str.starts_with("burner "))
-        .join(of.select("message", "callback_instance_id", "callback_start_ns"), on="message")
+        .join(messages.select("message", "callback_instance_id", "callback_start_ns"), on="message")
         .filter(pl.col("begin_ns") >= pl.col("callback_start_ns"))
     )
     assert len(hit) >= 20
-    missed = (~hit.is_in(found["callback_instance_id"].implode())).sum()
+    missed = (~hit.is_in(preempted["callback_instance_id"].implode())).sum()
     assert missed <= max(1, 0.01 * len(hit), (0.95 - nearly_all(disturbed)) * len(hit))
 
 
@@ -131,20 +131,20 @@ def test_late_messages_name_the_burner(disturbed):
     number = "callback_instance_id"
     worst = recording.latency.worst("/work", 20)
     paths = Paths.of_run(recording, recording.runs[0].name)
-    of = paths.messages.with_row_index("message").filter(
+    messages = paths.messages.with_row_index("message").filter(
         pl.col(number).is_in(worst[number].implode())
     )
     named = (
-        paths.of(of["message"].to_numpy().astype(np.int64), to_start=True)
+        paths.of(messages["message"].to_numpy().astype(np.int64), to_start=True)
         .filter(pl.col("kind") == "preempted", pl.col("who").str.starts_with("burner "))
-        .join(of.select(pl.col("message").cast(pl.Int64), number), on="message")
+        .join(messages.select(pl.col("message").cast(pl.Int64), number), on="message")
     )
     rows = named.group_by(number).agg(by_ns=pl.col("duration_ns").sum()).join(worst, on=number)
     if rows.is_empty():
         pytest.skip("the burner delayed none of the worst messages before their callbacks")
     # What it does around the times that it writes down takes time too.
     burns = pl.read_csv(disturbed / "native" / "burns.csv")
-    begin, end = (burns[x].to_numpy() for x in ("begin_ns", "end_ns"))
+    begin, end = (burns[column].to_numpy() for column in ("begin_ns", "end_ns"))
     longer = 0
     for row in rows.iter_rows(named=True):
         first, last = row["publish_ns"], row["callback_start_ns"]
@@ -173,11 +173,13 @@ def test_the_lock_is_waited_for_off_the_cpu(disturbed):
 
 
 def test_the_moments_of_a_message_follow_each_other(disturbed):
-    found = {name: x.collect() for name, x in tables(find_recordings(disturbed)[0]).items()}
-    messages = found["messages"].filter(pl.col("topic") == "/work")
+    frames = {
+        name: table.collect() for name, table in tables(find_recordings(disturbed)[0]).items()
+    }
+    messages = frames["messages"].filter(pl.col("topic") == "/work")
     moments = message_moments(
-        messages, found["callback_instances"], kernel(disturbed)["sched_switch"],
-        kernel(disturbed)["sched_waking"], found["publications"],
+        messages, frames["callback_instances"], kernel(disturbed)["sched_switch"],
+        kernel(disturbed)["sched_waking"], frames["publications"],
     )  # fmt: skip
     # Those that a late joiner got, too.
     assert moments.height == messages.drop_nulls("latency_ns").height
@@ -220,24 +222,29 @@ def test_the_same_as_trace_cmd_beside_it(tmp_path):
     inside = False
     begin = end = 0
     for line in report.splitlines():
-        if any(f"filename={x}" in line or f"/{Path(x).name}" in line for x in (first, last)):
+        if any(
+            f"filename={program}" in line or f"/{Path(program).name}" in line
+            for program in (first, last)
+        ):
             inside = Path(first).name in line
             time_ns = int(line.split("]")[1].split(":")[0].strip().replace(".", ""))
             begin, end = (time_ns, end) if inside else (begin, time_ns)
         elif inside and "sched_switch:" in line:
             cpu = int(line.split("[")[1].split("]")[0])
-            fields = dict(x.split("=", 1) for x in line.split() if "=" in x)
+            fields = dict(word.split("=", 1) for word in line.split() if "=" in word)
             pair = int(fields["prev_pid"], 0), int(fields["next_pid"], 0)
             theirs.setdefault(cpu, []).append(pair)
     frames = open_trace(tmp_path / "trace").read(names)
     marks = frames["sched_process_exec"]
-    edges = [marks.filter(pl.col("filename") == x)["time_ns"].item() for x in (first, last)]
+    edges = [
+        marks.filter(pl.col("filename") == program)["time_ns"].item() for program in (first, last)
+    ]
     ours = frames["sched_switch"].filter(pl.col("time_ns").is_between(*edges))
     # The two write the same event at slightly different times: what lies at the marks may differ.
     for cpu, pairs in theirs.items():
-        own = ours.filter(pl.col("cpu_id") == cpu).select("prev_tid", "next_tid").rows()
-        assert abs(len(own) - len(pairs)) <= 2
-        assert str(pairs[2:-2])[1:-1] in str(own)
+        switches = ours.filter(pl.col("cpu_id") == cpu).select("prev_tid", "next_tid").rows()
+        assert abs(len(switches) - len(pairs)) <= 2
+        assert str(pairs[2:-2])[1:-1] in str(switches)
     assert sum(map(len, theirs.values())) > 200
 
 
@@ -260,21 +267,21 @@ def test_what_the_kernel_lost_is_counted(tmp_path):
         write(instance.path / "tracing_on", "1")
         ping_pong(3000)
         write(instance.path / "tracing_on", "0")
-        told = sum(instance.overruns().values())
+        overruns = sum(instance.overruns().values())
         Drain(instance, raw).end()
         describe(instance, raw)
     done = convert(raw, tmp_path / "trace" / "kernel", beside=tmp_path)
     trace = open_trace(tmp_path / "trace")
-    assert told > 1000
-    assert done.lost == told
+    assert overruns > 1000
+    assert done.lost == overruns
     # What a manifest says is what 'info' counts.
-    assert done.missing == trace.info().discarded_events == told + done.switches_missing
+    assert done.missing == trace.info().discarded_events == overruns + done.switches_missing
 
 
 def test_only_the_workload_where_asked(tmp_path):
     """A process beside it sleeps as often, and is seen only where it takes turns with ours."""
     naps = [sys.executable, "-c", "import time; [time.sleep(0.001) for _ in range(200)]"]
-    beside = subprocess.Popen(
+    sleeper = subprocess.Popen(
         [sys.executable, "-c", "import time; [time.sleep(0.001) for _ in range(99999)]"]
     )
     options = TracingOptions(
@@ -283,13 +290,13 @@ def test_only_the_workload_where_asked(tmp_path):
     try:
         folder, manifest = record_command(naps, tmp_path / "run", options=options, ros="none")
     finally:
-        beside.kill()
-        beside.wait()
+        sleeper.kill()
+        sleeper.wait()
     assert manifest.status == "complete", manifest.failure
     switches = open_trace(folder).read(["sched_switch"])["sched_switch"]
-    alone = (pl.col("prev_tid") == beside.pid) & (pl.col("next_tid") == 0)
+    to_idle = (pl.col("prev_tid") == sleeper.pid) & (pl.col("next_tid") == 0)
     assert switches.height >= 200
-    assert switches.filter(alone).is_empty()
+    assert switches.filter(to_idle).is_empty()
 
 
 def test_a_killed_recorder_leaves_nothing_after_the_next_start(tmp_path):

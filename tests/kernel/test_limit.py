@@ -75,10 +75,10 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
 def test_what_it_costs_stays_within_the_limit(program: Program, seconds: float) -> None:
     program.rates, program.own_rate = {"often": 2000, "seldom": 1}, 0.003
     program.runs(seconds)
-    told = program.limit.told()
+    sentence = program.limit.told()
     cost = sum(program.calls.values()) * CALL_S + program.own - 0.003 * 0.6
     assert cost / program.now <= SHARE + 1e-3 / program.now
-    assert f"attaching cost {cost / program.now:.2%} of a CPU" in told
+    assert f"attaching cost {cost / program.now:.2%} of a CPU" in sentence
     # As much as that allows, but for the last pause.
     if seconds == 100:
         assert program.calls["often"] * CALL_S / program.now > 0.8 * (SHARE - 0.003)

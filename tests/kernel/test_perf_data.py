@@ -76,8 +76,8 @@ def test_events_and_losses_by_hand(tmp_path):
     assert unpack(tmp_path / "own.data", tmp_path / "run") == [tmp_path / "run" / "own.data"]
     trace = open_trace(tmp_path / "run")
     read = trace.read()
-    found = read["sched_switch"].sort("time_ns")
-    assert found.select("time_ns", "cpu_id", "prev_tid", "next_tid", "prev_state").rows() == [
+    switches = read["sched_switch"].sort("time_ns")
+    assert switches.select("time_ns", "cpu_id", "prev_tid", "next_tid", "prev_state").rows() == [
         (900, 0, 0, 9, 0), (1000, 1, 5, 6, 0), (1700, 1, 6, 7, 0), (2000, 1, 7, 5, 1),
     ]  # fmt: skip
     assert read["irq_handler_entry"].select("irq", "name", "ctx_tid").rows() == [(33, "nic", 1)]
@@ -119,7 +119,7 @@ def test_the_same_as_perf_script(tmp_path):
     )  # fmt: skip
     if done.returncode or not (tmp_path / "own.data").is_file():
         pytest.skip(f"perf cannot record here: {done.stderr.strip()[-200:]}")
-    told = subprocess.check_output(
+    output = subprocess.check_output(
         ["perf", "script", "-i", "own.data", "--ns", "-F", "cpu,time,event,trace"],
         cwd=tmp_path,
         text=True,
@@ -129,12 +129,12 @@ def test_the_same_as_perf_script(tmp_path):
     )
     theirs = sorted(
         (int(seconds) * 10**9 + int(ns), int(cpu), int(out), int(into))
-        for cpu, seconds, ns, out, into in line.findall(told)
+        for cpu, seconds, ns, out, into in line.findall(output)
     )
     unpack(tmp_path / "own.data", tmp_path / "run")
     read = open_trace(tmp_path / "run").read()["sched_switch"]
-    own = read.select("time_ns", "cpu_id", "prev_tid", "next_tid")
+    ours = read.select("time_ns", "cpu_id", "prev_tid", "next_tid")
     assert len(theirs) >= 18
-    assert sorted(own.rows()) == theirs
+    assert sorted(ours.rows()) == theirs
     assert Path(tmp_path / "run" / "own.data" / "kernel" / "metadata").is_file()
     assert read.filter(pl.col("next_tid") == 0)["next_comm"].str.starts_with("swapper").all()

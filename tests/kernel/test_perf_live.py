@@ -61,16 +61,16 @@ def test_switches_are_those_that_the_kernel_counts_of_the_thread(tmp_path):
     (tmp_path / "trace").mkdir()
     with perf_recording(tmp_path / "trace", buffer_bytes=1 << 20) as recording:
         process = subprocess.Popen([sys.executable, "-c", NAP], stdout=subprocess.PIPE, text=True)
-        told, _ = process.communicate(timeout=120)
+        output, _ = process.communicate(timeout=120)
     assert (recording.troubles, recording.lost) == ([], 0)
     assert not (tmp_path / "perf").exists()
-    said = np.array(told.split(), dtype=np.int64)
-    voluntary, forced, cpu_ns, lasted = said[4:8] - said[:4]
-    begin, end = said[3], said[7]
-    found = switches(tmp_path / "trace")
-    own = found.filter(pl.col("time_ns").is_between(begin, end))
-    out = own.filter(pl.col("prev_tid") == process.pid)
-    into = own.filter(pl.col("next_tid") == process.pid)
+    numbers = np.array(output.split(), dtype=np.int64)
+    voluntary, forced, cpu_ns, lasted = numbers[4:8] - numbers[:4]
+    begin, end = numbers[3], numbers[7]
+    events = switches(tmp_path / "trace")
+    inside = events.filter(pl.col("time_ns").is_between(begin, end))
+    out = inside.filter(pl.col("prev_tid") == process.pid)
+    into = inside.filter(pl.col("next_tid") == process.pid)
     # A nap may be over before the thread leaves its CPU.
     assert out.height == into.height == voluntary + forced >= 270
     assert set(out["next_tid"]) == {-1}
@@ -83,12 +83,12 @@ def test_switches_are_those_that_the_kernel_counts_of_the_thread(tmp_path):
     assert missing / into.height <= 50_000
     slept = (out["prev_state"].cast(pl.Int64) == 1).to_numpy()
     assert slept.sum() == voluntary
-    asleep, awake = said[8:].reshape(-1, 2).T
+    asleep, awake = numbers[8:].reshape(-1, 2).T
     left, back = out["time_ns"].to_numpy()[slept], into["time_ns"].to_numpy()[slept]
     nap = np.searchsorted(asleep, left) - 1
     # Reading a page of a file makes a thread sleep, too.
     assert ((asleep[nap] <= left) & (back <= awake[nap])).mean() >= 0.99
-    turns = find_turns(found.lazy())
+    turns = find_turns(events.lazy())
     assert set(turns.filter(pl.col("by_tid") != process.pid)["by_tid"].drop_nulls()).isdisjoint(
         {-1}
     )
@@ -106,8 +106,8 @@ for name, cpu in zip(("first", "last"), sorted(os.sched_getaffinity(0))[:2][:: i
     with perf_recording(tmp_path / "trace", buffer_bytes=1 << 20):
         process = subprocess.Popen([sys.executable, "-c", program, str(order)])
         assert process.wait(120) == 0
-    own = switches(tmp_path / "trace").filter(pl.col("prev_tid") == process.pid)
-    assert set(own["prev_comm"]) == {"last"}
+    events = switches(tmp_path / "trace").filter(pl.col("prev_tid") == process.pid)
+    assert set(events["prev_comm"]) == {"last"}
 
 
 def test_what_does_not_fit_is_counted(tmp_path):
@@ -135,10 +135,10 @@ def test_what_does_not_fit_is_counted(tmp_path):
     trace = open_trace(tmp_path / "kernel")
     assert lost > 0
     assert trace.losses["count"].sum() == lost
-    own = switches(tmp_path / "kernel").filter(
+    events = switches(tmp_path / "kernel").filter(
         (pl.col("prev_tid") == tids[0]) | (pl.col("next_tid") == tids[0])
     )
-    assert own.height < 2 * done[0] <= own.height + lost
+    assert events.height < 2 * done[0] <= events.height + lost
 
 
 def test_record_without_root(tmp_path):
@@ -148,9 +148,9 @@ def test_record_without_root(tmp_path):
     folder, manifest = record_command(program, tmp_path / "run", options=options, ros="none")
     assert manifest.status == "complete", manifest.failure
     assert (manifest.tracing.kernel, manifest.tracing.domains) == ("perf", ["ust", "kernel"])
-    assert any("not who had it instead" in x for x in manifest.tracing.notes)
-    found = switches(folder)
-    assert "napping" in set(found["prev_comm"])
+    assert any("not who had it instead" in note for note in manifest.tracing.notes)
+    events = switches(folder)
+    assert "napping" in set(events["prev_comm"])
 
 
 def test_auto_takes_it_where_nothing_else_can(monkeypatch):

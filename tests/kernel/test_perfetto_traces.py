@@ -31,10 +31,10 @@ def every_event() -> pb.Trace:
     events = bundle(trace, 1)
 
     def add(time: int, event: str, /, tid: int = 7, flags: int = 0, **values: object) -> None:
-        one = events.event.add(timestamp=time, pid=tid, common_flags=flags)
-        getattr(one, event).SetInParent()
+        entry = events.event.add(timestamp=time, pid=tid, common_flags=flags)
+        getattr(entry, event).SetInParent()
         for key, value in values.items():
-            setattr(getattr(one, event), key, value)
+            setattr(getattr(entry, event), key, value)
 
     add(6000, "sched_switch", prev_comm="a", prev_pid=7, prev_prio=-2, prev_state=1 << 32,
         next_comm="b", next_pid=8, next_prio=120)  # fmt: skip
@@ -66,9 +66,9 @@ wake(_COMPACT, (7005, 9, "c", 1, 9))
 
 def unpacked(tmp_path: Path, trace: pb.Trace, where: str = "run") -> tuple[dict, pl.DataFrame]:
     (tmp_path / "own.pftrace").write_bytes(trace.SerializeToString())
-    (made,) = unpack(tmp_path / "own.pftrace", tmp_path / where)
-    found = open_trace(made)
-    return found.read(), found.losses
+    (folder,) = unpack(tmp_path / "own.pftrace", tmp_path / where)
+    source = open_trace(folder)
+    return source.read(), source.losses
 
 
 def test_every_event_with_all_its_fields(tmp_path):
@@ -81,7 +81,7 @@ def test_every_event_with_all_its_fields(tmp_path):
         f"2 events are left out, of numbers (FtraceEvent) {number}",
     ]
     base = 10**9 - 5000
-    told = {
+    expected = {
         "sched_switch": {"prev_comm": "a", "prev_tid": 7, "prev_prio": -2, "prev_state": 1 << 32,
                          "next_comm": "b", "next_tid": 8, "next_prio": 120},
         "sched_waking": {"comm": "c", "tid": 9, "prio": 100, "target_cpu": 3, "ctx_tid": 8,
@@ -102,10 +102,10 @@ def test_every_event_with_all_its_fields(tmp_path):
         "sched_migrate_task": {"comm": "c", "tid": 9, "prio": 120, "orig_cpu": 1, "dest_cpu": 0},
     }  # fmt: skip
     read = open_trace(tmp_path / "run").read()
-    own = {name: x.filter(pl.col("cpu_id") == 1) for name, x in read.items()}
-    assert {name for name, x in own.items() if x.height} == set(told)
-    for at, (name, values) in enumerate(told.items()):
-        (row,) = own[name].rows(named=True)
+    of_cpu = {name: frame.filter(pl.col("cpu_id") == 1) for name, frame in read.items()}
+    assert {name for name, frame in of_cpu.items() if frame.height} == set(expected)
+    for at, (name, values) in enumerate(expected.items()):
+        (row,) = of_cpu[name].rows(named=True)
         assert row["time_ns"] == base + 6000 + at
         assert {key: row[key] for key in values} == values
         assert row["ctx_tid"] == values.get("ctx_tid", 7)
@@ -114,11 +114,11 @@ def test_every_event_with_all_its_fields(tmp_path):
 def test_compact_switches_and_wakes(tmp_path):
     """Who leaves is who came last; who wakes has the CPU; before the first switch nobody knows."""
     read, losses = unpacked(tmp_path, GOOD)
-    own = read["sched_switch"].filter(pl.col("cpu_id") == 0)
+    switches = read["sched_switch"].filter(pl.col("cpu_id") == 0)
     base = 10**9 - 5000
     names = ("ctx_tid", "prev_comm", "prev_tid", "prev_prio", "prev_state", "next_comm", "next_tid",
              "next_prio")  # fmt: skip
-    assert own.select(pl.col("time_ns") - base, *names).rows() == [
+    assert switches.select(pl.col("time_ns") - base, *names).rows() == [
         (7000, -1, "", -1, 0, 1, "x", 5, 120),
         (7010, 5, "x", 5, 120, 0, "swapper/0", 0, -1),
         (7020, 0, "swapper/0", 0, -1, 0, "x", 5, 120),
@@ -150,8 +150,8 @@ def test_many_bundles_also_compressed(tmp_path, packed):
             part = pb.Trace(packet=whole.packet[at : at + 7])
             trace.packet.add(compressed_packets=zlib.compress(part.SerializeToString()))
     read, _ = unpacked(tmp_path, trace)
-    own = read["sched_switch"].select("time_ns", "cpu_id", "prev_tid", "next_tid", "next_comm")
-    assert sorted(own.rows()) == sorted(expected)
+    switches = read["sched_switch"].select("time_ns", "cpu_id", "prev_tid", "next_tid", "next_comm")
+    assert sorted(switches.rows()) == sorted(expected)
 
 
 def test_what_was_lost_is_counted(tmp_path):
@@ -196,8 +196,8 @@ def test_the_clock_of_the_trace_beside_it(tmp_path):
 def test_opening_the_file_itself(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "own.pftrace").write_bytes(GOOD.SerializeToString())
-    found = opened(tmp_path / "own.pftrace")
-    assert open_trace(found).read()["sched_switch"].height == 4
+    trace = opened(tmp_path / "own.pftrace")
+    assert open_trace(trace).read()["sched_switch"].height == 4
     (tmp_path / "text").write_text("\nno packet")
     assert opened(tmp_path / "text") == tmp_path / "text"
 
@@ -263,4 +263,4 @@ def test_what_cannot_be_read_says_so(tmp_path, change, message):
     (tmp_path / "own").write_bytes(trace.SerializeToString())
     with pytest.raises(UsageError, match=message):
         unpack(tmp_path / "own", tmp_path / "run")
-    assert [x.name for x in (tmp_path / "run").iterdir()] == ["kernel"]
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["kernel"]

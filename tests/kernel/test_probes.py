@@ -37,12 +37,12 @@ def loop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program; beside it, as a library, ``libloop.so``."""
     if shutil.which("g++") is None:
         pytest.skip("there is no g++")
-    made = tmp_path_factory.mktemp("loop") / "probed_loop"
+    program = tmp_path_factory.mktemp("loop") / "probed_loop"
     source = ["g++", "-O2", "-pthread", str(HERE / "probed_loop.cpp")]
-    subprocess.run([*source, "-o", str(made)], check=True)
-    library = made.with_name("libloop.so")
+    subprocess.run([*source, "-o", str(program)], check=True)
+    library = program.with_name("libloop.so")
     subprocess.run([*source, "-shared", "-fPIC", "-o", str(library)], check=True)
-    return made
+    return program
 
 
 def options(*probes: str) -> TracingOptions:
@@ -51,13 +51,13 @@ def options(*probes: str) -> TracingOptions:
 
 def executions(folder: Path) -> pl.DataFrame:
     collect(find_recordings(folder)[0])
-    found = tables(find_recordings(folder)[0])["callback_instances"].collect()
-    return found.sort("start_ns")
+    instances = tables(find_recordings(folder)[0])["callback_instances"].collect()
+    return instances.sort("start_ns")
 
 
 def left_in_tracefs(pid: int) -> bool:
     with tracefs() as root:
-        names = [x.name for x in (root / "instances").iterdir()]
+        names = [path.name for path in (root / "instances").iterdir()]
         text = (root / "uprobe_events").read_text() + "\n".join(names)
     return f"-{pid}-" in text or f"_{pid}_" in text
 
@@ -74,9 +74,9 @@ def test_calls_are_those_of_the_log(
         ros="none",
     )
     assert manifest.status == "complete", manifest.failure
-    told = "\n".join(manifest.warnings)
-    assert "probed_loop:never_called was not called while it was probed" in told
-    assert "probed_loop:never_called can end in a jump to puts" in told
+    warnings = "\n".join(manifest.warnings)
+    assert "probed_loop:never_called was not called while it was probed" in warnings
+    assert "probed_loop:never_called can end in a jump to puts" in warnings
     assert not left_in_tracefs(os.getpid())
     rows = executions(folder)
     assert rows["kind"].unique().to_list() == ["function"]
@@ -85,7 +85,7 @@ def test_calls_are_those_of_the_log(
         log[name].append((int(begin), int(end)))
     for name, count in FIRST.items():
         mine = rows.filter(pl.col("name") == f"probed_loop:{_full(name)}")
-        within, around = (np.array(sorted(log[x])) for x in (name, f"around_{name}"))
+        within, around = (np.array(sorted(log[key])) for key in (name, f"around_{name}"))
         assert mine.height == len(within) == len(around) == count
         returned = within[:, 1] > 0
         assert mine["end_ns"].is_not_null().to_list() == returned.tolist()
@@ -93,16 +93,16 @@ def test_calls_are_those_of_the_log(
         # The clocks of both differ by a constant.
         begun = mine["start_ns"].to_numpy()
         assert (begun - within[:, 0]).max() <= (begun - around[:, 0]).min()
-    found = rl.open(folder).callbacks.periods().filter(name="probed_loop:probed::Loop::update")
-    (begin, end), (before, after) = (np.array(log[x]).T for x in ("update", "around_update"))
-    period = found["period_ns"].item()
+    periods = rl.open(folder).callbacks.periods().filter(name="probed_loop:probed::Loop::update")
+    (begin, end), (before, after) = (np.array(log[key]).T for key in ("update", "around_update"))
+    period = periods["period_ns"].item()
     shortest, longest = before[1:] - begin[:-1], begin[1:] - before[:-1]
     assert np.median(shortest) <= period <= np.median(longest)
     nearest = np.maximum(0, np.maximum(shortest - period, period - longest))
     farthest = np.maximum(abs(shortest - period), abs(longest - period))
-    assert np.median(nearest) <= found["jitter_p50_ns"].item() <= np.median(farthest)
+    assert np.median(nearest) <= periods["jitter_p50_ns"].item() <= np.median(farthest)
     surely, perhaps = (end - begin > period).sum(), (after - before > period).sum()
-    assert surely <= found["overruns"].item() <= perhaps
+    assert surely <= periods["overruns"].item() <= perhaps
 
 
 def assert_between(calls: pl.DataFrame, within: np.ndarray, around: np.ndarray) -> None:
@@ -119,9 +119,9 @@ def assert_between(calls: pl.DataFrame, within: np.ndarray, around: np.ndarray) 
     assert (np.diff(within)[:, 0] <= lasted).all()
     assert (lasted <= np.diff(around)[:, 0]).all()
     at = calls.select("start_ns", "end_ns").to_numpy()
-    apart = at - within, at - around
-    assert max(apart[0][:, 0].max(), apart[1][:, 1].max()) <= min(
-        apart[1][:, 0].min(), apart[0][:, 1].min()
+    offsets = at - within, at - around
+    assert max(offsets[0][:, 0].max(), offsets[1][:, 1].max()) <= min(
+        offsets[1][:, 0].min(), offsets[0][:, 1].min()
     )
 
 
@@ -224,7 +224,7 @@ def test_a_killed_recorder_leaves_no_probe(loop: Path, tmp_path: Path) -> None:
         stdout=subprocess.DEVNULL,
     )
     pages = tmp_path / "run" / "functions"
-    wait_for(lambda: any(x.stat().st_size for x in pages.glob("cpu*")))
+    wait_for(lambda: any(path.stat().st_size for path in pages.glob("cpu*")))
     assert left_in_tracefs(recorder.pid)
     os.kill(recorder.pid, signal.SIGKILL)
     recorder.wait()

@@ -45,9 +45,9 @@ HEADER = parse_header_page(HEADER_PAGE, "header_page")
 
 
 def found_in(content: bytes) -> tuple[list[tuple[int, ...]], set[int]]:
-    found = find_events(np.frombuffer(content, dtype=np.uint8), HEADER)
-    rows = zip(found.page, found.begin, found.size, found.time, strict=True)
-    return [tuple(map(int, row)) for row in rows], set(np.flatnonzero(found.damaged).tolist())
+    events = find_events(np.frombuffer(content, dtype=np.uint8), HEADER)
+    rows = zip(events.page, events.begin, events.size, events.time, strict=True)
+    return [tuple(map(int, row)) for row in rows], set(np.flatnonzero(events.damaged).tolist())
 
 
 def converted(tmp_path: Path, *cpus: bytes, **about) -> tuple[Converted, dict, pl.DataFrame]:
@@ -80,14 +80,14 @@ def test_a_trace_that_cannot_be_written_whole_is_not_there(tmp_path):
         (page(1000, *(event(1, switch(7 + n % 2, 8 - n % 2)) for n in range(20))),),
     )
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    told = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
         with pytest.raises(OSError, match="too large"):
             convert(raw, tmp_path / "trace" / "kernel", beside=tmp_path / "trace")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, told)
+        signal.signal(signal.SIGXFSZ, handler)
     assert not (tmp_path / "trace" / "kernel").exists()
     assert list(raw.glob("cpu*"))
     convert(raw, tmp_path / "trace" / "kernel", beside=tmp_path / "trace")
@@ -110,8 +110,8 @@ def test_a_pause_is_a_gap_with_nothing_in_it(tmp_path):
     trace = open_trace(tmp_path)
     assert trace.read()["ros2:callback_end"]["time_ns"].to_list() == [1010]
     (lost,) = trace.losses.iter_rows(named=True)
-    told = ("kind", "count", "begin_ns", "end_ns")
-    assert tuple(lost[x] for x in told) == ("not_sampled", None, 1015, 1035)
+    fields = ("kind", "count", "begin_ns", "end_ns")
+    assert tuple(lost[field] for field in fields) == ("not_sampled", None, 1015, 1035)
     assert (done.missing, trace.info().discarded_events) == (0, 0)
 
 
@@ -124,7 +124,7 @@ def test_times_of_pauses_that_are_none_are_refused(tmp_path):
 
 
 def test_times_and_places_by_hand():
-    own = page(
+    content = page(
         1000,
         event(5, b"\1" * 8),
         event(1 << 27, b"\2" * 4),
@@ -135,13 +135,13 @@ def test_times_and_places_by_hand():
         padding(0, 4),
         event(9, b"\5" * 4),
     )
-    first, second, third, fourth = found_in(own)[0]
+    first, second, third, fourth = found_in(content)[0]
     assert first == (0, 20, 8, 1005)
     assert second == (0, 40, 4, 1005 + (1 << 27))
     # The event that was taken back took its time; a long one has its length in a word.
     assert third == (0, 68, 116, 1005 + (1 << 27) + 7 + 1)
     assert fourth == (0, 196, 4, (1 << 40) + 2)
-    assert read_slowly(own)[0] == [first, second, third, fourth]
+    assert read_slowly(content)[0] == [first, second, third, fourth]
 
 
 def test_as_a_second_reader_also_of_garbage():
@@ -151,8 +151,8 @@ def test_as_a_second_reader_also_of_garbage():
         for n in range(40)
     ]
     pages = []
-    for number, one in enumerate(good * 5):
-        bent = bytearray(one)
+    for number, original in enumerate(good * 5):
+        bent = bytearray(original)
         for _ in range(number % 7):
             bent[draw.randrange(PAGE)] = draw.randrange(256)
         pages.append(bytes(bent))
@@ -304,7 +304,7 @@ def test_damage_is_counted_and_the_rest_is_read(tmp_path):
 
 def test_strings_that_point_elsewhere_are_cut(tmp_path):
     bad = [irq(1, b"name", offset=offset) for offset in (0, 15, 24, 4000, 0xFFFF)]
-    done, frames, _ = converted(tmp_path, page(0, *(event(1, x) for x in bad)))
+    done, frames, _ = converted(tmp_path, page(0, *(event(1, record) for record in bad)))
     assert done.events == frames["irq_handler_entry"].height == 5
 
 
@@ -323,15 +323,15 @@ def test_descriptions_that_describe_nothing(text, message):
 
 def test_a_file_of_trace_cmd_gets_the_clock_beside_it(tmp_path):
     """The offset is that of the trace in the folder; another clock cannot be joined."""
-    own = page(1000, event(1, switch(7, 8)))
-    (tmp_path / "k.dat").write_bytes(trace_dat([own]))
-    (made,) = unpack(tmp_path / "k.dat", tmp_path / "alone")
-    assert open_trace(made).read()["sched_switch"]["time_ns"].to_list() == [1001]
-    converted(tmp_path, own)
-    (made,) = unpack(tmp_path / "k.dat", tmp_path / "trace")
-    times = open_trace(made).read()["sched_switch"]["time_ns"]
+    content = page(1000, event(1, switch(7, 8)))
+    (tmp_path / "k.dat").write_bytes(trace_dat([content]))
+    (folder,) = unpack(tmp_path / "k.dat", tmp_path / "alone")
+    assert open_trace(folder).read()["sched_switch"]["time_ns"].to_list() == [1001]
+    converted(tmp_path, content)
+    (folder,) = unpack(tmp_path / "k.dat", tmp_path / "trace")
+    times = open_trace(folder).read()["sched_switch"]["time_ns"]
     assert times.to_list() == [1_001_001]
-    (tmp_path / "l.dat").write_bytes(trace_dat([own], clock="local"))
+    (tmp_path / "l.dat").write_bytes(trace_dat([content], clock="local"))
     with pytest.raises(UsageError, match="its clock is 'local'"):
         unpack(tmp_path / "l.dat", tmp_path / "trace")
 
@@ -341,11 +341,11 @@ def test_a_file_of_trace_cmd_gets_the_clock_of_ctf_2_beside_it(tmp_path):
     with tarfile.open(CTF_2) as archive:
         archive.extractall(tmp_path / "trace", filter="data")
     (tmp_path / "k.dat").write_bytes(trace_dat([page(1000, event(1, switch(7, 8)))]))
-    (made,) = unpack(tmp_path / "k.dat", tmp_path / "trace")
-    times = open_trace(made).read()["sched_switch"]["time_ns"]
+    (folder,) = unpack(tmp_path / "k.dat", tmp_path / "trace")
+    times = open_trace(folder).read()["sched_switch"]["time_ns"]
     assert times.to_list() == [1_795_459_400_208_292_826 + 1001]
     # As LTTng's own, which babeltrace2 joins with absolute clocks only.
-    (metadata,) = made.rglob("metadata")
+    (metadata,) = folder.rglob("metadata")
     assert "absolute = TRUE" in metadata.read_text()
     (metadata,) = (tmp_path / "trace").rglob("64-bit/metadata")
     for text in ("{", "[]", '{"type": "clock-class"}', '{"type": ' + "[" * 60_000):
@@ -356,8 +356,8 @@ def test_a_file_of_trace_cmd_gets_the_clock_of_ctf_2_beside_it(tmp_path):
 def test_events_of_threads_that_are_not_meant_are_left_out(tmp_path):
     """Of our probes thread 7 is the program's, 9 another's; events have LTTng's contexts."""
     probe = SWITCH.replace("name: sched_switch", "name: rmw_take__0").replace("ID: 372", "ID: 900")
-    own = [switch(n, 1).replace(b"\x74\x01", b"\x84\x03", 1) for n in (7, 9)]
-    content = page(1000, event(1, own[0]), event(1, own[1]), event(1, switch(1, 2)))
+    switches = [switch(n, 1).replace(b"\x74\x01", b"\x84\x03", 1) for n in (7, 9)]
+    content = page(1000, event(1, switches[0]), event(1, switches[1]), event(1, switch(1, 2)))
     formats = {"sched:sched_switch": SWITCH, "roslens_1_2_3_0a0b0c0d:rmw_take__0": probe}
     done, frames, _ = converted(
         tmp_path, content, formats=formats, threads={7: (4, 5, "talker")}, whole=False

@@ -44,10 +44,10 @@ def test_both_sides_must_tell_the_same(
     tmp_path: Path, of_node: dict[str, int], of_device: dict[str, int], verdict: str
 ) -> None:
     transport(tmp_path, ROW | of_node, {"message": "10 B"} | of_device)
-    found = read_all([("run", tmp_path)])
-    (check,) = account_checks(found.accounts)
+    results = read_all([("run", tmp_path)])
+    (check,) = account_checks(results.accounts)
     assert check.verdict == verdict
-    assert found.is_micro_ros
+    assert results.is_micro_ros
 
 
 def test_a_message_of_which_the_device_tells_nothing_is_not_accounted_for(tmp_path: Path) -> None:
@@ -62,10 +62,10 @@ def test_accounts_that_are_none_are_a_finding(tmp_path: Path, accounts: object) 
     transport(tmp_path, {}, {})
     path = tmp_path / "transport" / "udp reliable" / "about.json"
     path.write_text(json.dumps({"accounts": accounts}))
-    found = read_all([("run", tmp_path)])
-    assert found.accounts.height == 0
+    results = read_all([("run", tmp_path)])
+    assert results.accounts.height == 0
     refused = "transport/udp reliable/about.json: cannot be read as accounts of messages"
-    assert any(x.startswith(refused) for x in found.findings["what"])
+    assert any(finding.startswith(refused) for finding in results.findings["what"])
 
 
 def test_the_same_by_map_and_no_less_by_sbrk() -> None:
@@ -79,13 +79,15 @@ def test_the_same_by_map_and_no_less_by_sbrk() -> None:
         ("run", "service x 1", "stack", 8584, 6176, "stack_check"),
         ("run", "service x 2", "stack", 8584, 8584, "stack_check"),
     ]
-    found = {x.subject: x for x in two_ways_checks(pl.DataFrame(rows, WAYS, orient="row"))}
-    assert found["static memory by map"].verdict == "broken"
-    assert "publisher x 2: 496 B, 500 B" in found["static memory by map"].because
-    assert found["dynamic memory by sbrk"].verdict == "holds"
+    by_subject = {
+        check.subject: check for check in two_ways_checks(pl.DataFrame(rows, WAYS, orient="row"))
+    }
+    assert by_subject["static memory by map"].verdict == "broken"
+    assert "publisher x 2: 496 B, 500 B" in by_subject["static memory by map"].because
+    assert by_subject["dynamic memory by sbrk"].verdict == "holds"
     # A word less than we count is wrong.
-    assert found["stack memory by paint"].verdict == "broken"
-    by_threadx = found["stack memory by stack_check"]
+    assert by_subject["stack memory by paint"].verdict == "broken"
+    by_threadx = by_subject["stack memory by stack_check"]
     assert by_threadx.verdict == "holds"
     assert "no more in 2 of 2 programs, up to 2,408 B less" in by_threadx.because
     (more,) = two_ways_checks(
@@ -153,11 +155,13 @@ def estimate(
 def test_the_round_trip_over_udp_and_a_serial_line(
     serial: tuple[float | None, float | None], emulated: Collection[str], verdict: str
 ) -> None:
-    known = [estimate("udp reliable", 1e6, 3e6), estimate("serial reliable", *serial)]
-    found = measured_statements([], known, emulated)
-    of = {x.subject: x for x in found if "serial line" in x.claim}
-    assert of["reliable"].verdict == verdict
-    assert of["best effort"].verdict == "cannot be judged"
+    estimates = [estimate("udp reliable", 1e6, 3e6), estimate("serial reliable", *serial)]
+    statements = measured_statements([], estimates, emulated)
+    by_subject = {
+        statement.subject: statement for statement in statements if "serial line" in statement.claim
+    }
+    assert by_subject["reliable"].verdict == verdict
+    assert by_subject["best effort"].verdict == "cannot be judged"
 
 
 @pytest.mark.parametrize(
@@ -172,7 +176,7 @@ def test_whether_more_throughput_has_the_shorter_round_trip(
     tcp: tuple[float, float], verdict: str
 ) -> None:
     """UDP carries more than TCP and takes 1 to 2 ms."""
-    known = [
+    estimates = [
         estimate("udp reliable", 1e6, 2e6),
         estimate("tcp reliable", *tcp),
         # Of this it is not known whether it carries more than UDP.
@@ -181,9 +185,13 @@ def test_whether_more_throughput_has_the_shorter_round_trip(
         estimate("udp reliable", 2e5, 3e5, "throughput"),
         estimate("tcp reliable", 1e4, 2e4, "throughput"),
     ]
-    of = {x.subject: x for x in measured_statements([], known) if "latency follows" in x.claim}
-    assert of["reliable"].verdict == verdict
-    assert of["best effort"].verdict == "cannot be judged"
+    by_subject = {
+        statement.subject: statement
+        for statement in measured_statements([], estimates)
+        if "latency follows" in statement.claim
+    }
+    assert by_subject["reliable"].verdict == verdict
+    assert by_subject["best effort"].verdict == "cannot be judged"
 
 
 @pytest.mark.parametrize(
@@ -198,9 +206,9 @@ def test_whether_more_throughput_has_the_shorter_round_trip(
 )
 def test_whether_tcp_waits(quick: tuple[float, float], verdict: str) -> None:
     """TCP takes 45 to 49 ms as the client has it."""
-    known = [estimate("tcp reliable", 4.5e7, 4.9e7), estimate("tcp_no_delay reliable", *quick)]
-    of = {x.subject: x for x in own_statements(known)}
-    assert of["reliable"].verdict == verdict
+    estimates = [estimate("tcp reliable", 4.5e7, 4.9e7), estimate("tcp_no_delay reliable", *quick)]
+    by_subject = {statement.subject: statement for statement in own_statements(estimates)}
+    assert by_subject["reliable"].verdict == verdict
 
 
 def test_independence_and_a_constant_stack() -> None:
@@ -218,8 +226,8 @@ def test_independence_and_a_constant_stack() -> None:
     rows += [("run", "service", count, "stack", 1000.0 + count) for count in (1, 2, 4)]
     rows += [("run", "client", count, "stack", 1000.0 * count) for count in (1, 2, 4)]
     schema = ("source", "entity", "count", "memory", "bytes")
-    found = measured_statements(slopes_of(pl.DataFrame(rows, schema, orient="row")), [])
-    verdicts = {x.subject: x.verdict for x in found}
+    statements = measured_statements(slopes_of(pl.DataFrame(rows, schema, orient="row")), [])
+    verdicts = {statement.subject: statement.verdict for statement in statements}
     assert verdicts["publisher_best_effort"] == "supported"
     assert verdicts["publisher_400_bytes"] == "not so"
     assert verdicts["publisher_one_topic"] == "cannot be judged"

@@ -46,21 +46,21 @@ def exchanges(
     """
     random = np.random.default_rng(seed)
     sent = EPOCH + np.arange(count, dtype=np.int64) * 1_000_000
-    there = (20_000 * asymmetry + random.exponential(30_000, count)).astype(np.int64)
+    outward = (20_000 * asymmetry + random.exponential(30_000, count)).astype(np.int64)
     back = (20_000 + random.exponential(30_000, count)).astype(np.int64)
-    there[0] += stall_ns
+    outward[0] += stall_ns
     back[-1] += stall_ns
-    received = sent + there
+    received = sent + outward
     answered = received + 5_000
     arrived = answered + back
 
     def client(true: Ints) -> Ints:
-        said = true + offset_ns + (true - EPOCH) * drift_ppb // 1_000_000_000
-        return (said // resolution) * resolution
+        reading = true + offset_ns + (true - EPOCH) * drift_ppb // 1_000_000_000
+        return (reading // resolution) * resolution
 
     return Truth(
         (client(sent), received, answered, client(arrived)),
-        there.astype(np.float64),
+        outward.astype(np.float64),
         back.astype(np.float64),
         offset_ns,
         drift_ppb / 1e9,
@@ -100,9 +100,11 @@ def test_the_truth_lies_within_the_bounds(
     slack = 1 + 256 * (abs(offset_ns) > 2**52)
     assert low - slack <= truth.difference_at(fit.middle_ns) <= high + slack
     assert fit.drift[0] - 1e-12 <= truth.drift <= fit.drift[1] + 1e-12
-    found = directions(fit, *truth.stamps)
-    assert (np.abs(found.client_ns - truth.client_ns) <= found.uncertainty_ns + 2).all()
-    assert (np.abs(found.agent_ns - truth.agent_ns) <= found.uncertainty_ns + resolution + 2).all()
+    delays = directions(fit, *truth.stamps)
+    assert (np.abs(delays.client_ns - truth.client_ns) <= delays.uncertainty_ns + 2).all()
+    assert (
+        np.abs(delays.agent_ns - truth.agent_ns) <= delays.uncertainty_ns + resolution + 2
+    ).all()
 
 
 def test_bounds_are_as_narrow_as_the_shortest_way() -> None:

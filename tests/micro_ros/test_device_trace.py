@@ -46,10 +46,10 @@ def test_both_byte_orders_and_a_32_bit_counter_that_wraps(
     )
     trace = open_trace(tmp_path)
     frames = {event: frame.lazy().collect() for event, frame in trace.read().items()}
-    found = frames["device:allocation"]
-    assert found.select("address", "size").rows() == [(0x20001000, 40), (0x20002000, 24)]
+    frame = frames["device:allocation"]
+    assert frame.select("address", "size").rows() == [(0x20001000, 40), (0x20002000, 24)]
     begin_ns = 1_700_000_000 * 10**9 + 25 * NS_PER_TICK
-    assert found["time_ns"].to_list() == [begin_ns + NS_PER_TICK * t for t in ticks[:2]]
+    assert frame["time_ns"].to_list() == [begin_ns + NS_PER_TICK * t for t in ticks[:2]]
     (row,) = frames["device:entity_created"].select("kind", "number", "bytes").rows()
     assert row == (2, 7, 184)
     losses = trace.info().losses

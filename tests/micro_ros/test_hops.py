@@ -75,13 +75,13 @@ def known() -> tuple[pl.DataFrame, MicroRosResults, pl.LazyFrame, pl.LazyFrame]:
         pl.int_range(pl.len()).alias("callback_instance_id"),
         pl.col("answer_publish_ns").alias("publish_ns"),
     )
-    found = MicroRosResults(exchanges=exchanges, takes=takes, links={PLACE: Link(PLACE[1])})
-    return true, found, one_sided, publications
+    results = MicroRosResults(exchanges=exchanges, takes=takes, links={PLACE: Link(PLACE[1])})
+    return true, results, one_sided, publications
 
 
 def test_times_of_the_device_lie_within_their_error() -> None:
-    true, found, one_sided, publications = known()
-    messages = device_messages(found, one_sided, publications)
+    true, results, one_sided, publications = known()
+    messages = device_messages(results, one_sided, publications)
     assert messages.schema == DEVICE_MESSAGES
     assert messages["sequence"].to_list() == list(range(COUNT))
     for name in true.columns:
@@ -93,26 +93,26 @@ def test_times_of_the_device_lie_within_their_error() -> None:
 
 
 def test_a_message_that_the_recording_does_not_hold_is_no_row() -> None:
-    _, found, one_sided, publications = known()
-    messages = device_messages(found, one_sided.slice(3), publications)
+    _, results, one_sided, publications = known()
+    messages = device_messages(results, one_sided.slice(3), publications)
     assert messages["sequence"].to_list() == list(range(3, COUNT))
-    (check,) = hop_checks(messages, found.exchanges)
+    (check,) = hop_checks(messages, results.exchanges)
     assert check.verdict == "holds"
     assert check.because == "in 197 of 197 messages; 200 were exchanged"
 
 
 def test_clocks_that_cannot_be_brought_together_give_no_row() -> None:
-    _, found, one_sided, publications = known()
-    assert device_messages(found, one_sided.head(9), publications).is_empty()
+    _, results, one_sided, publications = known()
+    assert device_messages(results, one_sided.head(9), publications).is_empty()
     assert device_messages(MicroRosResults(), one_sided, publications).is_empty()
 
 
 def test_hops_that_run_backwards_are_found() -> None:
-    _, found, one_sided, publications = known()
-    messages = device_messages(found, one_sided, publications)
+    _, results, one_sided, publications = known()
+    messages = device_messages(results, one_sided, publications)
     late = pl.when(pl.col("sequence") == 7).then(pl.col("callback_start_ns") + 1)
     wrong = messages.with_columns(late.otherwise(pl.col("take_ns")).alias("take_ns"))
-    (check,) = hop_checks(wrong, found.exchanges)
+    (check,) = hop_checks(wrong, results.exchanges)
     assert (check.verdict, check.value) == ("broken", 1.0)
 
 

@@ -67,26 +67,26 @@ def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def native(campaign: Path, part: str) -> Path:
-    (found,) = campaign.glob(f"*part-{part}/native")
-    return found
+    (folder,) = campaign.glob(f"*part-{part}/native")
+    return folder
 
 
 def test_static_memory_is_that_of_the_structures(campaign: Path) -> None:
     """By the sizes of the library's pools and the program's array, as nm tells them."""
     folder = native(campaign, "publisher") / "memory" / "publisher"
     counted = read_all([("run", folder.parents[1])]).memory.filter(memory="static")
-    found = dict(counted.select("count", "bytes").iter_rows())
+    by_count = dict(counted.select("count", "bytes").iter_rows())
     for count in COUNTS:
         command = ["arm-none-eabi-nm", "-S", str(folder / str(count) / "firmware.elf")]
-        said = subprocess.check_output(command, text=True)
+        symbols = subprocess.check_output(command, text=True)
         sizes = {
             name: int(size, 16)
-            for size, name in re.findall(r"^\S+ (\S+) [bBdD] (\w+)$", said, re.MULTILINE)
+            for size, name in re.findall(r"^\S+ (\S+) [bBdD] (\w+)$", symbols, re.MULTILINE)
         }
-        of_each = sum(sizes[x] for x in ("custom_publishers", "custom_topics", "entities"))
+        of_each = sum(sizes[pool] for pool in ("custom_publishers", "custom_topics", "entities"))
         assert of_each % count == 0
         # Of other variables there may be more than in the program without publishers.
-        assert found[count] - found[1] == (of_each // count) * (count - 1)
+        assert by_count[count] - by_count[1] == (of_each // count) * (count - 1)
 
 
 @pytest.mark.parametrize(("part", "alike"), [(1, True), (2, False)])
@@ -94,12 +94,12 @@ def test_what_names_no_pool_is_the_same_whatever_their_sizes(
     tmp_path: Path, part: int, alike: bool
 ) -> None:
     """Objects of micro-ROS' RMW with pools of 1 and of 10, byte by byte."""
-    told = json.loads(Path(prepare.prepare()[prepare.VARIABLE]).read_text())
-    target = told["targets"]["cortex-m3"]
+    settings = json.loads(Path(prepare.prepare()[prepare.VARIABLE]).read_text())
+    target = settings["targets"]["cortex-m3"]
     objects = []
     for size in ("1", "10"):
         folder = tmp_path / size
-        pools = {x: size for x in target["values"] if x.startswith(target["pools"])}
+        pools = {name: size for name in target["values"] if name.startswith(target["pools"])}
         for each in target["parts"]:
             header = folder / "include" / each["header"]
             header.parent.mkdir(parents=True, exist_ok=True)
@@ -113,7 +113,7 @@ def test_what_names_no_pool_is_the_same_whatever_their_sizes(
             *target["parts"][part]["files"],
         ]
         subprocess.run(command, cwd=folder, check=True)
-        objects.append({x.name: x.read_bytes() for x in folder.glob("*.o")})
+        objects.append({file.name: file.read_bytes() for file in folder.glob("*.o")})
     assert len(objects[0]) == len(target["parts"][part]["files"])
     assert (objects[0] == objects[1]) is alike
 
@@ -123,20 +123,22 @@ def test_both_sides_account_for_every_message(campaign: Path, part: str) -> None
     source = TRANSPORTS[part]
     if source is not None:
         with_source(source)
-    found = read_all([("run", native(campaign, part))])
+    results = read_all([("run", native(campaign, part))])
     # An emulated line has no throughput; a client on the board has a clock of its own, of 40 ns.
-    refused = found.findings["what"].str.contains("emulat")
+    refused = results.findings["what"].str.contains("emulat")
     assert refused.all()
     assert refused.len() == (4 if part == "udp_board" else 0)
-    assert found.accounts["agrees"].all()
-    both_ways = {f"{size} B{way}" for size in (10, 400) for way in ("", " to the device")}
+    assert results.accounts["agrees"].all()
+    both_ways = {
+        f"{size} B{direction}" for size in (10, 400) for direction in ("", " to the device")
+    }
     kinds = {"ping", "answer", *both_ways}
-    assert set(found.accounts["message"]) == kinds
-    assert set(found.accounts["transport"]) == {f"{part} reliable", f"{part} best_effort"}
-    ticks = {link.client_resolution_ns for link in found.links.values()}
+    assert set(results.accounts["message"]) == kinds
+    assert set(results.accounts["transport"]) == {f"{part} reliable", f"{part} best_effort"}
+    ticks = {link.client_resolution_ns for link in results.links.values()}
     assert ticks == {40 if part == "udp_board" else 1}
-    both = pl.col("received") + pl.col("lost")
-    assert found.accounts.filter(both != pl.col("sent")).height == 0
+    total = pl.col("received") + pl.col("lost")
+    assert results.accounts.filter(total != pl.col("sent")).height == 0
 
 
 def measured(native: Path, part: str, *options: str) -> MicroRosResults:
@@ -160,11 +162,11 @@ def test_the_rtos_counts_the_words_that_we_count(
     """Once as deep as the client goes, and once to a depth that is known."""
     with_source(source)
     part = f"publisher_{rtos}"
-    found = measured(tmp_path / "usual", part)
+    usual = measured(tmp_path / "usual", part)
     deep = measured(tmp_path / "deep", part, "--touch", "12000")
-    for results in (found, deep):
+    for results in (usual, deep):
         assert results.findings.height == 0
-        checks = {x.subject: x.verdict for x in two_ways_checks(results.ways)}
+        checks = {check.subject: check.verdict for check in two_ways_checks(results.ways)}
         ways = ("static memory by map", "static memory by nm", f"stack memory by {way}")
         assert checks == dict.fromkeys((*ways, "dynamic memory by sbrk"), "holds")
         assert results.live["live_bytes"].to_list() == [0, 0]
@@ -184,13 +186,13 @@ def test_the_rtos_counts_the_words_that_we_count(
 def test_what_is_not_given_back_and_how_deep_the_stack_went_are_found(tmp_path: Path) -> None:
     """Publishers that are not ended hold the same each; the stack is touched to a known depth."""
     depth = 12_000
-    found = measured(tmp_path / "native", "publisher", "--keep", "2", "--touch", str(depth))
-    one, two = live_checks(found.live)
-    assert {one.verdict, two.verdict} == {"broken"}
-    assert one.value
-    assert two.value == 2 * one.value
-    assert "firmware.elf:[0x" in one.because
-    stack = found.memory.filter(memory="stack")["bytes"]
+    results = measured(tmp_path / "native", "publisher", "--keep", "2", "--touch", str(depth))
+    first, second = live_checks(results.live)
+    assert {first.verdict, second.verdict} == {"broken"}
+    assert first.value
+    assert second.value == 2 * first.value
+    assert "firmware.elf:[0x" in first.because
+    stack = results.memory.filter(memory="stack")["bytes"]
     assert ((stack - depth).abs() <= 8).all()
 
 

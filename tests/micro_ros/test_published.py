@@ -86,8 +86,8 @@ def test_intervals_are_those_of_a_second_implementation(
 def test_the_claim_about_the_history_is_not_supported(
     published: PublishedFigures, slopes: dict[tuple[str, str], Slope]
 ) -> None:
-    found = memory_statements(published.claims, list(slopes.values()))
-    rows = {s.subject: s.told for s in found}
+    statements = memory_statements(published.claims, list(slopes.values()))
+    rows = {s.subject: s.told for s in statements}
     assert rows["memory per slot of the history"] == "not so: +63.5 B per slot"
     assert all(
         verdict.startswith("supported") for name, verdict in rows.items() if "slot" not in name
@@ -132,11 +132,11 @@ def test_printed_directions_add_up_because_one_was_computed(published: Published
 
 
 def test_budgets_are_held_against_the_interval(slopes: dict[tuple[str, str], Slope]) -> None:
-    found = budget_checks(
+    checks = budget_checks(
         list(slopes.values()),
         {"publisher": 560, "subscriber": 600, "client": 499, "history": 2048, "timer": 1},
     )
-    assert {c.subject: c.verdict for c in found} == {
+    assert {c.subject: c.verdict for c in checks} == {
         "publisher, total": "holds",
         "subscriber, total": "broken",
         "client, total": "not_enough_evidence",
@@ -201,9 +201,9 @@ def test_report_of_the_published_figures(tmp_path: Path) -> None:
     with (result.folder / "slopes.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert list(rows[0]) == ["entity", "memory", "slope", "low", "high"]
-    found = {(r["entity"], r["memory"]): float(r["slope"]) for r in rows}
-    assert found["publisher", "total"] == pytest.approx(549.7, abs=0.05)
-    assert found["history", "static"] == pytest.approx(2111.5, abs=0.05)
+    slopes = {(r["entity"], r["memory"]): float(r["slope"]) for r in rows}
+    assert slopes["publisher", "total"] == pytest.approx(549.7, abs=0.05)
+    assert slopes["history", "static"] == pytest.approx(2111.5, abs=0.05)
     assert result.metrics is not None
     estimates = json.loads(result.metrics.read_text())["estimates"]
     assert len(estimates) == len(rows)
@@ -240,9 +240,9 @@ def test_what_is_said_beyond_memory_per_entity(
     published: PublishedFigures, slopes: dict[tuple[str, str], Slope]
 ) -> None:
     """By hand from the printed figures: 610 / 550 B, 1.49 x from 200 to 400 B, 1.26 and 1.22 ms."""
-    found = published_statements([*slopes.values()], published.throughput, published.latency)
-    told = {(s.subject, s.claim): s.verdict for s in found}
-    against = {key for key, verdict in told.items() if verdict == "not so"}
+    statements = published_statements([*slopes.values()], published.throughput, published.latency)
+    verdicts = {(s.subject, s.claim): s.verdict for s in statements}
+    against = {key for key, verdict in verdicts.items() if verdict == "not so"}
     assert against == {
         ("publisher, subscriber", "a publisher takes as much memory as a subscriber"),
         ("publisher, service", "a publisher takes as much memory as a service"),
@@ -250,8 +250,8 @@ def test_what_is_said_beyond_memory_per_entity(
         ("UDP (FreeRTOS + TCP)", "throughput is linear with the size of the messages"),
         ("UDP (ThreadX)", "throughput is linear with the size of the messages"),
     }
-    assert set(told.values()) == {"supported", "not so"}
-    (linear,) = [s for s in found if s.subject == "UDP (FreeRTOS + TCP)"]
+    assert set(verdicts.values()) == {"supported", "not so"}
+    (linear,) = [s for s in statements if s.subject == "UDP (FreeRTOS + TCP)"]
     assert linear.because.endswith("200 to 400 B 1.49 x")
 
 
@@ -261,5 +261,5 @@ def test_a_transport_that_carries_more_and_is_slower(
     slow = published.latency.with_columns(
         rtt_ns=pl.when(pl.col("transport") == "USB-CDC").then(9e6).otherwise("rtt_ns")
     )
-    found = published_statements([*slopes.values()], published.throughput, slow)
-    assert found[-1].verdict == "not so"
+    statements = published_statements([*slopes.values()], published.throughput, slow)
+    assert statements[-1].verdict == "not so"

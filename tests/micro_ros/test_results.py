@@ -58,17 +58,17 @@ def written(folder: Path, text: str, name: str = "file.txt") -> Path:
 
 
 def test_a_benchmark_file(tmp_path: Path) -> None:
-    found = read_benchmark(written(tmp_path, RATES + TIMES + FAILED))
-    assert found.throughput.rows() == [
+    benchmark = read_benchmark(written(tmp_path, RATES + TIMES + FAILED))
+    assert benchmark.throughput.rows() == [
         ("ek_ra6m5", "Throughput", 0, "Serial", 10, 327.0, 3270.0),
         ("ek_ra6m5", "Throughput", 1, "Serial", 400, 27.0, 10800.0),
     ]
-    (row,) = found.latency.rows(named=True)
+    (row,) = benchmark.latency.rows(named=True)
     assert (row["client_ns"], row["agent_ns"], row["rtt_ns"]) == pytest.approx(
         (1.29e6, 2.41e6, 3.7e6)
     )
     assert row["resolution_ns"] == pytest.approx(1e4)
-    assert found.failures.rows() == [("ek_ra6m5", "ek_ra6m5 Latency/1: USB-CDC", 13)]
+    assert benchmark.failures.rows() == [("ek_ra6m5", "ek_ra6m5 Latency/1: USB-CDC", 13)]
 
 
 @pytest.mark.parametrize(
@@ -117,11 +117,11 @@ def test_a_transport_that_carried_nothing_is_a_row_of_the_table(tmp_path: Path) 
 
 def test_a_profiling_file(tmp_path: Path) -> None:
     text = PROFILE.format(count=1, static=16105, dynamic=896, live=0)
-    found = read_profiling(written(tmp_path, text + "ek_ra6m5 MemoryPublisher/2\n\tFAILED\n"))
-    assert found.memory.rows() == [
+    profile = read_profiling(written(tmp_path, text + "ek_ra6m5 MemoryPublisher/2\n\tFAILED\n"))
+    assert profile.memory.rows() == [
         ("ek_ra6m5", "MemoryPublisher/1", 16105, 90112, 512, 40960, 1988, 896, 0)
     ]
-    assert found.failures.height == 1
+    assert profile.failures.height == 1
     with pytest.raises(UsageError, match="used static of -16105 B: it cannot be negative"):
         read_profiling(written(tmp_path, text.replace("16105", "-16105")))
     with pytest.raises(UsageError, match=r"MemoryPublisher/1' twice"):
@@ -138,14 +138,14 @@ def test_a_board_s_folder_becomes_the_common_frames(tmp_path: Path) -> None:
     ]
     written(tmp_path, "".join(profiles) + PROFILE.format(count="x", static=1, dynamic=1, live=0),
             "profiling_out.txt")  # fmt: skip
-    found = read_all([("board", tmp_path)])
-    static = found.memory.filter(pl.col("memory") == "static")
+    results = read_all([("board", tmp_path)])
+    static = results.memory.filter(pl.col("memory") == "static")
     assert static.select("entity", "count", "bytes").rows() == [
         ("publisher", n, 15861.0 + 244 * n) for n in (1, 2, 3)
     ]
-    assert found.live["live_bytes"].to_list() == [0, 0, 8, 0]
-    assert found.throughput["truncation_bytes_per_s"].to_list() == [10.0, 400.0]
-    assert found.findings["what"].to_list() == [
+    assert results.live["live_bytes"].to_list() == [0, 0, 8, 0]
+    assert results.throughput["truncation_bytes_per_s"].to_list() == [10.0, 400.0]
+    assert results.findings["what"].to_list() == [
         "benchmark_out.txt, line 13: 'ek_ra6m5 Latency/1: USB-CDC' FAILED: it has no figures",
         (
             "profiling_out.txt: 'ek_ra6m5 MemoryPublisher/x' names no entity with a number "
@@ -157,11 +157,11 @@ def test_a_board_s_folder_becomes_the_common_frames(tmp_path: Path) -> None:
 def test_a_file_that_is_refused_does_not_take_the_others_along(tmp_path: Path) -> None:
     written(tmp_path, RATES + RATES, "benchmark_out.txt")
     written(tmp_path, PROFILE.format(count=1, static=1, dynamic=1, live=0), "profiling_out.txt")
-    found = read_all([("board", tmp_path)])
-    assert found.memory.height == 3
-    (what,) = found.findings["what"]
-    assert "twice (lines 1 and 9)" in what
-    assert str(tmp_path) not in what
+    results = read_all([("board", tmp_path)])
+    assert results.memory.height == 3
+    (finding,) = results.findings["what"]
+    assert "twice (lines 1 and 9)" in finding
+    assert str(tmp_path) not in finding
 
 
 def test_times_of_a_copy_are_no_further_run(tmp_path: Path) -> None:
@@ -174,11 +174,11 @@ def test_times_of_a_copy_are_no_further_run(tmp_path: Path) -> None:
                 "profiling_out.txt")  # fmt: skip
         written(folder, EXCHANGES, "exchanges.csv")
         written(folder, COUNTED, "throughput.csv")
-    found = read_all([(name, tmp_path / name) for name in ("a", "b")])
-    for frame in (found.throughput, found.latency, found.exchanges):
+    results = read_all([(name, tmp_path / name) for name in ("a", "b")])
+    for frame in (results.throughput, results.latency, results.exchanges):
         assert set(frame["source"]) == {"a"}
-    assert set(found.memory["source"]) == {"a", "b"}
-    copies = found.findings.filter(pl.col("what").str.contains("a copy is no further run"))
+    assert set(results.memory["source"]) == {"a", "b"}
+    copies = results.findings.filter(pl.col("what").str.contains("a copy is no further run"))
     assert copies["source"].to_list() == ["b"] * 3
 
 
@@ -187,9 +187,9 @@ def test_times_of_a_copy_are_no_further_run(tmp_path: Path) -> None:
 
 def test_high_water_marks_are_words(tmp_path: Path) -> None:
     text = "app\tX\t1\t764\t1\r\nIDLE\tR\t0\t100\t2\r\n"
-    found = read_tasks(written(tmp_path, text), {"app": 1024})
+    by_task = read_tasks(written(tmp_path, text), {"app": 1024})
     # 1,024 - 764 words.
-    assert found == {"app": 1040, "IDLE": None}
+    assert by_task == {"app": 1040, "IDLE": None}
 
 
 @pytest.mark.parametrize(
@@ -249,8 +249,8 @@ def test_a_log_that_glibc_wrote(tmp_path: Path) -> None:
     subprocess.run([str(program)], env=variables, check=True)
     if not log.is_file():
         pytest.skip("this C library has no mtrace")
-    found = read_heap(log)
-    assert (found.requested_bytes, found.live_bytes) == (100 + 21 + 1000, 1000)
+    heap = read_heap(log)
+    assert (heap.requested_bytes, heap.live_bytes) == (100 + 21 + 1000, 1000)
 
 
 @pytest.mark.parametrize(
@@ -280,12 +280,12 @@ def elves(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("elf")
     common = "int main(void){return 0;}\n"
     more = "char pool[1000]; static char own[64]={1}; char *use(int i){return i?own:pool;}\n"
-    made = []
+    programs = []
     for name, text in (("baseline", common), ("firmware", common + more)):
         source = written(folder, text, f"{name}.c")
-        made.append(folder / f"{name}.elf")
-        subprocess.run(["cc", "-O0", "-c", str(source), "-o", str(made[-1])], check=True)
-    return made[0], made[1]
+        programs.append(folder / f"{name}.elf")
+        subprocess.run(["cc", "-O0", "-c", str(source), "-o", str(programs[-1])], check=True)
+    return programs[0], programs[1]
 
 
 def test_static_memory_is_the_difference_to_the_baseline(elves: tuple[Path, Path]) -> None:
@@ -307,10 +307,10 @@ def test_elf_files_that_are_refused(elves: tuple[Path, Path], tmp_path: Path) ->
         with pytest.raises(UsageError, match=r"cut off\?"):
             read_elf(cut)
     # Another machine: the same file that says it is of a 386.
-    other = bytearray(whole)
-    other[18:20] = b"\x03\x00"
+    foreign = bytearray(whole)
+    foreign[18:20] = b"\x03\x00"
     path = tmp_path / "other.elf"
-    path.write_bytes(other)
+    path.write_bytes(foreign)
     with pytest.raises(UsageError, match="is no baseline for"):
         check_baseline(read_elf(elves[1]), read_elf(path))
 
@@ -332,10 +332,10 @@ def memory_folder(folder: Path, elves: tuple[Path, Path], *, baseline: bool) -> 
 def test_without_a_baseline_static_memory_is_refused_and_the_rest_stays(
     elves: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    found = read_all([("run", memory_folder(tmp_path, elves, baseline=False))])
-    assert set(found.memory["memory"]) == {"stack", "dynamic"}
-    (what,) = found.findings["what"]
-    assert what.startswith("memory/publisher: no baseline.elf")
+    results = read_all([("run", memory_folder(tmp_path, elves, baseline=False))])
+    assert set(results.memory["memory"]) == {"stack", "dynamic"}
+    (finding,) = results.findings["what"]
+    assert finding.startswith("memory/publisher: no baseline.elf")
 
 
 def test_one_cut_off_log_costs_only_itself(elves: tuple[Path, Path], tmp_path: Path) -> None:
@@ -343,15 +343,15 @@ def test_one_cut_off_log_costs_only_itself(elves: tuple[Path, Path], tmp_path: P
     log = tmp_path / "memory" / "publisher" / "2" / "heap.mtrace"
     log.write_text(HEAP.removesuffix("= End\n"))
     (tmp_path / "memory" / "publisher" / "3" / "stacks.json").unlink()
-    found = read_all([("run", tmp_path)])
+    results = read_all([("run", tmp_path)])
     counts = {
         kind: group["count"].to_list()
-        for (kind,), group in found.memory.group_by("memory", maintain_order=True)
+        for (kind,), group in results.memory.group_by("memory", maintain_order=True)
     }
     assert counts == {"static": [1, 2, 3], "stack": [1, 2], "dynamic": [1, 3]}
-    assert found.findings.height == 2
-    assert "heap.mtrace: does not end with '= End'" in found.findings["what"][0]
-    assert "no stack size of task app" in found.findings["what"][1]
+    assert results.findings.height == 2
+    assert "heap.mtrace: does not end with '= End'" in results.findings["what"][0]
+    assert "no stack size of task app" in results.findings["what"][1]
 
 
 # ---------------------------------------------------------------- exchanges and captures
@@ -375,11 +375,11 @@ def test_exchanges_and_counts(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     written(folder, EXCHANGES, "exchanges.csv")
     written(folder, COUNTED, "throughput.csv")
-    found = read_all([("run", tmp_path / "run")])
+    results = read_all([("run", tmp_path / "run")])
     # 100 intervals of 10 bytes in a second.
-    assert found.throughput.rows() == [("run", "udp", 10, 1000.0, 0.0)]
-    (what,) = found.findings["what"]
-    assert "payload 100 B: fewer than two messages" in what
+    assert results.throughput.rows() == [("run", "udp", 10, 1000.0, 0.0)]
+    (finding,) = results.findings["what"]
+    assert "payload 100 B: fewer than two messages" in finding
 
 
 def test_an_emulated_line_has_no_throughput(tmp_path: Path) -> None:
@@ -388,9 +388,9 @@ def test_an_emulated_line_has_no_throughput(tmp_path: Path) -> None:
     written(folder, json.dumps({"link": "emulated UART"}), "about.json")
     written(folder, EXCHANGES, "exchanges.csv")
     written(folder, COUNTED, "throughput.csv")
-    found = read_all([("run", tmp_path)])
-    assert found.throughput.height == 0
-    assert "an emulated UART has no line rate" in found.findings["what"][0]
+    results = read_all([("run", tmp_path)])
+    assert results.throughput.height == 0
+    assert "an emulated UART has no line rate" in results.findings["what"][0]
 
 
 @pytest.mark.parametrize(
@@ -442,8 +442,8 @@ def test_captures(
     tmp_path: Path, text: str, rows: list[tuple[str, int, int, float | None]]
 ) -> None:
     # By hand: the first frame starts the clock, the bytes of the others count.
-    found = captured_rate(read_capture(written(tmp_path, text)))
-    for row, (channel, frames, size, rate) in zip(found.iter_rows(named=True), rows, strict=True):
+    table = captured_rate(read_capture(written(tmp_path, text)))
+    for row, (channel, frames, size, rate) in zip(table.iter_rows(named=True), rows, strict=True):
         assert (row["channel"], row["frames"], row["bytes"]) == (channel, frames, size)
         assert row["bytes_per_s"] == (None if rate is None else pytest.approx(rate))
 

@@ -21,9 +21,9 @@ def library() -> Path:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "trace"
-    made.mkdir(mode=0o700)
-    return made
+    path = tmp_path / "trace"
+    path.mkdir(mode=0o700)
+    return path
 
 
 @pytest.fixture(scope="module", params=["rclpy", "rclcpp"])
@@ -38,9 +38,9 @@ def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 @pytest.fixture(scope="session")
 def talking(tmp_path_factory: pytest.TempPathFactory, library: Path) -> Path:
     """A program that emits the events of messages; see its source."""
-    made = tmp_path_factory.mktemp("programs") / "talking"
-    compile_program(Path(__file__).with_name("talking.c"), library, made)
-    return made
+    program = tmp_path_factory.mktemp("programs") / "talking"
+    compile_program(Path(__file__).with_name("talking.c"), library, program)
+    return program
 
 
 @pytest.fixture(params=[EMBEDDED_RMW, *MIDDLEWARES])

@@ -36,7 +36,8 @@ def spin(name: str, serves: str, asks: str, begun: float) -> None:
 rclpy.init()
 begun = time.monotonic()
 threads = [
-    threading.Thread(target=spin, args=(*x.split("/"), begun), daemon=True) for x in sys.argv[1:]
+    threading.Thread(target=spin, args=(*argument.split("/"), begun), daemon=True)
+    for argument in sys.argv[1:]
 ]
 for thread in threads:
     thread.start()

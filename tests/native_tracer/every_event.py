@@ -21,10 +21,10 @@ def program(
     pointers, strings and numbers, then with null pointers, which LTTng does not survive where
     they are an array's.
     """
-    found = instrumentation_of(distribution)
+    instrumentation = instrumentation_of(distribution)
     declarations, calls, expected = [], [], []
-    for number, point in enumerate(found.tracepoints):
-        parameters = found.functions[point.name]
+    for number, point in enumerate(instrumentation.tracepoints):
+        parameters = instrumentation.functions[point.name]
         types = ", ".join(p.type for p in parameters) or "void"
         declarations.append(
             f"void ros_trace_{point.name}({types}); void ros_trace_do_{point.name}({types}); "
@@ -39,7 +39,7 @@ def program(
                 if field.name in values:
                     fields[field.name] = values[field.name][1]
                 else:
-                    fields[field.name] = found.version
+                    fields[field.name] = instrumentation.version
                 if field.kind == "ctf_array":
                     fields[field.name] = fields[field.name][: int(field.arguments[3])]
             expected.append((f"ros2:{point.name}", fields))

@@ -36,7 +36,7 @@ def answered(goal) -> GoalResponse:
 
 def main(count: int, log: Path, go: Path | None) -> None:
     rclpy.init()
-    serving, asking = (rclpy.create_node(x) for x in ("server", "client"))
+    serving, asking = (rclpy.create_node(name) for name in ("server", "client"))
     ActionServer(
         serving, Fibonacci, "/ends", execute, callback_group=ReentrantCallbackGroup(),
         goal_callback=answered, cancel_callback=lambda _: CancelResponse.ACCEPT,
@@ -53,7 +53,7 @@ def main(count: int, log: Path, go: Path | None) -> None:
     # A queue of an action's services drops what is beyond ten.
     rows, room = [], threading.Semaphore(8)
 
-    def told(goal_id: str, outcome: str) -> None:
+    def noted(goal_id: str, outcome: str) -> None:
         rows.append(f"{goal_id},{outcome}")
         room.release()
 
@@ -61,10 +61,10 @@ def main(count: int, log: Path, go: Path | None) -> None:
         goal = future.result()
         goal_id = bytes(goal.goal_id.uuid).hex()
         if not goal.accepted:
-            told(goal_id, "rejected")
+            noted(goal_id, "rejected")
             return
         result = goal.get_result_async()
-        result.add_done_callback(lambda x: told(goal_id, NAMES[x.result().status]))
+        result.add_done_callback(lambda done: noted(goal_id, NAMES[done.result().status]))
         if order == 1:
             goal.cancel_goal_async()
 
@@ -72,7 +72,7 @@ def main(count: int, log: Path, go: Path | None) -> None:
         room.acquire()
         order = number % 4
         sent = client.send_goal_async(Fibonacci.Goal(order=order))
-        sent.add_done_callback(lambda x, order=order: accepted(x, order))
+        sent.add_done_callback(lambda future, order=order: accepted(future, order))
         time.sleep(0.005)
     until = time.monotonic() + 30
     while len(rows) < count and time.monotonic() < until:

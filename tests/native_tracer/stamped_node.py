@@ -17,15 +17,15 @@ TYPES = {"std_msgs/msg/Header": (Header, "frame_id"), "rcl_interfaces/msg/Log": 
 
 
 def main(kind: str, number: int, recorder: list[str]) -> int:
-    chosen, (made, text) = random.Random(1), TYPES[kind]
+    chosen, (message_type, text) = random.Random(1), TYPES[kind]
     rclpy.init()
     node = rclpy.create_node("stamped")
-    publisher = node.create_publisher(made, "/data_0", QoSProfile(depth=number))
+    publisher = node.create_publisher(message_type, "/data_0", QoSProfile(depth=number))
     running = subprocess.Popen(recorder)
     while not publisher.get_subscription_count() and running.poll() is None:
         time.sleep(0.01)
     for _ in range(number):
-        message = made(**{text: "x" * chosen.randrange(2000)})
+        message = message_type(**{text: "x" * chosen.randrange(2000)})
         age_ns = chosen.randrange(10**9)
         message.stamp.sec, message.stamp.nanosec = divmod(time.time_ns() - age_ns, 10**9)
         publisher.publish(message)

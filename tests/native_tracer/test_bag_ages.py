@@ -57,7 +57,7 @@ def test_data_is_as_old_as_in_the_bag(
 ) -> None:
     options = {"type": kind, "publishers": 1, "depth": NUMBER, "bag": tmp_path / "bag"}
     options |= {"ready": tmp_path / "ready", "output": tmp_path}
-    arguments = [str(x) for name, value in options.items() for x in (f"--{name}", value)]
+    arguments = [str(word) for name, value in options.items() for word in (f"--{name}", value)]
     folder, manifest = record_command(
         ["python", str(NODE), kind, str(NUMBER), recorder, *arguments],
         tmp_path / "run",
@@ -70,24 +70,24 @@ def test_data_is_as_old_as_in_the_bag(
     run = rl.open(folder)
     published = run.publications.select("message_id", "header_stamp_ns", "size")
     ours = run.messages.filter(topic="/data_0").join(published, on="message_id").collect()
-    both = ours.join(bag, on="source_timestamp_ns", suffix="_in_bag")
-    assert (ours.height, bag.height, both.height) == (NUMBER, NUMBER, NUMBER)
-    stamp = both["stamp_ns"]
-    assert both["header_stamp_ns"].to_list() == stamp.to_list()
+    rows = ours.join(bag, on="source_timestamp_ns", suffix="_in_bag")
+    assert (ours.height, bag.height, rows.height) == (NUMBER, NUMBER, NUMBER)
+    stamp = rows["stamp_ns"]
+    assert rows["header_stamp_ns"].to_list() == stamp.to_list()
     noted = middleware != "rmw_cyclonedds_cpp"
     if noted:
-        assert both["received_ns"].to_list() == both["received_ns_in_bag"].to_list()
+        assert rows["received_ns"].to_list() == rows["received_ns_in_bag"].to_list()
         # Fast DDS pads what goes to another process in one piece to a multiple of four bytes.
         whole = 4 if middleware == "rmw_fastrtps_cpp" else 1
-        assert ((both["size"] + whole - 1) // whole * whole).to_list() == both["length"].to_list()
+        assert ((rows["size"] + whole - 1) // whole * whole).to_list() == rows["length"].to_list()
     else:
-        assert both["received_ns"].null_count() == both["size"].null_count() == NUMBER
-    age_in_bag = both["received_ns_in_bag"] - stamp
-    assert (both["source_timestamp_ns"] - stamp <= age_in_bag).all()
-    assert (age_in_bag <= both["data_age_ns"]).all()
-    told = Facts(run).not_seen
-    assert ("what kept threads from a CPU" in told) == noted
-    assert ("cannot be told apart" in told) == (not noted)
+        assert rows["received_ns"].null_count() == rows["size"].null_count() == NUMBER
+    age_in_bag = rows["received_ns_in_bag"] - stamp
+    assert (rows["source_timestamp_ns"] - stamp <= age_in_bag).all()
+    assert (age_in_bag <= rows["data_age_ns"]).all()
+    not_seen = Facts(run).not_seen
+    assert ("what kept threads from a CPU" in not_seen) == noted
+    assert ("cannot be told apart" in not_seen) == (not noted)
     read_by_us = read_bag(tmp_path / "bag").sort("publish_ns")
     assert read_by_us["stamp_ns"].to_list() == bag["stamp_ns"].to_list()
 
@@ -95,19 +95,19 @@ def test_data_is_as_old_as_in_the_bag(
 def read(file: Path, kind: str) -> pl.DataFrame:
     """Each message of a bag, decoded by rclpy."""
     with file.open("rb") as stream:
-        found = [message for _, _, message in make_reader(stream).iter_messages()]
+        messages = [message for _, _, message in make_reader(stream).iter_messages()]
     ros = embedded_ros()
     decoded = subprocess.check_output(
         [str(ros.python), "-c", STAMPS, kind],
-        input="\n".join(x.data.hex() for x in found),
+        input="\n".join(message.data.hex() for message in messages),
         env=ros.process_environment(),
         text=True,
     )
     return pl.DataFrame(
         {
-            "source_timestamp_ns": [x.publish_time for x in found],
-            "received_ns": [x.log_time for x in found],
-            "length": [len(x.data) for x in found],
-            "stamp_ns": [int(x) for x in decoded.split()],
+            "source_timestamp_ns": [message.publish_time for message in messages],
+            "received_ns": [message.log_time for message in messages],
+            "length": [len(message.data) for message in messages],
+            "stamp_ns": [int(stamp) for stamp in decoded.split()],
         }
     ).sort("source_timestamp_ns")

@@ -67,25 +67,25 @@ def test_executors_that_wait_for_themselves_or_each_other(
     monkeypatch.setenv("STOP", str(stop))
     # Wide enough that no cell is wrapped.
     monkeypatch.setenv("COLUMNS", "200")
-    told = ""
+    screen = ""
     with ThreadPoolExecutor() as pool:
         recording = pool.submit(recorded, program, tmp_path, *nodes.split())
-        while not recording.done() and told.count(": a deadlock") < len(waits):
+        while not recording.done() and screen.count(": a deadlock") < len(waits):
             time.sleep(0.5)
             try:
-                told = shown(waits[0][0], capsys)
+                screen = shown(waits[0][0], capsys)
             except UsageError:
                 capsys.readouterr()
         time.sleep(1)  # a silence that is shorter is none
         stop.touch()
-        found = sentences(recording.result())
-    assert sorted(found) == sorted(own for own, _, _ in waits)
-    for own, other, service in waits:
-        assert f"it waits for the answer of {service} of {other}, which only" in told
-        assert re.search(rf"in the timer callback 50 ms of {own} [\d.]+ m?s asleep", told)
-        whose = f"{service} of {other}, which only this thread could serve: a deadlock"
-        assert (whose if own == other else f"{service} of {other}, which only") in found[own]
-        assert found[own].count(": a deadlock") == 1
+        by_node = sentences(recording.result())
+    assert sorted(by_node) == sorted(node for node, _, _ in waits)
+    for node, server, service in waits:
+        assert f"it waits for the answer of {service} of {server}, which only" in screen
+        assert re.search(rf"in the timer callback 50 ms of {node} [\d.]+ m?s asleep", screen)
+        cycle = f"{service} of {server}, which only this thread could serve: a deadlock"
+        assert (cycle if node == server else f"{service} of {server}, which only") in by_node[node]
+        assert by_node[node].count(": a deadlock") == 1
 
 
 def test_a_service_of_the_own_callback_group(
@@ -96,8 +96,8 @@ def test_a_service_of_the_own_callback_group(
     A thread that has run no callback is not known to be one of the executor's.
     """
     monkeypatch.setenv("THREADS", "2")
-    told = sentences(recorded(program, tmp_path, "alone/own/own"))
-    assert list(told) == ["/alone"]
+    by_node = sentences(recorded(program, tmp_path, "alone/own/own"))
+    assert list(by_node) == ["/alone"]
     free = r"no thread has served although thread \d+ waits for work"
     named = rf"/own of /alone, which ({free}|only this thread could serve): a deadlock"
-    assert re.search(named, told["/alone"])
+    assert re.search(named, by_node["/alone"])

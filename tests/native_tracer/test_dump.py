@@ -22,11 +22,11 @@ def shown(target: str, capsys: pytest.CaptureFixture[str]) -> str:
 def test_a_program_that_records_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as program:
         time.sleep(0.5)
-        told = shown(str(program.pid), capsys)
+        output = shown(str(program.pid), capsys)
         program.communicate(b"\n")
-    assert f"Process {program.pid} (python" in told
-    assert "since when, and which service they wait for is not known" in told
-    assert re.search(rf"{program.pid} python\S* asleep", told)
+    assert f"Process {program.pid} (python" in output
+    assert "since when, and which service they wait for is not known" in output
+    assert re.search(rf"{program.pid} python\S* asleep", output)
 
 
 CYCLE = r"""
@@ -70,11 +70,11 @@ def test_two_threads_that_lock_in_opposite_order(
         assert program.stdout is not None
         a, b = sorted(int(program.stdout.readline()) for _ in range(2))
         time.sleep(0.5)
-        told = shown(str(program.pid), capsys)
+        output = shown(str(program.pid), capsys)
         program.kill()
-    for own, other in ((a, b), (b, a)):
-        holds = f"thread {other} holds, which waits for one that thread {own} holds"
-        assert f"Thread {own} waits for a mutex that {holds}: a deadlock." in told
+    for waiter, holder in ((a, b), (b, a)):
+        holds = f"thread {holder} holds, which waits for one that thread {waiter} holds"
+        assert f"Thread {waiter} waits for a mutex that {holds}: a deadlock." in output
 
 
 def test_who_waits_for_whom_among_mutexes() -> None:

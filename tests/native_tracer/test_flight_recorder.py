@@ -51,9 +51,9 @@ def flying(tmp_path_factory, library) -> Path:
 def check_window(recording: Path, flight: float = FLIGHT) -> tuple[int, int]:
     """First and last number; there is no gap between, enough of them, and the loss is told."""
     trace = open_trace(recording)
-    found = trace.read([START, NAME])
-    assert found[NAME]["symbol"].to_list() == ["name"]
-    numbers, times = found[START]["callback"], found[START]["time_ns"]
+    events = trace.read([START, NAME])
+    assert events[NAME]["symbol"].to_list() == ["name"]
+    numbers, times = events[START]["callback"], events[START]["time_ns"]
     assert numbers.is_sorted()
     first, last = int(numbers[0]), int(numbers[-1])
     assert numbers.len() == last - first + 1
@@ -64,7 +64,7 @@ def check_window(recording: Path, flight: float = FLIGHT) -> tuple[int, int]:
         assert span >= flight * 1e9
         (lost,) = info.losses.filter(pl.col("kind") == "missing_head").to_dicts()
         # From before the first name to the first event: nothing that happened then is known.
-        assert lost["begin_ns"] <= found[NAME]["time_ns"][0]
+        assert lost["begin_ns"] <= events[NAME]["time_ns"][0]
         assert lost["end_ns"] == times[0]
     return first, last
 
@@ -88,7 +88,7 @@ def test_a_snapshot_of_a_program_that_goes_on(flying, library, tmp_path):
         program.wait()
     assert lasts == sorted(lasts)
     # Each is a recording by itself: together they do not count an event twice.
-    assert [x.path.name for x in find_recordings(tmp_path)][:8] == [f"s{n}" for n in range(8)]
+    assert [run.path.name for run in find_recordings(tmp_path)][:8] == [f"s{n}" for n in range(8)]
     manifest = read_manifest(tmp_path / "s7" / "manifest.json")
     assert manifest.tracing.flight_seconds == pytest.approx(FLIGHT)
     assert manifest.start_ns < manifest.end_ns

@@ -49,7 +49,7 @@ def test_every_goal_has_the_end_that_the_client_was_told(
 def test_attached_to_a_server_that_runs(program: list[str], tmp_path: Path) -> None:
     log, go, folder = tmp_path / "log.csv", tmp_path / "go", tmp_path / "run"
     with embedded_ros().isolated(tmp_path / "ros") as ros, ThreadPoolExecutor() as pool:
-        command = [str(ros.python) if x == "python" else x for x in program]
+        command = [str(ros.python) if word == "python" else word for word in program]
         command += [str(COUNT), str(log), str(go)]
         with subprocess.Popen(command, env=ros.process_environment()) as node:
             time.sleep(RAN_BEFORE_S)
@@ -72,14 +72,14 @@ def test_a_goal_changes_its_state_where_rcl_action_lets_it() -> None:
     code = f"import ctypes; print([{call}(s, e) for s in range(1, 7) for e in range(5)])"
     ros = embedded_ros()
     command = [str(ros.python), "-c", code]
-    said = subprocess.check_output(command, env=ros.process_environment(), text=True)
-    made = {
+    output = subprocess.check_output(command, env=ros.process_environment(), text=True)
+    next_status = {
         (state, event): status
         for status, (event, least, greatest) in TRANSITIONS.items()
         for state in range(least, greatest + 1)
     }
-    ours = [made.get((state, event), 0) for state in range(1, 7) for event in range(5)]
-    assert ours == json.loads(said)
+    ours = [next_status.get((state, event), 0) for state in range(1, 7) for event in range(5)]
+    assert ours == json.loads(output)
 
 
 def agrees(run: Path, log_file: Path) -> None:

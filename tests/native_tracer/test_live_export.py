@@ -62,21 +62,23 @@ def samples_of_otlp(body: bytes) -> Samples:
     request = ExportMetricsServiceRequest.FromString(body)
     (resource,) = request.resource_metrics
     (scope,) = resource.scope_metrics
-    found: Samples = {}
+    samples: Samples = {}
     for metric in scope.metrics:
         kind = metric.WhichOneof("data")
         name = metric.name.replace(".", "_") + ("_total" if kind == "sum" else "")
         for point in getattr(metric, kind).data_points:
-            labels = sorted((x.key, x.value.string_value) for x in point.attributes)
-            found[name, tuple(labels)] = point.as_double
-    return found
+            labels = sorted(
+                (attribute.key, attribute.value.string_value) for attribute in point.attributes
+            )
+            samples[name, tuple(labels)] = point.as_double
+    return samples
 
 
-def expected_of(found: LastSeconds) -> Samples:
+def expected_of(window: LastSeconds) -> Samples:
     """By hand, from the columns that their docstrings define."""
     expected: Samples = {}
-    for row in found.topics.to_dicts():
-        labels = tuple(sorted((x, row[x] or "") for x in ("topic", "from", "to")))
+    for row in window.topics.to_dicts():
+        labels = tuple(sorted((column, row[column] or "") for column in ("topic", "from", "to")))
         for name, value in {
             "messages": row["messages"],
             "rate_hertz": row["rate_hz"],
@@ -87,7 +89,7 @@ def expected_of(found: LastSeconds) -> Samples:
         }.items():
             if value is not None:
                 expected[f"roslens_topic_{name}", labels] = value
-    for row in found.nodes.to_dicts():
+    for row in window.nodes.to_dicts():
         labels = (("node", row["node"]),)
         for name, value in {
             "runs_hertz": row["rate_hz"],
@@ -98,14 +100,23 @@ def expected_of(found: LastSeconds) -> Samples:
         }.items():
             if value is not None:
                 expected[f"roslens_node_{name}", labels] = value
-    for row in found.callbacks.to_dicts():
-        labels = tuple(sorted((x, row[x] or "") for x in ("kind", "name", "node")))
+    for row in window.callbacks.to_dicts():
+        labels = tuple(sorted((column, row[column] or "") for column in ("kind", "name", "node")))
         expected["roslens_callback_runs", labels] = row["count"]
-        told = {x: row[f"{x}_ms"] / 1e3 for x in ("p50", "p99") if row[f"{x}_ms"] is not None}
-        expected |= {(f"roslens_callback_duration_{x}_seconds", labels): told[x] for x in told}
+        quantiles = {
+            quantile: row[f"{quantile}_ms"] / 1e3
+            for quantile in ("p50", "p99")
+            if row[f"{quantile}_ms"] is not None
+        }
+        expected |= {
+            (f"roslens_callback_duration_{quantile}_seconds", labels): quantiles[quantile]
+            for quantile in quantiles
+        }
         expected["roslens_callback_duration_max_seconds", labels] = row["worst_ms"] / 1e3
-    for row in found.threads.to_dicts():
-        labels = tuple(sorted((x, str(row[x])) for x in ("host", "vpid", "vtid", "nodes")))
+    for row in window.threads.to_dicts():
+        labels = tuple(
+            sorted((column, str(row[column])) for column in ("host", "vpid", "vtid", "nodes"))
+        )
         expected["roslens_thread_busy_ratio", labels] = row["busy"]
     return expected
 
@@ -129,11 +140,11 @@ def test_a_window_is_what_is_collected_of_the_same_seconds(start, folder, tmp_pa
     )
     out, error = watching.communicate()
     assert (watching.returncode, error) == (0, "")
-    said = json.loads(out)
+    answer = json.loads(out)
     samples = samples_of((tmp_path / "x.prom").read_text())
-    begin, end = said["begin_ns"], said["end_ns"]
+    begin, end = answer["begin_ns"], answer["end_ns"]
     expected = expected_of(offline(folder, begin, end))
-    figures = {key: x for key, x in samples.items() if key[0].split("_")[1] in
+    figures = {key: value for key, value in samples.items() if key[0].split("_")[1] in
                ("topic", "node", "callback", "thread")}  # fmt: skip
     assert figures.keys() == expected.keys()
     for key, value in expected.items():
@@ -183,20 +194,22 @@ def test_every_window_is_what_its_events_give_afterwards(start, folder, tmp_path
         program.kill()
         program.wait()
     assert (watching.returncode, error) == (0, "")
-    moments = [x for x in map(json.loads, out.splitlines()) if x["begin_ns"] is not None]
+    moments = [
+        moment for moment in map(json.loads, out.splitlines()) if moment["begin_ns"] is not None
+    ]
     assert len(moments) >= 2
     raw = open_trace(folder).read()
     for moment in moments:
         begin, end = moment["begin_ns"], moment["end_ns"]
-        known = {name: frame.filter(pl.col("time_ns") <= end) for name, frame in raw.items()}
-        tables = build_tables(known)
-        found = last_seconds(tables["messages"], tables["callback_instances"], begin, end)
+        past = {name: frame.filter(pl.col("time_ns") <= end) for name, frame in raw.items()}
+        tables = build_tables(past)
+        window = last_seconds(tables["messages"], tables["callback_instances"], begin, end)
         for name in ("topics", "nodes", "callbacks", "threads"):
-            said = json.loads(json.dumps(getattr(found, name).to_dicts()))
-            assert moment[name] == said, (name, begin, end)
+            rows = json.loads(json.dumps(getattr(window, name).to_dicts()))
+            assert moment[name] == rows, (name, begin, end)
     samples = samples_of((tmp_path / "x.prom").read_text())
     assert samples["roslens_window_end_timestamp_seconds", ()] == pytest.approx(end / 1e9)
-    for key, value in expected_of(found).items():
+    for key, value in expected_of(window).items():
         assert samples[key] == pytest.approx(value, rel=1e-12), key
 
 
@@ -239,12 +252,12 @@ def test_opentelemetry_is_sent_the_same_as_prometheus(start, folder, tmp_path, c
     assert path == "/v1/metrics"
     assert samples_of_otlp(body) == samples_of(file.read_text())
     (resource,) = ExportMetricsServiceRequest.FromString(body).resource_metrics
-    said = json.loads(out)
+    answer = json.loads(out)
     *_, total = resource.scope_metrics[0].metrics
     (point,) = total.sum.data_points
     window = (point.start_time_unix_nano, point.time_unix_nano)
     # The library leaves the begin of what is no sum out: it is a metric of its own.
-    assert window == (said["begin_ns"], said["end_ns"])
+    assert window == (answer["begin_ns"], answer["end_ns"])
 
 
 def test_a_collector_that_is_not_there_is_told_of_once(start, folder):
@@ -299,10 +312,10 @@ def test_a_port_answers_whoever_has_the_token(start, folder, tmp_path):
         watching.send_signal(signal.SIGINT)
         assert watching.wait() == 0
     finally:
-        for one in (program, watching):
-            if one is not None:
-                one.kill()
-                one.communicate()
+        for process in (program, watching):
+            if process is not None:
+                process.kill()
+                process.communicate()
 
 
 @pytest.mark.parametrize(
@@ -353,13 +366,13 @@ def test_what_is_not_known_has_no_sample_and_names_are_quoted():
          "p99_ms": [None] * 2, "worst_ms": [9.0] * 2, "deadline_ms": [6.0, None],
          "missed": [1, None]}
     )  # fmt: skip
-    found = LastSeconds(0, 10**9, topics, nodes, callbacks, threads, chains=chains)
-    moment = Moment(found, None, 7)
+    window = LastSeconds(0, 10**9, topics, nodes, callbacks, threads, chains=chains)
+    moment = Moment(window, None, 7)
     samples = samples_of(prometheus_text(moment).decode())
     of_b = (("from", "/n"), ("to", "/m"), ("topic", "/b"))
     assert samples["roslens_topic_latency_p50_seconds", of_b] == 0.002
     assert samples["roslens_topic_lost_ratio", of_b] == 0.0
-    assert [name for name, x in samples if x == of_b] == [
+    assert [name for name, labels in samples if labels == of_b] == [
         *("roslens_topic_messages", "roslens_topic_latency_p50_seconds"),
         *("roslens_topic_latency_max_seconds", "roslens_topic_lost_ratio"),
     ]
@@ -368,12 +381,18 @@ def test_what_is_not_known_has_no_sample_and_names_are_quoted():
         "roslens_node_runs_hertz": 2, "roslens_node_busy_ratio": 0.5,
         "roslens_node_callback_duration_p99_seconds": 0.003, "roslens_node_cpu_ratio": 0.25,
     }  # fmt: skip
-    missed = [x for x in samples.items() if x[0][0] == "roslens_chain_deadline_missed"]
+    missed = [
+        sample for sample in samples.items() if sample[0][0] == "roslens_chain_deadline_missed"
+    ]
     timed = (("chain", "/n -> /b -> /m"), ("deadline_ms", "6.0"))
     assert missed == [(("roslens_chain_deadline_missed", timed), 1)]
     assert samples["roslens_chain_latency_max_seconds", timed] == pytest.approx(0.009)
-    others = {dict(x)["topic"]: name for name, x in samples if "topic" in dict(x) and x != of_b}
-    assert set(others) == {r'/a"b\\x0a\x1b[2J{x="1"} 5'}
+    by_topic = {
+        dict(labels)["topic"]: name
+        for name, labels in samples
+        if "topic" in dict(labels) and labels != of_b
+    }
+    assert set(by_topic) == {r'/a"b\\x0a\x1b[2J{x="1"} 5'}
     assert ("roslens_event_rate_hertz", ()) not in samples
     assert samples["roslens_tracer_dropped_events_total", ()] == 7
     assert sum(name == "roslens_callback_runs" for name, _ in samples) == 500
@@ -381,10 +400,12 @@ def test_what_is_not_known_has_no_sample_and_names_are_quoted():
     assert sum(name == "roslens_callback_duration_p99_seconds" for name, _ in samples) == 499
     # Rows, not the four figures of each.
     assert samples["roslens_series_left_out", ()] == 200
-    assert {x.unit for x in figures_of(moment)} >= {"s", "Hz", "1"}
+    assert {figure.unit for figure in figures_of(moment)} >= {"s", "Hz", "1"}
     # The dashboard asks for nothing else.
     dashboard = (Path(__file__).parents[2] / "docs" / "grafana.json").read_text()
     json.loads(dashboard)
     shown = set(re.findall(r"roslens_\w+", dashboard))
     assert len(shown) > 6
-    assert shown <= {f"roslens_{x.name}" + "_total" * x.total for x in figures_of(moment)}
+    assert shown <= {
+        f"roslens_{figure.name}" + "_total" * figure.total for figure in figures_of(moment)
+    }

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.live
 # Both tracers record the same of every event, whatever the middleware.
 @pytest.mark.parametrize(
     ("middleware", "tracer"),
-    [*((x, "native") for x in LENGTH), ("rmw_fastrtps_cpp", "lttng")],
+    [*((middleware, "native") for middleware in LENGTH), ("rmw_fastrtps_cpp", "lttng")],
     indirect=["middleware"],
 )
 def test_types_sizes_and_stamps_are_those_of_the_program(
@@ -49,14 +49,14 @@ def test_types_sizes_and_stamps_are_those_of_the_program(
     types = log.select("topic", "type").unique().sort("topic")
     for ends in (run.publishers, run.subscriptions):
         named = ends.filter(pl.col("topic").cast(str).str.starts_with("/typed_"))
-        found = named.select(pl.col("topic", "type").cast(str)).sort("topic").collect()
-        assert found.equals(types)
-    own = pl.col("topic").cast(str).str.starts_with("/typed_")
-    sent = run.publications.filter(own).sort("publish_ns").collect()
+        declared = named.select(pl.col("topic", "type").cast(str)).sort("topic").collect()
+        assert declared.equals(types)
+    typed = pl.col("topic").cast(str).str.starts_with("/typed_")
+    sent = run.publications.filter(typed).sort("publish_ns").collect()
     assert sent["topic"].to_list() == log["topic"].to_list()
     assert sent["size"].to_list() == log[LENGTH[middleware]].to_list()
     assert sent["header_stamp_ns"].to_list() == log["stamp"].to_list()
-    ages = run.messages.filter(own).join(run.publications, on="message_id").collect()
+    ages = run.messages.filter(typed).join(run.publications, on="message_id").collect()
     assert ages.height == log.height
     assert ages["data_age_ns"].null_count() == log["stamp"].null_count()
     stamped = ages.drop_nulls("data_age_ns")

@@ -54,10 +54,10 @@ def kinds(instrumentation: Instrumentation) -> list:
 
 
 def test_the_table_is_what_the_installed_header_says():
-    own = instrumentation_of("kilted")
+    built_in = instrumentation_of("kilted")
     installed = read_instrumentation(embedded_ros().include)
-    assert own.version == installed.version
-    assert kinds(own) == kinds(installed)
+    assert built_in.version == installed.version
+    assert kinds(built_in) == kinds(installed)
 
 
 def test_an_unknown_distribution_needs_its_headers(tmp_path, monkeypatch):
@@ -84,17 +84,18 @@ def test_both_record_the_same_of_every_event(tmp_path):
     ):
         variables = {**session.workload_variables, "LD_PRELOAD": str(lttng)}
         subprocess.run([str(every)], env={**os.environ, **variables}, check=True)
-    one, other = (open_trace(tmp_path / x) for x in ("native", "lttng"))
-    assert one.info().events_by_name == other.info().events_by_name
+    native_trace, lttng_trace = (open_trace(tmp_path / folder) for folder in ("native", "lttng"))
+    assert native_trace.info().events_by_name == lttng_trace.info().events_by_name
     named = {name for name, _ in expected}
     for facts in ("display_bases", "log_levels"):
-        of_native, of_lttng = (getattr(x, facts) for x in (one, other))
+        of_native, of_lttng = (getattr(trace, facts) for trace in (native_trace, lttng_trace))
         assert {k: of_native.get(k) for k in named} == {k: of_lttng.get(k) for k in named}
     for name in named:
-        of_native, of_lttng = (x.read([name])[name] for x in (one, other))
+        of_native, of_lttng = (trace.read([name])[name] for trace in (native_trace, lttng_trace))
         assert dict(of_native.schema) == dict(of_lttng.schema)
         of_native, of_lttng = (
-            x.drop("time_ns", "trace", "cpu_id", "vpid", "vtid") for x in (of_native, of_lttng)
+            frame.drop("time_ns", "trace", "cpu_id", "vpid", "vtid")
+            for frame in (of_native, of_lttng)
         )
         assert of_native.equals(of_lttng), name
 
@@ -114,8 +115,8 @@ def test_both_record_the_same_of_a_node(tmp_path):
         assert manifest.status == "complete", manifest.failure
         assert manifest.tracing.tracer == tracer
         assert manifest.loss.discarded_events == 0
-        found = open_trace(folder).info().events_by_name
-        counts[tracer] = {k: v for k, v in found.items() if k not in BY_CHANCE}
+        by_name = open_trace(folder).info().events_by_name
+        counts[tracer] = {k: v for k, v in by_name.items() if k not in BY_CHANCE}
         collect(find_recordings(folder)[0])
         of_topic = pl.read_parquet(folder / "tables" / "messages.parquet").filter(
             pl.col("topic") == "/echo"
@@ -129,12 +130,12 @@ def test_both_record_the_same_of_a_node(tmp_path):
 def without_lttng(folder: Path) -> str:
     """A PATH with all programs but LTTng's."""
     folder.mkdir()
-    own = [str(Path(sys.executable).parent), *os.environ["PATH"].split(os.pathsep)]
-    for place in map(Path, own):
-        for found in place.iterdir() if place.is_dir() else ():
-            link = folder / found.name
-            if "lttng" not in found.name and not link.exists() and not link.is_symlink():
-                link.symlink_to(found.absolute())
+    places = [str(Path(sys.executable).parent), *os.environ["PATH"].split(os.pathsep)]
+    for place in map(Path, places):
+        for file in place.iterdir() if place.is_dir() else ():
+            link = folder / file.name
+            if "lttng" not in file.name and not link.exists() and not link.is_symlink():
+                link.symlink_to(file.absolute())
     return str(folder)
 
 
@@ -155,7 +156,7 @@ def test_the_main_job_without_lttng(tmp_path):
     campaign = Path(
         asked("record", "--tracer", "auto", "--suite", suite_file, "-o", str(tmp_path))[-1]
     )
-    (run,) = (x.parent for x in campaign.glob("*/manifest.json"))
+    (run,) = (path.parent for path in campaign.glob("*/manifest.json"))
     manifest = read_manifest(run / "manifest.json")
     assert manifest.status == "complete"
     assert manifest.tracing.tracer == "native"
@@ -163,18 +164,18 @@ def test_the_main_job_without_lttng(tmp_path):
     assert manifest.loss.discarded_events == 0
     asked("collect", str(run))
     with (run / "native" / "messages.csv").open(newline="") as stream:
-        said = [row for row in csv.DictReader(stream) if row["topic"] == "/samples"]
-    heard = sum(bool(row["callback_realtime_ns"]) for row in said)
+        published = [row for row in csv.DictReader(stream) if row["topic"] == "/samples"]
+    heard = sum(bool(row["callback_realtime_ns"]) for row in published)
     messages = pl.read_parquet(run / "tables" / "messages.parquet").filter(
         pl.col("topic") == "/samples"
     )
     delivered = messages.filter(pl.col("outcome") == "delivered")
-    assert (delivered.height, messages.height) == (heard, len(said))
+    assert (delivered.height, messages.height) == (heard, len(published))
     assert set(delivered["match"]) == {"exact"}
     report = Path(asked("report", "latency", str(run), "-o", str(tmp_path / "report"))[-1])
     metrics = json.loads((report / "metrics.json").read_text())
     assert metrics["recordings"]
-    assert any(x["metric"] == "latency_p50" for x in metrics["estimates"])
+    assert any(estimate["metric"] == "latency_p50" for estimate in metrics["estimates"])
 
 
 def test_what_only_lttng_does_is_refused():

@@ -37,14 +37,14 @@ EVENT_BYTES = 2 + 8 + 25 + 12
 
 @pytest.fixture(scope="session")
 def emit(tmp_path_factory, library) -> Path:
-    made = tmp_path_factory.mktemp("programs") / "emit"
-    compile_program(Path(__file__).with_name("emit.c"), library, made)
-    return made
+    program = tmp_path_factory.mktemp("programs") / "emit"
+    compile_program(Path(__file__).with_name("emit.c"), library, program)
+    return program
 
 
-def compile_program(source: Path, library: Path, made: Path) -> None:
+def compile_program(source: Path, library: Path, program: Path) -> None:
     subprocess.run(
-        ["cc", "-O1", str(source), str(library), "-lpthread", "-o", str(made)], check=True
+        ["cc", "-O1", str(source), str(library), "-lpthread", "-o", str(program)], check=True
     )
 
 
@@ -119,7 +119,7 @@ def test_contexts_are_those_of_the_thread(emit, library, folder):
 @pytest.mark.parametrize(
     "arguments",
     [("run", 20_000, 64), ("churn", 50, 320), ("fork", 300, 100), ("signals", 300_000)],
-    ids=lambda x: x[0],
+    ids=lambda arguments: arguments[0],
 )
 def test_events_and_loss_are_what_was_emitted(arguments, emit, library, folder):
     total = emitted(emit, library, folder, *arguments)
@@ -131,9 +131,9 @@ def test_events_and_loss_are_what_was_emitted(arguments, emit, library, folder):
     if arguments[0] == "churn":
         # Threads go on where others ended: a file for each at a time, not for each ever.
         assert len(list(folder.rglob("ros2_[0-9]*"))) <= 64
-    sizes = sum(x.stat().st_size for x in folder.rglob("*"))
+    sizes = sum(path.stat().st_size for path in folder.rglob("*"))
     cut_to_content(folder)
-    assert sum(x.stat().st_size for x in folder.rglob("*")) < sizes
+    assert sum(path.stat().st_size for path in folder.rglob("*")) < sizes
     assert counted(folder) == (events, discarded)
 
 
@@ -248,11 +248,11 @@ def test_a_full_disk_costs_events_and_nothing_else(emit, library, folder):
 
 def open_trace_of(path: Path) -> int:
     """Events and loss that one stream file holds."""
-    alone = path.parents[1].with_name(f"alone-{path.name}")
-    alone.mkdir()
-    shutil.copy(path.parent / "metadata", alone)
-    shutil.copy(path, alone)
-    return sum(counted(alone))
+    folder = path.parents[1].with_name(f"alone-{path.name}")
+    folder.mkdir()
+    shutil.copy(path.parent / "metadata", folder)
+    shutil.copy(path, folder)
+    return sum(counted(folder))
 
 
 def test_a_folder_that_cannot_be_written_is_harmless(emit, library, tmp_path):
@@ -271,16 +271,16 @@ def test_a_folder_that_cannot_be_written_is_harmless(emit, library, tmp_path):
         prepare(library, wrong)
     # Somebody else could put a link in the place of a trace's folder: it is not followed.
     prepare(library, target)
-    (own,) = target.iterdir()
-    shutil.move(own, tmp_path / "elsewhere")
-    own.symlink_to(tmp_path / "elsewhere")
+    (trace,) = target.iterdir()
+    shutil.move(trace, tmp_path / "elsewhere")
+    trace.symlink_to(tmp_path / "elsewhere")
     assert emitted(emit, library, target, "run", 1000, 2) == 2000
-    assert [x.name for x in (tmp_path / "elsewhere").iterdir() if "ros2_1" in x.name] == []
-    own.unlink()
-    own.mkdir(mode=0o777)
-    own.chmod(0o777)
+    assert [path.name for path in (tmp_path / "elsewhere").iterdir() if "ros2_1" in path.name] == []
+    trace.unlink()
+    trace.mkdir(mode=0o777)
+    trace.chmod(0o777)
     assert emitted(emit, library, target, "run", 1000, 2) == 2000
-    assert list(own.iterdir()) == []
+    assert list(trace.iterdir()) == []
 
 
 def test_a_folder_that_becomes_writable_has_the_loss_before(tmp_path, library):
@@ -299,10 +299,10 @@ def test_a_folder_that_becomes_writable_has_the_loss_before(tmp_path, library):
     )
     compile_program(source, library, tmp_path / "late")
     folder = tmp_path / "not-yet"
-    said = subprocess.check_output(
+    output = subprocess.check_output(
         [str(tmp_path / "late"), str(folder)], env=environment(library, folder), text=True
     )
-    assert said == "500\n"
+    assert output == "500\n"
     # A child does not tell its parent's loss once more; it may end after it.
     wait_for(lambda: counted(folder) == (8, 500))
 
@@ -314,28 +314,30 @@ def test_a_program_that_loads_unloads_and_executes_another(emit, library, folder
         "tools.ros_trace_callback_start(None, True); "
         "os.environ['LD_PRELOAD'] = sys.argv[1]; os.execv(sys.argv[2], sys.argv[2:])"
     )
-    said = subprocess.check_output(
+    output = subprocess.check_output(
         [sys.executable, "-c", script, str(library), str(emit), "run", "5", "2"],
         env={**os.environ, "ROSLENS_TRACE_FOLDER": str(folder)},
         text=True,
     )
-    assert said == "10\n"
+    assert output == "10\n"
     assert counted(folder) == (2 + 10, 0)
     assert open_trace(folder).read([EVENT])[EVENT]["vpid"].n_unique() == 1
 
 
 def kill_at_random(emit: Path, library: Path, folder: Path, seed: int) -> None:
     """Kill a program that emits all the time; what it had completed must be there."""
-    said = folder.with_name(f"{folder.name}-emitted")
+    counter = folder.with_name(f"{folder.name}-emitted")
     program = subprocess.Popen(
-        [str(emit), "forever", "0"], env=environment(library, folder, EMITTED=str(said))
+        [str(emit), "forever", "0"], env=environment(library, folder, EMITTED=str(counter))
     )
-    while not said.is_file() or said.stat().st_size == 0 or said.read_bytes()[:8] == bytes(8):
+    while (
+        not counter.is_file() or counter.stat().st_size == 0 or counter.read_bytes()[:8] == bytes(8)
+    ):
         time.sleep(0.001)
     time.sleep(random.Random(seed).uniform(0, 0.1))
     program.send_signal(signal.SIGKILL)
     program.wait()
-    (complete,) = struct.unpack("=Q", said.read_bytes()[:8])
+    (complete,) = struct.unpack("=Q", counter.read_bytes()[:8])
     events, discarded = counted(folder)
     # The one that it was about to count may be there too.
     assert events + discarded - complete in {0, 1}
@@ -368,9 +370,9 @@ def test_a_packet_that_a_kill_cut_short_is_read(emit, library, folder):
 
 
 def test_a_mapped_file_is_not_cut(emit, library, folder):
-    said = folder.with_name("emitted")
+    counter = folder.with_name("emitted")
     program = subprocess.Popen(
-        [str(emit), "forever", "0"], env=environment(library, folder, EMITTED=str(said))
+        [str(emit), "forever", "0"], env=environment(library, folder, EMITTED=str(counter))
     )
     try:
         while not list(folder.rglob("ros2_[0-9]*")):
@@ -407,6 +409,6 @@ def test_the_command_line_says_what_to_export(emit, tmp_path):
     run = subprocess.check_output(
         ["bash", "-c", script], text=True, env={**os.environ, "PATH": path}
     )
-    said, told = run.split("\n", 1)
-    assert said == "50"
-    assert json.loads(told)["events_by_name"] == {EVENT: 50}
+    printed, info = run.split("\n", 1)
+    assert printed == "50"
+    assert json.loads(info)["events_by_name"] == {EVENT: 50}

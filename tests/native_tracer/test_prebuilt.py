@@ -27,15 +27,15 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 def test_prebuilt_libraries_record_every_event(machine, tmp_path, monkeypatch):
-    made = build_all(machine, tmp_path / "lib")
-    assert [path.parent.name for path in made] == list(distributions())
+    libraries = build_all(machine, tmp_path / "lib")
+    assert [path.parent.name for path in libraries] == list(distributions())
     emulator: list[str] = []
     if machine != platform.machine():
-        found = shutil.which(f"qemu-{machine}")
-        if found is None or not SYSROOTS[machine].is_dir():
+        qemu = shutil.which(f"qemu-{machine}")
+        if qemu is None or not SYSROOTS[machine].is_dir():
             pytest.skip(f"no qemu-user and C library for {machine}")
-        emulator = [found, "-L", str(SYSROOTS[machine])]
-    for path in made:
+        emulator = [qemu, "-L", str(SYSROOTS[machine])]
+    for path in libraries:
         distribution = path.parent.name
         versions = subprocess.run(
             ["objdump", "-T", str(path)], capture_output=True, text=True, check=False
@@ -60,6 +60,8 @@ def test_prebuilt_libraries_record_every_event(machine, tmp_path, monkeypatch):
 
 
 def test_a_library_that_came_with_roslens_is_taken(tmp_path, monkeypatch):
-    (made,) = [x for x in build_all(platform.machine(), tmp_path) if x.parent.name == "jazzy"]
+    (jazzy,) = [
+        path for path in build_all(platform.machine(), tmp_path) if path.parent.name == "jazzy"
+    ]
     monkeypatch.setattr(library, "shipped", lambda *_: tmp_path)
-    assert library.native_library("jazzy") == made
+    assert library.native_library("jazzy") == jazzy

@@ -88,10 +88,10 @@ def test_a_python_node_records_its_messages_and_callbacks(
     env = [str(prefix / "lib/roslens_tracer/env"), str(tmp_path / "it's here")]
     with ros.isolated(tmp_path / "log") as own_ros:
         environ = own_ros.process_environment()
-        told = subprocess.check_output(env, env=environ, text=True)
-        exports = shlex.split(told.replace("export ", ""))
+        output = subprocess.check_output(env, env=environ, text=True)
+        exports = shlex.split(output.replace("export ", ""))
         environ |= dict(export.split("=", 1) for export in exports)
         subprocess.run([ros.python, script], env=environ, check=True, timeout=120)
-    own = pl.col("topic") == "/numbers"
-    messages = rl.open(tmp_path / "it's here").messages.filter(own).collect()
+    published = pl.col("topic") == "/numbers"
+    messages = rl.open(tmp_path / "it's here").messages.filter(published).collect()
     assert messages.filter(pl.col("callback_end_ns").is_not_null()).height == 20

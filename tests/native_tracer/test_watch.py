@@ -71,9 +71,9 @@ def flying(start, folder, tmp_path):
         return begun
 
     yield started
-    for one in begun:
-        one.kill()
-        one.communicate()
+    for process in begun:
+        process.kill()
+        process.communicate()
 
 
 def is_written(folder: Path) -> bool:
@@ -100,10 +100,10 @@ def test_figures_are_those_of_the_tables(start, folder):
     )
     assert (moment.figures.begin_ns, moment.figures.end_ns) == (times.min(), times.max())
     for name in ("topics", "nodes", "callbacks", "threads"):
-        found = getattr(moment.figures, name)
-        text = found.select(pl.col(pl.Categorical, pl.Enum).cast(pl.String)).columns
+        frame = getattr(moment.figures, name)
+        text = frame.select(pl.col(pl.Categorical, pl.Enum).cast(pl.String)).columns
         assert_frame_equal(
-            found.cast(dict.fromkeys(text, pl.String)),
+            frame.cast(dict.fromkeys(text, pl.String)),
             getattr(expected, name).cast(dict.fromkeys(text, pl.String)),
         )
     # What the program did.
@@ -138,10 +138,10 @@ def test_every_event_is_copied_once(flight, start, folder, tmp_path):
     assert growing.broken == set()
     numbers = []
     for copy in copies:
-        found = open_trace(copy)
-        assert found.info().warnings == []
-        assert found.info().losses.is_empty()
-        numbers += found.read(["ros2:rmw_publish"])["ros2:rmw_publish"]["timestamp"].to_list()
+        opened = open_trace(copy)
+        assert opened.info().warnings == []
+        assert opened.info().losses.is_empty()
+        numbers += opened.read(["ros2:rmw_publish"])["ros2:rmw_publish"]["timestamp"].to_list()
     assert len(numbers) == len(set(numbers)) == MESSAGES
     assert numbers == sorted(numbers)
 
@@ -244,9 +244,9 @@ def test_the_verb(start, folder, tmp_path):
     watching = roslens(folder, "--once", "--json", "--window", "100", *budgets)
     out, error = watching.communicate()
     assert (watching.returncode, error) == (0, "")
-    said = json.loads(out)
-    assert [topic["messages"] for topic in said["topics"]] == [300]
-    assert [one["budget"] for one in said["exceeded"]] == ["latency_p50 < 1 ns"]
+    answer = json.loads(out)
+    assert [topic["messages"] for topic in answer["topics"]] == [300]
+    assert [entry["budget"] for entry in answer["exceeded"]] == ["latency_p50 < 1 ns"]
     screen = roslens(folder, "--once", "--window", "100", env={**os.environ, "COLUMNS": "100"})
     out, error = screen.communicate()
     assert (screen.returncode, error) == (0, "")
@@ -292,46 +292,46 @@ def test_what_a_killed_one_left_is_taken_away(folder, library, tmp_path):
     place.mkdir()
     (place / "roslens-live-file").touch()
     (place / "roslens-live-link").symlink_to(tmp_path)
-    there = {"roslens-live-file", "roslens-live-link"}
+    present = {"roslens-live-file", "roslens-live-link"}
     env = {**os.environ, "TMPDIR": str(place)}
 
-    def made() -> set[str]:
-        return {path.name for path in place.iterdir()} - there
+    def created() -> set[str]:
+        return {path.name for path in place.iterdir()} - present
 
     def folders() -> set[str]:
         """Without the file by which Python's tempfile tries the place for a moment, before."""
-        return {name for name in made() if name.startswith("roslens-live-")}
+        return {name for name in created() if name.startswith("roslens-live-")}
 
     killed = roslens(folder, env=env)
     wait_for(folders)
-    (left,) = made()
+    (left,) = created()
     living = roslens(folder, env=env)
     try:
         wait_for(lambda: len(folders()) == 2)
-        (stays,) = made() - {left}
+        (stays,) = created() - {left}
         killed.kill()
         killed.communicate()
         (place / left / "copy").touch()
         assert roslens(folder, "--once", env=env).wait() == 3
-        assert made() == {stays}
+        assert created() == {stays}
         living.send_signal(signal.SIGINT)
         assert living.wait() == 0
-        assert made() == set()
-        assert {path.name for path in place.iterdir()} == there
+        assert created() == set()
+        assert {path.name for path in place.iterdir()} == present
     finally:
-        for one in (killed, living):
-            one.kill()
-            one.communicate()
+        for process in (killed, living):
+            process.kill()
+            process.communicate()
 
 
 def test_what_another_user_left_stays(tmp_path, monkeypatch):
     (tmp_path / "work-of-another").mkdir()
     monkeypatch.setattr(os, "getuid", lambda: os.geteuid() + 1)
-    with scratch_folder(tmp_path, "work-") as own:
-        assert {path.name for path in tmp_path.iterdir()} == {"work-of-another", own.name}
+    with scratch_folder(tmp_path, "work-") as scratch:
+        assert {path.name for path in tmp_path.iterdir()} == {"work-of-another", scratch.name}
     monkeypatch.undo()
-    with scratch_folder(tmp_path, "work-") as own:
-        assert list(tmp_path.iterdir()) == [own]
+    with scratch_folder(tmp_path, "work-") as scratch:
+        assert list(tmp_path.iterdir()) == [scratch]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -343,8 +343,8 @@ def test_folders_are_made_where_there_are_no_locks(tmp_path, monkeypatch):
         raise OSError(errno.ENOLCK, "no locks")
 
     monkeypatch.setattr(fcntl, "flock", refused)
-    with scratch_folder(tmp_path, "work-") as own:
-        assert own.is_dir()
+    with scratch_folder(tmp_path, "work-") as scratch:
+        assert scratch.is_dir()
     assert [path.name for path in tmp_path.iterdir()] == ["work-left"]
 
 
@@ -404,17 +404,17 @@ def test_a_program_that_dies_is_recorded_by_the_gap_that_follows(flying, tmp_pat
     """Two triggers at once; the gap begins with the last publication that there is."""
     triggers = "{after_s: 0, cooldown_s: 0, triggers: [gap of /chatter > 1 s, callback > 50 ms]}"
     program, watched = flying(triggers, slow=100, every=0.2)
-    made = tmp_path / "made"
+    folder = tmp_path / "made"
     watched.stdout.readline()
     program.kill()
     program.wait()
 
     def is_recorded() -> bool:
-        for found in find_recordings(made) if list(made.glob("*/manifest.json")) else ():
+        for recording in find_recordings(folder) if list(folder.glob("*/manifest.json")) else ():
             model = Model()
-            model.feed(open_trace(found.path).read())
+            model.feed(open_trace(recording.path).read())
             last = model.tables()["publications"].frame("publish_ns")["publish_ns"].max()
-            hits = read_manifest(found.path / "manifest.json").triggered
+            hits = read_manifest(recording.path / "manifest.json").triggered
             if last + 1_000_000_000 in [hit.at_ns for hit in hits]:
                 return True
         return False
@@ -453,13 +453,13 @@ def test_a_run_is_watched_for_triggers_while_it_is_recorded(flight, talking, tmp
     lasted = slow[hit.at_ns - 50_000_000]
     assert 50_000_000 < hit.value <= lasted
     assert hit.at_least or hit.value == lasted
-    made = tmp_path / "run-snapshots"
+    snapshots = tmp_path / "run-snapshots"
     if flight:
-        (snapshot,) = find_recordings(made)
+        (snapshot,) = find_recordings(snapshots)
         assert read_manifest(snapshot.path / "manifest.json").triggered == [hit]
         assert b"snapshot " in error
     else:
-        assert not made.exists()
+        assert not snapshots.exists()
 
 
 @pytest.mark.live
@@ -486,21 +486,21 @@ def test_ctrl_c_leaves_what_a_flight_recorder_holds(talking, tmp_path):
     assert sent.max() - sent.min() > 1_000_000_000
 
 
-def processes(found: Callable[[Path], bool]) -> list[int]:
+def processes(matches: Callable[[Path], bool]) -> list[int]:
     """Processes of which this is so, told by their folders in /proc."""
-    there = []
+    pids = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            there += [int(process.name)] * found(process)
-    return there
+            pids += [int(process.name)] * matches(process)
+    return pids
 
 
 def watching(run: Path) -> list[int]:
     """Processes that watch a run."""
 
     def watches(process: Path) -> bool:
-        said = (process / "cmdline").read_bytes()
-        return b"live.beside" in said and os.fsencode(run) in said
+        command = (process / "cmdline").read_bytes()
+        return b"live.beside" in command and os.fsencode(run) in command
 
     return processes(watches)
 

@@ -29,8 +29,12 @@ class Client(NotebookClient):
 
     def __init__(self, *cells: str) -> None:
         self.pages: list[str] = []
-        made = [nbformat.v4.new_code_cell(x) for x in ("import roslens as rl", *cells)]
-        super().__init__(nbformat.v4.new_notebook(cells=made), kernel_name="python3", timeout=120)
+        code_cells = [
+            nbformat.v4.new_code_cell(source) for source in ("import roslens as rl", *cells)
+        ]
+        super().__init__(
+            nbformat.v4.new_notebook(cells=code_cells), kernel_name="python3", timeout=120
+        )
 
     def process_message(self, msg: dict, *where: object) -> object:
         if msg["msg_type"] == "update_display_data":
@@ -46,8 +50,8 @@ def rows_of(page: str, caption: str) -> list[list[str]]:
 
 def counts_of(client: Client) -> list[int]:
     """The executions of each refresh."""
-    pages = [x for x in client.pages if "callbacks" in x]
-    return [int(rows_of(x, "callbacks")[0][3].replace(",", "")) for x in pages]
+    pages = [page for page in client.pages if "callbacks" in page]
+    return [int(rows_of(page, "callbacks")[0][3].replace(",", "")) for page in pages]
 
 
 def test_a_cell_shows_a_recording_until_it_ends(talking: Path, tmp_path: Path) -> None:
@@ -115,6 +119,6 @@ def test_an_interrupt_ends_it_and_nothing_else(
         program.wait()
     thread.join()
     _, watching, after = client.nb.cells
-    assert [x.output_type for x in watching.outputs] == ["display_data"]
+    assert [output.output_type for output in watching.outputs] == ["display_data"]
     assert after.outputs[0]["data"]["text/plain"] == "2"
     assert list(place.glob("roslens-live-*")) == []

@@ -30,23 +30,23 @@ def main(log: Path) -> None:
         [UInt8MultiArray(data=bytes(number)) for number in (0, 1, 1000, 65_535, 1_000_000)],
     ]
     rows, heard = [], []
-    for number, some in enumerate(messages):
-        topic, kind = f"/typed_{number}", type(some[0])
+    for number, of_topic in enumerate(messages):
+        topic, kind = f"/typed_{number}", type(of_topic[0])
         node.create_subscription(kind, topic, heard.append, 100, raw=True)
         publisher = node.create_publisher(kind, topic, 100)
         while not publisher.get_subscription_count():
             time.sleep(0.01)
         name = f"{kind.__module__.split('.')[0]}/msg/{kind.__name__}"
-        for message in some:
+        for message in of_topic:
             stamp = getattr(message, "stamp", None)
             if stamp and number % 5:
                 stamp.sec, stamp.nanosec = divmod(time.time_ns(), 10**9)
             publisher.publish(message)
-            told = stamp.sec * 10**9 + stamp.nanosec if stamp else 0
+            stamp_ns = stamp.sec * 10**9 + stamp.nanosec if stamp else 0
             while len(heard) == len(rows):
                 rclpy.spin_once(node, timeout_sec=0.1)
             lengths = f"{len(heard[-1])},{len(serialize_message(message))}"
-            rows.append(f"{topic},{name},{lengths},{told or ''}")
+            rows.append(f"{topic},{name},{lengths},{stamp_ns or ''}")
     log.write_text("\n".join(["topic,type,heard,serialized,stamp", *rows]) + "\n")
     node.destroy_node()
     rclpy.shutdown()

@@ -17,14 +17,14 @@ SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy: the tables are made once, and not in the repository."""
     copy = tmp_path_factory.mktemp("samples") / "samples"
-    made = shutil.ignore_patterns("tables", "events")
-    return Path(shutil.copytree(SAMPLES, copy, ignore=made))
+    ignored = shutil.ignore_patterns("tables", "events")
+    return Path(shutil.copytree(SAMPLES, copy, ignore=ignored))
 
 
 # Not of the session: its event loop would run on beside the tests of other files.
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        found = running_lab.chromium(playwright)
-        yield found
-        found.close()
+        chromium = running_lab.chromium(playwright)
+        yield chromium
+        chromium.close()

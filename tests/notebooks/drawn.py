@@ -78,11 +78,11 @@ def executed(
     """
     source = find_notebook(notebook)
     given = {k: v for k, v in parameters.items() if k in known_parameters(source)}
-    found = nbformat.read(source, as_version=4)
+    document = nbformat.read(source, as_version=4)
     names: dict[str, Any] = {}
     answering: Any = None
     with mock.patch.object(rl, "open", partial(rl.open, collect=False)):
-        for cell in (c for c in found.cells if c.cell_type == "code"):
+        for cell in (c for c in document.cells if c.cell_type == "code"):
             tree = ast.parse(cell.source)
             last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
             exec(compile(tree, notebook, "exec"), names)
@@ -96,7 +96,7 @@ def executed(
                 answering = names[asked[1]]
                 if answer_only:
                     break
-    return found, answering
+    return document, answering
 
 
 def _output(shown: Any) -> nbformat.NotebookNode:
@@ -111,7 +111,7 @@ def figures() -> Iterator[list[Plot]]:
     png = Plot.png
 
     def kept(plot: Plot) -> bytes:
-        if not any(plot is other for other in shown):
+        if not any(plot is earlier for earlier in shown):
             shown.append(plot)
         return png(plot)
 
@@ -128,19 +128,19 @@ def faults(figure: Figure) -> list[str]:
     canvas.draw()
     shown = [t for t in _texts(figure) if t.get_visible() and t.get_text().strip()]
     boxes = [(text, text.get_window_extent(canvas.get_renderer())) for text in shown]
-    found = [
+    problems = [
         f"{_said(text)} is cut off"
         for text, box in boxes
         if not (box.x0 >= -1 and box.y0 >= -1
                 and box.x1 <= figure.bbox.x1 + 1 and box.y1 <= figure.bbox.y1 + 1)
     ]  # fmt: skip
-    for (a, one), (b, other) in itertools.combinations(boxes, 2):
-        width = min(one.x1, other.x1) - max(one.x0, other.x0)
-        height = min(one.y1, other.y1) - max(one.y0, other.y0)
+    for (a, box_a), (b, box_b) in itertools.combinations(boxes, 2):
+        width = min(box_a.x1, box_b.x1) - max(box_a.x0, box_b.x0)
+        height = min(box_a.y1, box_b.y1) - max(box_a.y0, box_b.y0)
         # Boxes have a pixel or two of room around the letters.
         if width > 2 and height > 3:
-            found.append(f"{_said(a)} lies on {_said(b)} by {width:.0f} x {height:.0f} px")
-    return [*found, *_without_numbers(figure)]
+            problems.append(f"{_said(a)} lies on {_said(b)} by {width:.0f} x {height:.0f} px")
+    return [*problems, *_without_numbers(figure)]
 
 
 def _texts(figure: Figure) -> Iterator[Text]:
@@ -171,7 +171,7 @@ def _said(text: Text) -> str:
 
 
 def _without_numbers(figure: Figure) -> list[str]:
-    found = []
+    problems = []
     for axes in (a for a in figure.axes if a.get_visible() and a.axison):
         for axis, scale in ((axes.xaxis, axes.get_xscale()), (axes.yaxis, axes.get_yscale())):
             shown = [label.get_text() for label in _labels(axis)]
@@ -180,8 +180,10 @@ def _without_numbers(figure: Figure) -> list[str]:
             if scale != "log" or inner:
                 continue
             if len(shown) < 2 or any("$" in text for text in shown):
-                found.append(f"a logarithmic axis of {axes.get_title(loc='left')!r} shows {shown}")
-    return found
+                problems.append(
+                    f"a logarithmic axis of {axes.get_title(loc='left')!r} shows {shown}"
+                )
+    return problems
 
 
 def first_screen(browser: Browser, page: Path, answer: str, *, many: bool = False) -> None:

@@ -129,17 +129,17 @@ class Run:
         sampled = [r["time_ns"] for rows in of_process.values() for r in rows]
         begin = max(self.part[0], min(sampled))
         end = min(self.part[1], max(sampled))
-        found = {"begin": begin, "end": end, "cpu_ns": 0.0, "pss": 0.0, "rss": 0.0}
+        usage = {"begin": begin, "end": end, "cpu_ns": 0.0, "pss": 0.0, "rss": 0.0}
         for rows in of_process.values():
-            known = [r for r in rows if r["cpu_time_ns"] is not None]
-            at = [r["time_ns"] - begin for r in known]
-            used = np.interp([0, end - begin], at, [r["cpu_time_ns"] for r in known])
-            found["cpu_ns"] += float(used[1] - used[0])
+            timed = [r for r in rows if r["cpu_time_ns"] is not None]
+            at = [r["time_ns"] - begin for r in timed]
+            used = np.interp([0, end - begin], at, [r["cpu_time_ns"] for r in timed])
+            usage["cpu_ns"] += float(used[1] - used[0])
             for name in ("pss", "rss"):
                 # The first sample of a process is taken while it is being loaded.
                 levels = [r[f"{name}_bytes"] for r in rows[1:] if begin <= r["time_ns"] <= end]
-                found[name] += float(np.mean([x for x in levels if x is not None]))
-        return found
+                usage[name] += float(np.mean([level for level in levels if level is not None]))
+        return usage
 
     @cached_property
     def memory(self) -> tuple[Floats, Floats, Floats]:
@@ -192,7 +192,7 @@ def runs_of(opened: Any) -> list[Run]:
 
 
 def _cells(runs: Iterable[Run]) -> list[list[Run]]:
-    return [list(of) for _, of in itertools.groupby(runs, key=lambda run: run.cell)]
+    return [list(members) for _, members in itertools.groupby(runs, key=lambda run: run.cell)]
 
 
 def _own(topic: str) -> bool:
@@ -223,40 +223,40 @@ def over_runs(
 
 def mean(runs: Sequence[Sequence[float]]) -> Interval:
     """Of the mean of each run that has samples."""
-    return over_runs([float(np.mean(x)) for x in runs if len(x)])
+    return over_runs([float(np.mean(run)) for run in runs if len(run)])
 
 
 def largest(runs: Sequence[Sequence[float]]) -> Interval:
     """Of the largest of each run; runs must be about equally long."""
-    sizes = [len(x) for x in runs if len(x)]
-    found = over_runs([max(x) for x in runs if len(x)])
-    if found.needs is None and max(sizes) > 1.5 * min(sizes):
-        return Interval(found.value, needs=[min(sizes), max(sizes)])
-    return found
+    sizes = [len(run) for run in runs if len(run)]
+    interval = over_runs([max(run) for run in runs if len(run)])
+    if interval.needs is None and max(sizes) > 1.5 * min(sizes):
+        return Interval(interval.value, needs=[min(sizes), max(sizes)])
+    return interval
 
 
 def percentile(runs: Sequence[Sequence[float]], q: float, rate_hz: float | None = None) -> Interval:
     """Type 8 of Hyndman and Fan per run; refused of too few samples beyond it."""
-    arrays = [np.sort(np.asarray(x, float)) for x in runs if len(x)]
-    values = [_type_8(x, q) for x in arrays]
+    arrays = [np.sort(np.asarray(run, float)) for run in runs if len(run)]
+    values = [_type_8(array, q) for array in arrays]
     if math.inf in values:
         return Interval(None, needs=[values.count(math.inf), len(values), 100 * (1 - q)])
-    found = over_runs(values)
-    fewest = min((len(x) for x in arrays), default=0)
+    interval = over_runs(values)
+    fewest = min((len(array) for array in arrays), default=0)
     # So few that all of them miss the percentile with a probability above 5 %.
     least = next(n for n in itertools.count(1) if q**n + (1 - q) ** n <= 0.05)
     if arrays and fewest < least:
         return Interval(None, needs=[fewest, 100 * q, least])
-    if found.needs is not None:
-        return found
-    effective = fewest / _correlation_time([np.asarray(x, float) for x in runs if len(x)], q)
+    if interval.needs is not None:
+        return interval
+    effective = fewest / _correlation_time([np.asarray(run, float) for run in runs if len(run)], q)
     needed = math.ceil(round(5 / min(q, 1 - q), 6))
     if round(effective) >= needed:
-        return found
+        return interval
     wanted = math.ceil(needed * fewest / effective)
     seconds = [] if rate_hz is None else [wanted / rate_hz]
     needs = [round(effective), fewest, 100 * q, needed, wanted, *seconds]
-    return Interval(found.value, needs=needs)
+    return Interval(interval.value, needs=needs)
 
 
 def _type_8(ordered: Floats, q: float) -> float:
@@ -272,11 +272,11 @@ def _type_8(ordered: Floats, q: float) -> float:
 
 def _correlation_time(runs: Sequence[Floats], q: float) -> float:
     """By Geyer's initial monotone sequence, of being above the quantile, all runs together."""
-    total = np.zeros(max(x.size for x in runs))
-    for x in runs:
-        above = (x > np.sort(x)[int(q * (x.size - 1))]).astype(float)
+    total = np.zeros(max(run.size for run in runs))
+    for run in runs:
+        above = (run > np.sort(run)[int(q * (run.size - 1))]).astype(float)
         deviation = above - above.mean()
-        total[: x.size] += np.correlate(deviation, deviation, "full")[x.size - 1 :]
+        total[: run.size] += np.correlate(deviation, deviation, "full")[run.size - 1 :]
     rho = total / total[0]
     pairs = [a + b for a, b in zip(rho[0::2], rho[1::2], strict=False)]
     pairs = list(itertools.takewhile(lambda pair: pair > 0, pairs))
@@ -291,10 +291,10 @@ def fraction(events: Sequence[int], totals: Sequence[int]) -> Interval:
         return over_runs(parts)
     p = float(np.mean(parts))
     if p > 0.5:
-        other = fraction([n - e for e, n in zip(events, totals, strict=True)], totals)
-        if other.low is None or other.high is None:
-            return Interval(p, needs=other.needs)
-        return Interval(p, 1 - other.high, 1 - other.low)
+        complement = fraction([n - e for e, n in zip(events, totals, strict=True)], totals)
+        if complement.low is None or complement.high is None:
+            return Interval(p, needs=complement.needs)
+        return Interval(p, 1 - complement.high, 1 - complement.low)
     if p == 0:
         assert k < 29
         return Interval(p, needs=[k, total, k, round(100 * 0.9**k), 29])
@@ -312,15 +312,15 @@ def fraction(events: Sequence[int], totals: Sequence[int]) -> Interval:
 
 def latencies(run: Run, topic: str, *, sent: bool = False) -> list[float]:
     """First publish event to callback_start; of sent messages those that were lost are infinite."""
-    found: list[float] = []
+    times: list[float] = []
     for m in run.messages:
         if m["topic"] != topic:
             continue
         if m["outcome"] == "delivered":
-            found.append(m["callback_start_ns"] - m["publish_ns"])
+            times.append(m["callback_start_ns"] - m["publish_ns"])
         elif sent and m["outcome"] in LOST:
-            found.append(math.inf)
-    return found
+            times.append(math.inf)
+    return times
 
 
 def of_topic(members: Sequence[Run], cell: Cell, topic: str | None = None) -> list[Expected]:
@@ -329,42 +329,42 @@ def of_topic(members: Sequence[Run], cell: Cell, topic: str | None = None) -> li
     sent = [latencies(run, topic or run.topic, sent=True) for run in members]
     outcomes, rates = [], []
     for run, each in zip(members, sent, strict=True):
-        own = [m for m in run.messages if m["topic"] == (topic or run.topic)]
-        outcomes.append([m["outcome"] for m in own])
+        messages = [m for m in run.messages if m["topic"] == (topic or run.topic)]
+        outcomes.append([m["outcome"] for m in messages])
         assert "unknown" not in outcomes[-1]
-        seconds = (own[-1]["publish_ns"] - own[0]["publish_ns"]) / 1e9
+        seconds = (messages[-1]["publish_ns"] - messages[0]["publish_ns"]) / 1e9
         if seconds > 0:
             rates.append(len(each) / seconds)
     rate = statistics.median(rates) if rates else None
-    lost = [sum(o in LOST for o in of) for of in outcomes]
-    known = [sum(o in SENT for o in of) for of in outcomes]
-    taken = sum(of.count("taken") for of in outcomes)
+    lost = [sum(o in LOST for o in of_run) for of_run in outcomes]
+    totals = [sum(o in SENT for o in of_run) for of_run in outcomes]
+    taken = sum(of_run.count("taken") for of_run in outcomes)
     # What was taken without a callback has no latency, though it arrived.
-    refused = Interval(None, needs=[taken, sum(known)]) if taken else None
+    refused = Interval(None, needs=[taken, sum(totals)]) if taken else None
     percentiles = [
-        Expected(f"{name}_p{round(100 * q)}", cell, told or percentile(arrays, q, rate))
-        for name, arrays, told in (("latency", delivered, None), ("latency_sent", sent, refused))
+        Expected(f"{name}_p{round(100 * q)}", cell, refusal or percentile(arrays, q, rate))
+        for name, arrays, refusal in (("latency", delivered, None), ("latency_sent", sent, refused))
         for q in (0.5, 0.9, 0.99)
     ]
     return [
         Expected("latency_mean", cell, mean(delivered)),
         *percentiles,
-        Expected("loss", cell, fraction(lost, known)),
+        Expected("loss", cell, fraction(lost, totals)),
     ]
 
 
 def latency(runs: Sequence[Run], _sample: str) -> list[Expected]:
     """The notebook latency."""
     named = all(run.work_topic for run in runs)
-    found = []
+    expected = []
     for members in _cells(runs):
         cell = members[0].cell if named else {**members[0].cell, "topic": members[0].topic}
-        found += of_topic(members, cell)
+        expected += of_topic(members, cell)
     for members in _cells(runs):
         cell = members[0].cell if named else {**members[0].cell, "topic": members[0].topic}
-        found += of_callbacks(members, cell)
-    found += resources(runs)
-    found += services(runs)
+        expected += of_callbacks(members, cell)
+    expected += resources(runs)
+    expected += services(runs)
     counts: dict[str, int] = defaultdict(int)
     for run in runs:
         for m in run.messages:
@@ -374,13 +374,14 @@ def latency(runs: Sequence[Run], _sample: str) -> list[Expected]:
     order = sorted(heard, key=lambda t: (not _own(t), t not in arrived, -counts[t], t))
     callbacks = []
     for topic in order:
-        there = [run for run in runs if any(m["topic"] == topic and m["outcome"] != "no_subscriber"
-                                            for m in run.messages)]  # fmt: skip
-        for members in _cells(there):
+        with_topic = [run for run in runs
+                      if any(m["topic"] == topic and m["outcome"] != "no_subscriber"
+                             for m in run.messages)]  # fmt: skip
+        for members in _cells(with_topic):
             cell = {**members[0].cell, "topic": topic}
-            found += of_topic(members, cell, topic)
+            expected += of_topic(members, cell, topic)
             callbacks += of_callbacks(members, cell, topic)
-    return found + callbacks
+    return expected + callbacks
 
 
 def of_callbacks(members: Sequence[Run], cell: Cell, topic: str | None = None) -> list[Expected]:
@@ -393,14 +394,14 @@ def of_callbacks(members: Sequence[Run], cell: Cell, topic: str | None = None) -
 
 def resources(runs: Sequence[Run]) -> list[Expected]:
     """CPU and memory of all processes, over the measured part."""
-    found = []
+    expected = []
     for members in _cells(runs):
         used = [run.usage for run in members]
         cores = [u["cpu_ns"] / (u["end"] - u["begin"]) for u in used]
         for name, values in (("cpu", cores), ("pss", [u["pss"] for u in used]),
                              ("rss", [u["rss"] for u in used])):  # fmt: skip
-            found.append(Expected(name, members[0].cell, over_runs(values)))
-    return found
+            expected.append(Expected(name, members[0].cell, over_runs(values)))
+    return expected
 
 
 def _begin(called: int | None, sent: int | None, taken: int | None) -> int | None:
@@ -412,7 +413,7 @@ def _begin(called: int | None, sent: int | None, taken: int | None) -> int | Non
 
 def services(runs: Sequence[Run]) -> list[Expected]:
     """Response times of services; only bounds where the trace does not show when calls began."""
-    found = []
+    expected = []
     names = {call["service"] for run in runs for call in run.table("service_calls")}
     for service in sorted(names):
         for members in _cells(runs):
@@ -422,7 +423,7 @@ def services(runs: Sequence[Run]) -> list[Expected]:
                 took.append([])
                 for call in run.table("service_calls"):
                     if call["service"] == service and call["response_taken_ns"] is not None:
-                        times = [call[f"request_{x}_ns"] for x in ("called", "sent", "taken")]
+                        times = [call[f"request_{step}_ns"] for step in ("called", "sent", "taken")]
                         received = call["response_received_ns"] or call["response_taken_ns"]
                         begin = _begin(*times)
                         assert begin is not None
@@ -432,8 +433,8 @@ def services(runs: Sequence[Run]) -> list[Expected]:
             for name, of_calls in (("mean", mean(took)), ("p50", percentile(took, 0.5)),
                                    ("p90", percentile(took, 0.9))):  # fmt: skip
                 interval = of_calls if measured else _at_least(of_calls)
-                found.append(Expected(f"service_latency_{name}", cell, interval))
-    return found
+                expected.append(Expected(f"service_latency_{name}", cell, interval))
+    return expected
 
 
 def _at_least(of_calls: Interval) -> Interval:
@@ -448,37 +449,37 @@ def _at_least(of_calls: Interval) -> Interval:
 def communication(runs: Sequence[Run], _sample: str) -> list[Expected]:
     """The notebook communication."""
     cells = _cells(runs)
-    found = []
+    expected = []
     for name, of_run in (
         ("publisher_period", _published_every),
         ("subscription_period", _ran_every),
     ):
-        found += [Expected(name, of[0].cell, over_runs([of_run(run) for run in of]))
-                  for of in cells]  # fmt: skip
+        expected += [Expected(name, members[0].cell, over_runs([of_run(run) for run in members]))
+                  for members in cells]  # fmt: skip
     for members in cells:
-        found += of_topic(members, members[0].cell)
+        expected += of_topic(members, members[0].cell)
     for members in cells:
         behind = [_behind(run) for run in members]
         if not any(behind):
             continue
-        seen = [float(np.median(of)) for of in behind]
+        seen = [float(np.median(counts)) for counts in behind]
         full = sum(_full(run, depth) for run, depth in zip(members, seen, strict=True))
-        some = f"queue_full in {full} of {len(members)} runs" if full else "queue_not_full"
-        verdict = "queue_full" if full == len(members) else some
-        found.append(Expected("queue_depth_seen", members[0].cell, over_runs(seen), verdict))
+        otherwise = f"queue_full in {full} of {len(members)} runs" if full else "queue_not_full"
+        verdict = "queue_full" if full == len(members) else otherwise
+        expected.append(Expected("queue_depth_seen", members[0].cell, over_runs(seen), verdict))
     for hop in HOPS:
-        found += _per_cell(f"hop_{hop}", cells, partial(_hop, hop), np.mean)
-    found += _per_cell("copy_after_callback_start", cells, _copied, np.median)
-    found += _per_cell("copy_before_publish_event", cells, _before, np.median)
-    found += _per_cell("logged_latency_mean", cells, _logged, np.mean)
+        expected += _per_cell(f"hop_{hop}", cells, partial(_hop, hop), np.mean)
+    expected += _per_cell("copy_after_callback_start", cells, _copied, np.median)
+    expected += _per_cell("copy_before_publish_event", cells, _before, np.median)
+    expected += _per_cell("logged_latency_mean", cells, _logged, np.mean)
     for members in cells:
         values = []
         for run in members:
             inside = {m["message_id"] for m in run.heard
                       if run.usage["begin"] <= m["publish_ns"] <= run.usage["end"]}  # fmt: skip
             values.append(run.usage["cpu_ns"] / len(inside))
-        found.append(Expected("cpu_per_publication", members[0].cell, over_runs(values)))
-    return found
+        expected.append(Expected("cpu_per_publication", members[0].cell, over_runs(values)))
+    return expected
 
 
 def _per_cell(
@@ -488,12 +489,12 @@ def _per_cell(
     statistic: Callable[[Sequence[float]], Any],
 ) -> list[Expected]:
     """Of the cells in which any run has samples."""
-    found = []
+    expected = []
     for members in cells:
-        values = [float(statistic(x)) for run in members if (x := samples(run))]
+        values = [float(statistic(times)) for run in members if (times := samples(run))]
         if values:
-            found.append(Expected(metric, members[0].cell, over_runs(values)))
-    return found
+            expected.append(Expected(metric, members[0].cell, over_runs(values)))
+    return expected
 
 
 def _period(times: Sequence[int]) -> float:
@@ -504,7 +505,7 @@ def _published_every(run: Run) -> float:
     times: dict[int, set[tuple[int, int]]] = defaultdict(set)
     for m in run.heard:
         times[m["publisher_id"]].add((m["message_id"], m["publish_ns"]))
-    return float(np.mean([_period([t for _, t in of]) for of in times.values()]))
+    return float(np.mean([_period([t for _, t in published]) for published in times.values()]))
 
 
 def _ran_every(run: Run) -> float:
@@ -512,7 +513,7 @@ def _ran_every(run: Run) -> float:
     for i in run.instances:
         if i["kind"] == "subscription" and i["name"] == run.topic:
             times[i["callback_id"]].append(i["start_ns"])
-    return float(np.mean([_period(of) for of in times.values()]))
+    return float(np.mean([_period(starts) for starts in times.values()]))
 
 
 def _behind(run: Run) -> list[int]:
@@ -537,16 +538,16 @@ HOPS = ("publish_call", "queue_and_transport", "take", "dispatch")
 def _hop(wanted: str, run: Run) -> list[float]:
     """Where the latency went; a hop without an event goes on into the next."""
     ends = ("rmw_publish_ns", "take_ns", "rclcpp_take_ns", "callback_start_ns")
-    found = []
+    times = []
     for m in run.heard:
         if m["outcome"] == "delivered":
             last = m["publish_ns"]
             for hop, end in zip(HOPS, ends, strict=True):
                 if m[end] is not None:
                     if hop == wanted:
-                        found.append(m[end] - last)
+                        times.append(m[end] - last)
                     last = m[end]
-    return found
+    return times
 
 
 def _received(run: Run) -> list[tuple[Row, Row]]:
@@ -579,24 +580,24 @@ def _logged(run: Run) -> list[float]:
 
 def executors(runs: Sequence[Run], _sample: str) -> list[Expected]:
     """The notebook executors."""
-    found = []
+    expected = []
     for members in _cells(runs):
         took = [latencies(run, run.topic) for run in members]
         cell = members[0].cell
-        found += [
+        expected += [
             Expected("latency_mean", cell, mean(took)),
             Expected("latency_p50", cell, percentile(took, 0.5)),
             Expected("latency_p99", cell, percentile(took, 0.99)),
             Expected("latency_max", cell, largest(took)),
         ]
-    found += resources(runs)
+    expected += resources(runs)
     for members in _cells(runs):
         busy = [_busy(run) for run in members]
         for name in ("wait", "callbacks", "blocked", "overhead"):
             values = [b[name] for b in busy if name in b]
             interval = over_runs(values, "fraction") if values else Interval(None, needs=[])
-            found.append(Expected(f"executor_{name}", members[0].cell, interval))
-    return found
+            expected.append(Expected(f"executor_{name}", members[0].cell, interval))
+    return expected
 
 
 def _busy(run: Run) -> dict[str, float]:
@@ -614,7 +615,7 @@ def _busy(run: Run) -> dict[str, float]:
             states[i["state"]] += i["duration_ns"]
             states["callbacks"] += i["callback_ns"]
         whole = sum(i["duration_ns"] for i in rows)
-        parts.append([states[x] / whole for x in ("wait", "callbacks", "blocked")])
+        parts.append([states[state] / whole for state in ("wait", "callbacks", "blocked")])
     wait, callbacks, blocked = map(float, np.mean(parts, axis=0))
     return {"wait": wait, "callbacks": callbacks, "blocked": blocked,
             "overhead": 1 - wait - callbacks - blocked}  # fmt: skip
@@ -650,32 +651,40 @@ class Passage(NamedTuple):
 
 def chains(runs: Sequence[Run], sample: str) -> list[Expected]:
     """The notebook chains."""
-    found = []
+    expected = []
     for chain in CHAINS[sample]:
         for members in _cells(runs):
             cell = {**members[0].cell, "chain": chain}
             each = [sorted(_passages(run, chain)) for run in members]
-            done = [[p for p in of if p.outcome == "complete"] for of in each]
-            told = [sum(p.outcome not in {"unknown", "unfinished"} for p in of) for of in each]
-            took = [[p.end_ns - p.begin_ns for p in of if p.end_ns is not None] for of in done]
-            worst = [[late.end_ns - early.begin_ns for early, late in itertools.pairwise(of)
-                      if late.end_ns is not None] for of in done]  # fmt: skip
-            ends = [sorted({p.end_ns for p in of if p.end_ns is not None}) for of in done]
-            rates = [1e9 / _period(of) for of in ends]
+            done = [[p for p in passages if p.outcome == "complete"] for passages in each]
+            totals = [
+                sum(p.outcome not in {"unknown", "unfinished"} for p in passages)
+                for passages in each
+            ]
+            took = [
+                [p.end_ns - p.begin_ns for p in passages if p.end_ns is not None]
+                for passages in done
+            ]
+            worst = [[late.end_ns - early.begin_ns for early, late in itertools.pairwise(passages)
+                      if late.end_ns is not None] for passages in done]  # fmt: skip
+            ends = [
+                sorted({p.end_ns for p in passages if p.end_ns is not None}) for passages in done
+            ]
+            rates = [1e9 / _period(moments) for moments in ends]
             # Of two messages that wait the trace does not tell which was used first: the rows are
             # marked approximate, and some pairs are exchanged, which leaves the mean as it is.
             far = 0.05 if "/a2" in chain else 1e-9
             times = {"mean": mean(took), "p50": percentile(took, 0.5), "p90": percentile(took, 0.9),
                      "p99": percentile(took, 0.99), "max": largest(took),
                      "worst": largest(worst)}  # fmt: skip
-            measured = all(p.measured for of in done for p in of)
-            found += [
-                Expected("chain_complete", cell, fraction([len(of) for of in done], told)),
+            measured = all(p.measured for passages in done for p in passages)
+            expected += [
+                Expected("chain_complete", cell, fraction([len(run) for run in done], totals)),
                 *(Expected(f"response_time_{name}", cell, value if measured else _at_least(value),
                            None, 1e-9 if name == "mean" else far) for name, value in times.items()),
                 Expected("chain_rate", cell, over_runs(rates)),
             ]  # fmt: skip
-    return found
+    return expected
 
 
 def _passages(run: Run, chain: str) -> list[Passage]:
@@ -709,14 +718,14 @@ def _calls(run: Run, first: str) -> list[Passage]:
         if kind == "goal"
         else ("service_calls", "service", "response_taken_ns")
     )
-    found = []
+    passages = []
     for call in run.table(table):
-        begin = _begin(*(call[f"{kind}_{x}_ns"] for x in ("called", "sent", "taken")))
+        begin = _begin(*(call[f"{kind}_{step}_ns"] for step in ("called", "sent", "taken")))
         if call[key] == name and begin is not None:
             outcome = "unknown" if call[end] is None else "complete"
             measured = call[f"{kind}_called_ns"] is not None
-            found.append(Passage(begin, call[end], outcome, measured))
-    return found
+            passages.append(Passage(begin, call[end], outcome, measured))
+    return passages
 
 
 # ---------------------------------------------------------------- leaks
@@ -733,13 +742,13 @@ def leaks(runs: Sequence[Run], _sample: str, found: Sequence[Row]) -> list[Expec
     """
     expected = []
     starts = []
-    for members, said in zip(_cells(runs), found[::2], strict=False):
+    for members, estimate in zip(_cells(runs), found[::2], strict=False):
         cell = members[0].cell
         end = min(run.memory[0][-1] for run in members)
         begin = min(5.0, end / 10)
         about = re.search(r"from ([\d.]+) s to ([\d.]+) s after the first sample(.*); per second",
-                          str(said["definition"]))  # fmt: skip
-        assert about, said["definition"]
+                          str(estimate["definition"]))  # fmt: skip
+        assert about, estimate["definition"]
         assert float(about[1]) == float(f"{begin:g}")
         assert float(about[2]) == float(f"{end:.4g}")
         since = re.fullmatch(r", after the (?:bend|last step) at ([\d.]+) s", about[3])
@@ -758,14 +767,16 @@ def leaks(runs: Sequence[Run], _sample: str, found: Sequence[Row]) -> list[Expec
         near = [s for run in members for s in run.memory[0] if abs(s - last) <= rounding]
         parts, slopes = min(
             (_after(members, at, end) for at in [last - rounding, *np.nextafter(near, math.inf)]),
-            key=lambda after: abs(float(np.mean(after[1])) - said["value"]),
+            key=lambda after: abs(float(np.mean(after[1])) - estimate["value"]),
         )
         of_messages = [_theil_sen(messages, size) for _, size, messages in parts]
-        alone = len(members) == 1
-        a, b = (_line(parts[0][0], parts[0][1]), _line(parts[0][2], parts[0][1])) if alone else (
+        single = len(members) == 1
+        a, b = (_line(parts[0][0], parts[0][1]), _line(parts[0][2], parts[0][1])) if single else (
             over_runs(slopes, "signed"), over_runs(of_messages, "signed"))  # fmt: skip
-        per_second = _with_pages(a, min(float(x[-1] - x[0]) for x, _, _ in parts))
-        per_message = _with_pages(b, min(float(x[-1] - x[0]) for _, _, x in parts))
+        per_second = _with_pages(a, min(float(seconds[-1] - seconds[0]) for seconds, _, _ in parts))
+        per_message = _with_pages(
+            b, min(float(messages[-1] - messages[0]) for _, _, messages in parts)
+        )
         # Ten seconds are too few for a verdict; the longer sample leaks as its factor says.
         leaked = cell.get("leak_bytes_per_message")
         verdict = "not_enough_evidence" if leaked is None else "climbs" if leaked else "stable"
@@ -798,11 +809,11 @@ def _theil_sen(x: Floats, y: Floats) -> float:
     return float(stats.theilslopes(y, x)[0])
 
 
-def _with_pages(found: Interval, length: float) -> Interval:
-    if found.value is None or found.low is None or found.high is None:
-        return found
-    least = max((found.high - found.low) / 2, PAGES / length)
-    return Interval(found.value, found.value - least, found.value + least)
+def _with_pages(interval: Interval, length: float) -> Interval:
+    if interval.value is None or interval.low is None or interval.high is None:
+        return interval
+    least = max((interval.high - interval.low) / 2, PAGES / length)
+    return Interval(interval.value, interval.value - least, interval.value + least)
 
 
 def _line(x: Floats, y: Floats) -> Interval:
@@ -845,10 +856,10 @@ def expected_of(
 
 def differences(expected: Sequence[Expected], found: Sequence[Row]) -> list[str]:
     """What `found` says that it must not, in words; numbers agree to their tolerance."""
-    told = [(e["metric"], e["cell"]) for e in found]
+    written = [(e["metric"], e["cell"]) for e in found]
     wanted = [(e.metric, e.cell) for e in expected]
-    if told != wanted:
-        return [f"{a} instead of {b}" for a, b in itertools.zip_longest(told, wanted) if a != b]
+    if written != wanted:
+        return [f"{a} instead of {b}" for a, b in itertools.zip_longest(written, wanted) if a != b]
     wrong = []
     for e, f in zip(expected, found, strict=True):
         about = f"{e.metric} in {dict(e.cell)}"
@@ -858,14 +869,16 @@ def differences(expected: Sequence[Expected], found: Sequence[Row]) -> list[str]
                 want, have, rel_tol=e.tolerance, abs_tol=1e-9)  # fmt: skip
             if not same:
                 wrong.append(f"{name} of {about} is {have} instead of {want}")
-        said = f["refused"]
-        numbers = said and [float(n.replace(",", "")) for n in re.findall(r"\d[\d,]*\.?\d*", said)]
+        refusal = f["refused"]
+        numbers = refusal and [
+            float(n.replace(",", "")) for n in re.findall(r"\d[\d,]*\.?\d*", refusal)
+        ]
         needs = e.interval.needs
         if needs is not None:
             # What is no count is said to three digits.
-            needs = [x if isinstance(x, int) else float(f"{x:.3g}") for x in needs]
+            needs = [need if isinstance(need, int) else float(f"{need:.3g}") for need in needs]
         if numbers != needs:
-            wrong.append(f"{about}: {said!r} has not the numbers {needs}")
+            wrong.append(f"{about}: {refusal!r} has not the numbers {needs}")
         if e.verdict != f["verdict"]:
             wrong.append(f"verdict of {about} is {f['verdict']} instead of {e.verdict}")
     return wrong

@@ -83,18 +83,18 @@ def test_a_notebook_on_a_sample(
             run_report(notebook, [samples / sample], tmp_path / "out", console=quiet)
         return
     result = run_report(notebook, [samples / sample], tmp_path / "out", console=quiet)
-    found = []
+    estimates = []
     if result.metrics is not None:
         written = json.loads(result.metrics.read_text(encoding="utf-8"))
-        found = written["estimates"]
+        estimates = written["estimates"]
         answer = " ".join(written["answer"])
         if notebook != "calibration":
-            assert checked(answer, found)[1] == []
-        assert reversed_unsaid(notebook, answer, found) == []
+            assert checked(answer, estimates)[1] == []
+        assert reversed_unsaid(notebook, answer, estimates) == []
     # Simulations are data/calibration/results.csv, which tests/analysis holds to its bars.
-    found = [e for e in found if "section" not in e["cell"]]
-    expected = independent.expected_of(notebook, sample, runs_of(samples / sample), found)
-    assert independent.differences(expected, found) == []
+    estimates = [e for e in estimates if "section" not in e["cell"]]
+    expected = independent.expected_of(notebook, sample, runs_of(samples / sample), estimates)
+    assert independent.differences(expected, estimates) == []
     page = result.html.read_text()
     assert not LOADED.search(page)
     assert page.count("<script") == 1
@@ -105,8 +105,8 @@ def test_a_notebook_on_a_sample(
     assert "@media print" in page
     if result.metrics is not None:
         # Runs and loss, then verdicts and figures in short, stand above everything else.
-        told = Summary.read(result.metrics, notebook)
-        assert page.index(escape(told.runs)) < page.index("<table")
-        assert told.answer
+        summary = Summary.read(result.metrics, notebook)
+        assert page.index(escape(summary.runs)) < page.index("<table")
+        assert summary.answer
         assert (result.metrics.parent / SUMMARY_NAME).read_text().startswith("**")
-        first_screen(browser, result.html, told.answer[0])
+        first_screen(browser, result.html, summary.answer[0])

@@ -24,16 +24,18 @@ pytestmark = pytest.mark.recording
 
 @pytest.mark.parametrize("sample", SAMPLES)
 def test_the_first_screen(samples: Path, tmp_path: Path, browser: Browser, sample: str) -> None:
-    found = FirstPage(rl.open(samples / sample), [samples / sample])
+    first_page = FirstPage(rl.open(samples / sample), [samples / sample])
     page = tmp_path / "page.html"
-    page.write_text(found.html())
+    page.write_text(first_page.html())
     assert page.stat().st_size < 3_000_000
-    told = found.suspicions[0].what if found.suspicions else "Nothing that is looked for"
+    expected = (
+        first_page.suspicions[0].what if first_page.suspicions else "Nothing that is looked for"
+    )
     view = browser.new_page()
     view.goto(page.as_uri())
     answer = view.locator(".roslens-answer").inner_text()
     view.close()
-    assert answer.startswith(" ".join(told.split()))
+    assert answer.startswith(" ".join(expected.split()))
     first_screen(browser, page, answer)
 
 
@@ -67,8 +69,8 @@ def test_a_mark_of_the_timeline_tells_what_it_is_without_a_kernel(
     figure = view.locator(".roslens-figure:has(svg)").first
     mark = figure.locator("rect:has(title)").filter(has_text=f"/data, /listener: {duration(ran)}")
     mark.first.dispatch_event("click")
-    told = figure.locator("p[aria-live]").inner_text()
-    assert told.startswith(f"/data, /listener: {duration(ran)}, begun at ")
+    caption = figure.locator("p[aria-live]").inner_text()
+    assert caption.startswith(f"/data, /listener: {duration(ran)}, begun at ")
     figure.locator("text").first.click()
     assert figure.locator("p[aria-live]").inner_text() == ""
     view.close()

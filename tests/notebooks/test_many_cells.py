@@ -97,8 +97,8 @@ def test_the_measure_finds_what_is_wrong() -> None:
     axes.text(0.51, 0.51, "another")
     figure.text(0.98, 0.5, "far out")
     axes.set(xscale="log", xlim=(1, 1000))
-    found = "; ".join(faults(figure))
-    assert "'another'" in found
-    assert "lies on" in found
-    assert "'far out' is cut off" in found
-    assert "logarithmic axis" in found
+    text = "; ".join(faults(figure))
+    assert "'another'" in text
+    assert "lies on" in text
+    assert "'far out' is cut off" in text
+    assert "logarithmic axis" in text

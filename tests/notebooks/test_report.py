@@ -48,10 +48,10 @@ def test_a_report_of_a_sample(result: ReportResult) -> None:
     assert len(metrics.recordings) == 6
     # Further topics name themselves in the cell.
     main = [e for e in metrics.estimates if "topic" not in e.cell]
-    found = {(e.metric, e.cell["intra_process"]): e for e in main}
-    assert found["loss", True].value == 0
+    by_cell = {(e.metric, e.cell["intra_process"]): e for e in main}
+    assert by_cell["loss", True].value == 0
     # Ground truth: what the program itself logged; 743 of 1,778 messages without a callback.
-    loss = found["loss", False].value
+    loss = by_cell["loss", False].value
     assert loss is not None
     assert loss == pytest.approx(logged_loss(), abs=1e-12)
 
@@ -157,9 +157,9 @@ def write_notebook(path: Path, *sources: str) -> Path:
 
 
 def test_a_failed_notebook_is_kept_and_named_in_one_line(tmp_path: Path) -> None:
-    own = write_notebook(tmp_path / "own.ipynb", "x: int = 1  # a number", "print(1)\n1 / 0")
+    notebook = write_notebook(tmp_path / "own.ipynb", "x: int = 1  # a number", "print(1)\n1 / 0")
     with pytest.raises(RunFailedError) as caught:
-        run_report(str(own), [], tmp_path / "out", {"x": 2}, Console(quiet=True))
+        run_report(str(notebook), [], tmp_path / "out", {"x": 2}, Console(quiet=True))
     assert caught.value.exit_code == 4
     text = str(caught.value)
     assert "\n" not in text
@@ -178,9 +178,9 @@ def test_a_failed_notebook_is_kept_and_named_in_one_line(tmp_path: Path) -> None
 )
 def test_a_cell_that_hangs_ends_in_one_line(tmp_path: Path, hanging: str) -> None:
     before = set(psutil.Process().children(recursive=True))
-    own = write_notebook(tmp_path / "own.ipynb", "x: int = 1  # a number", hanging)
+    notebook = write_notebook(tmp_path / "own.ipynb", "x: int = 1  # a number", hanging)
     with pytest.raises(RunFailedError) as caught:
-        run_report(str(own), [], tmp_path / "out", {}, Console(quiet=True), cell_timeout_s=3)
+        run_report(str(notebook), [], tmp_path / "out", {}, Console(quiet=True), cell_timeout_s=3)
     text = str(caught.value)
     assert "\n" not in text
     assert "own.ipynb: a cell took longer than 3 s" in text
@@ -192,13 +192,13 @@ def test_a_cell_that_hangs_ends_in_one_line(tmp_path: Path, hanging: str) -> Non
 
 
 def test_a_kernel_that_ctrl_c_meets_while_it_starts_ends_with_its_report(tmp_path: Path) -> None:
-    own = write_notebook(tmp_path / "own.ipynb", "x: int = 1  # a number", "print(1)")
+    notebook = write_notebook(tmp_path / "own.ipynb", "x: int = 1  # a number", "print(1)")
     code = f"""
 import psutil
 from pathlib import Path
 from roslens.execution import execute
 try:
-    execute(Path({str(own)!r}), Path({str(tmp_path / "out.ipynb")!r}), {{}})
+    execute(Path({str(notebook)!r}), Path({str(tmp_path / "out.ipynb")!r}), {{}})
 except KeyboardInterrupt:
     left = [child.status() for child in psutil.Process().children()]
     print([status for status in left if status != psutil.STATUS_ZOMBIE])
@@ -221,29 +221,29 @@ def test_a_limit_that_is_none(tmp_path: Path, seconds: float) -> None:
 
 def test_a_kernel_that_dies_ends_in_one_line(tmp_path: Path) -> None:
     source = "import os\nos.kill(os.getpid(), 9)"
-    own = write_notebook(tmp_path / "own.ipynb", "x: int = 1  # a number", source)
+    notebook = write_notebook(tmp_path / "own.ipynb", "x: int = 1  # a number", source)
     with pytest.raises(RunFailedError, match=r"own\.ipynb: Kernel died") as caught:
-        run_report(str(own), [], tmp_path / "out", {}, Console(quiet=True))
+        run_report(str(notebook), [], tmp_path / "out", {}, Console(quiet=True))
     assert "\n" not in str(caught.value)
 
 
 def test_a_notebook_of_ones_own_runs_in_this_interpreter(tmp_path: Path) -> None:
     source = "import sys\nprint(sys.executable, x)"
-    own = write_notebook(tmp_path / "own.ipynb", "x: int = 1  # a number", source)
-    result = run_report(str(own), [], tmp_path / "out", {"x": 5}, Console(quiet=True))
+    notebook = write_notebook(tmp_path / "own.ipynb", "x: int = 1  # a number", source)
+    result = run_report(str(notebook), [], tmp_path / "out", {"x": 5}, Console(quiet=True))
     assert f"{sys.executable} 5" in result.html.read_text()
     assert result.metrics is None
 
 
 def test_files_beside_the_metrics_are_named_those_of_this_report_only(tmp_path: Path) -> None:
-    own = write_notebook(
+    notebook = write_notebook(
         tmp_path / "own.ipynb",
         'output_dir: str = ""  # folder',
         "from pathlib import Path\n_ = (Path(output_dir) / 'cells.csv').write_text('a')",
     )
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "old.csv").write_text("")
-    result = run_report(str(own), [], tmp_path / "out", {}, Console(quiet=True))
+    result = run_report(str(notebook), [], tmp_path / "out", {}, Console(quiet=True))
     assert [path.name for path in result.files] == ["cells.csv"]
 
 

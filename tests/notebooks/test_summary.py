@@ -11,7 +11,7 @@ from roslens.summary import summary_table
 
 
 def estimate(metric: str, value: float | None, **more: object) -> Estimate:
-    known: dict[str, object] = {
+    fields: dict[str, object] = {
         "metric": metric,
         "definition": "",
         "better": "lower",
@@ -26,7 +26,7 @@ def estimate(metric: str, value: float | None, **more: object) -> Estimate:
         "effective_samples": None,
         "method": "",
     }
-    return Estimate(**{**known, **more})  # type: ignore[arg-type]
+    return Estimate(**{**fields, **more})  # type: ignore[arg-type]
 
 
 def text_of(folder: Path, notebook: str, *estimates: Estimate, failed: int = 0) -> str:
@@ -56,27 +56,27 @@ def test_any_metrics_have_a_table(tmp_path: Path) -> None:
 
 
 def test_what_refuses_every_interval_is_said_once(tmp_path: Path) -> None:
-    alone = "1 run; at least 3 are needed"
-    known = [estimate(name, 1000.0, refused=alone) for name in ("memory_slope", "cpu")]
-    text = text_of(tmp_path, "other", *known, estimate("rss", None, refused="not measured"))
+    refusal = "1 run; at least 3 are needed"
+    estimates = [estimate(name, 1000.0, refused=refusal) for name in ("memory_slope", "cpu")]
+    text = text_of(tmp_path, "other", *estimates, estimate("rss", None, refused="not measured"))
     assert text.count("1,000") == 2
-    assert text.count(f"no intervals: {alone}") == text.count(alone) == 1
+    assert text.count(f"no intervals: {refusal}") == text.count(refusal) == 1
     assert text.count("refused (1)") == text.count("(1) not measured") == 1
-    other = estimate("rss", 3.0, refused="too few samples")
-    text = text_of(tmp_path / "two", "other", *known, other)
+    further = estimate("rss", 3.0, refused="too few samples")
+    text = text_of(tmp_path / "two", "other", *estimates, further)
     assert text.count("1,000 (1)") == 2
     assert text.count("3.00 (2)") == 1
-    assert f"(1) no interval: {alone}" in text
+    assert f"(1) no interval: {refusal}" in text
 
 
 def test_what_no_run_was_recorded_for_says_where_it_is_from(tmp_path: Path) -> None:
-    for folder, recorded, said in (
+    for folder, recorded, origin in (
         ("one", {}, "from published figures"),
         ("two", {"from": "mine.csv", "rows": "3"}, "from mine.csv"),
     ):
         metrics = Metrics([], {}, [estimate("x", 1.0)], recorded=recorded)
         table = summary_table(write_metrics(metrics, tmp_path / folder), "storage")
-        assert table.notes[0] == said
+        assert table.notes[0] == origin
 
 
 def test_no_column_of_verdicts_without_one(tmp_path: Path) -> None:

@@ -138,20 +138,22 @@ def test_a_command_answers(
     run: Callable[[list[str]], None] = main
     with pytest.raises(SystemExit) as ended:
         run(command)
-    said = " ".join(capsys.readouterr().out.split())
-    assert ended.value.code == code, said
-    assert re.search(answer, said), said
+    output = " ".join(capsys.readouterr().out.split())
+    assert ended.value.code == code, output
+    assert re.search(answer, output), output
 
 
 def test_what_sql_says_is_what_the_programs_logged(samples: Path) -> None:
     """The log of a call ends in the client's code, up to 1 ms after the answer was taken."""
     services, actions, regular, states = SQL
-    demo, pair, managed = (rl.open(samples / x) for x in ("demo", "two_process", "lifecycle"))
+    demo, pair, managed = (
+        rl.open(samples / sample) for sample in ("demo", "two_process", "lifecycle")
+    )
 
     def logged(name: str, begin: str, end: str) -> pl.Series:
         files = (samples / "demo").glob(f"*/native/{name}.csv")
         return (
-            pl.concat(pl.read_csv(x) for x in files)
+            pl.concat(pl.read_csv(path) for path in files)
             .select((pl.col(end) - pl.col(begin)) / 1e6)
             .to_series()
         )
@@ -171,6 +173,6 @@ def test_what_sql_says_is_what_the_programs_logged(samples: Path) -> None:
     assert rows["/data"] == pytest.approx((gaps.len(), gaps.std(), gaps.max()), rel=0.05)
     (file,) = (samples / "lifecycle").glob("*/native/transitions.csv")
     reached = pl.read_csv(file)["resulting_state"].to_list()
-    found = query(managed, states)[0]["state"].to_list()
+    in_trace = query(managed, states)[0]["state"].to_list()
     between = {"configuring", "activating", "deactivating", "cleaningup", "shuttingdown"}
-    assert [state for state in found if state not in between] == ["unconfigured", *reached]
+    assert [state for state in in_trace if state not in between] == ["unconfigured", *reached]

@@ -32,22 +32,22 @@ def checked(answer: str, estimates: Estimates) -> tuple[int, list[str]]:
     count, wrong = 0, []
     for match in _TOLD.finditer(answer):
         unit = match["unit"] or match["its"]
-        said = {"value": match["number"] or match["tail"], "low": match["low"],
+        texts = {"value": match["number"] or match["tail"], "low": match["low"],
                 "high": match["high"]}  # fmt: skip
-        told = {name: text for name, text in said.items() if text}
-        count += len(told)
-        if not any(_is(e, told, _SCALES[unit]) for e in estimates):
+        shown = {name: text for name, text in texts.items() if text}
+        count += len(shown)
+        if not any(_is(e, shown, _SCALES[unit]) for e in estimates):
             wrong.append(match[0])
     return count, wrong
 
 
-def _is(estimate: dict[str, Any], told: dict[str, str], scale: float) -> bool:
+def _is(estimate: dict[str, Any], shown: dict[str, str], scale: float) -> bool:
     """Whether all of it is of this estimate, rounded to the digits shown."""
-    for name, text in told.items():
+    for name, text in shown.items():
         digits = text.replace(",", "")
         half = 0.5000001 * scale / 10 ** len(digits.partition(".")[2])
-        known = estimate[name]
-        if known is None or abs(known - float(digits) * scale) > half:
+        value = estimate[name]
+        if value is None or abs(value - float(digits) * scale) > half:
             return False
     return True
 
@@ -57,8 +57,8 @@ def reversed_unsaid(notebook: str, answer: str, estimates: Estimates) -> list[st
     if notebook not in _RANKED or "At P99 " in answer or "; at P99 " in answer:
         return []
     middle, tail = (_by_cell(estimates, name) for name in _RANKED[notebook])
-    both = [cell for cell in middle if cell in tail]
-    return list(_reversed(both, middle, tail, every=notebook == "chains"))
+    cells = [cell for cell in middle if cell in tail]
+    return list(_reversed(cells, middle, tail, every=notebook == "chains"))
 
 
 def _by_cell(estimates: Estimates, metric: str) -> dict[str, float]:
@@ -73,7 +73,7 @@ def _reversed(
     if len(cells) < 2:
         return
     slow, fast = (choose(cells, key=middle.__getitem__) for choose in (max, min))
-    others = cells if every else [fast]
-    for other in others:
-        if tail[other] > tail[slow] and middle[other] < middle[slow]:
-            yield f"{other} is slower than {slow} at P99"
+    rivals = cells if every else [fast]
+    for rival in rivals:
+        if tail[rival] > tail[slow] and middle[rival] < middle[slow]:
+            yield f"{rival} is slower than {slow} at P99"

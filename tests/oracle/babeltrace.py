@@ -152,8 +152,8 @@ def _interpreter() -> str:
     )
 
 
-def _run(what: str, root: Path, traces: Sequence[Path]) -> Iterator[Any]:
-    command = [_interpreter(), str(_SCRIPT), what, *map(str, traces)]
+def _run(request: str, root: Path, traces: Sequence[Path]) -> Iterator[Any]:
+    command = [_interpreter(), str(_SCRIPT), request, *map(str, traces)]
     with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,

@@ -144,12 +144,12 @@ def messages(folder: str) -> Any:
 
 def counts(folders: list[str]) -> None:
     """Write the number of events by name."""
-    found: Counter[str] = Counter()
+    by_name: Counter[str] = Counter()
     for folder in folders:
         for message in messages(folder):
             if isinstance(message, bt2._EventMessageConst):
-                found[message.event.name] += 1
-    emit(["counts", found])
+                by_name[message.event.name] += 1
+    emit(["counts", by_name])
 
 
 def rows(folders: list[str]) -> None:
@@ -198,9 +198,9 @@ def declare(index: int, trace: Any, readers: dict[tuple[int, int, int], Any]) ->
 
 def main() -> None:
     """Run."""
-    what, folders = sys.argv[1], sys.argv[2:]
+    command, folders = sys.argv[1], sys.argv[2:]
     try:
-        {"rows": rows, "counts": counts}[what](folders)
+        {"rows": rows, "counts": counts}[command](folders)
     except bt2._Error as error:
         first = next((cause.message for cause in error), str(error))
         emit(["error", re.sub(r"[a-z-]+-addr=0x[0-9a-f]+,? ?", "", first).rstrip(" :,")])

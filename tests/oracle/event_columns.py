@@ -76,8 +76,8 @@ class EventTable:
     def schema(self) -> dict[str, pl.DataType]:
         """Column name to polars type, common columns first."""
         raw = {column.name: _RAW_TYPES[column.type] for column in RAW_EVENT_COLUMNS}
-        own = {name: polars_type(kind) for name, kind in (self.contexts | self.payload).items()}
-        return raw | own
+        fields = {name: polars_type(kind) for name, kind in (self.contexts | self.payload).items()}
+        return raw | fields
 
 
 _RAW_TYPES: dict[str, pl.DataType] = {
@@ -155,35 +155,35 @@ def _merge(columns: dict[str, Kind], name: str, kind: Kind, taken: set[str]) -> 
     number = 1
     while True:
         if attempt not in taken:
-            both = kind if attempt not in columns else _unify(columns[attempt], kind)
-            if both is not None:
-                columns[attempt] = both
+            merged = kind if attempt not in columns else _unify(columns[attempt], kind)
+            if merged is not None:
+                columns[attempt] = merged
                 return attempt
         number += 1
         attempt = f"{name}_{number}"
 
 
-def _unify(one: Kind, other: Kind) -> Kind | None:
+def _unify(left: Kind, right: Kind) -> Kind | None:
     """The narrowest kind that holds the values of both, or None."""
-    if one[0] != other[0]:
+    if left[0] != right[0]:
         return None
-    match one[0]:
+    match left[0]:
         case "int" | "enum":
-            bits = _unify_ints(_width(one[1]), one[2], _width(other[1]), other[2])
-            return None if bits is None else [one[0], bits, one[2] or other[2]]
+            bits = _unify_ints(_width(left[1]), left[2], _width(right[1]), right[2])
+            return None if bits is None else [left[0], bits, left[2] or right[2]]
         case "float":
-            return ["float", max(one[1], other[1])]
+            return ["float", max(left[1], right[1])]
         case "list":
-            element = _unify(one[1], other[1])
+            element = _unify(left[1], right[1])
             return None if element is None else ["list", element]
         case "struct":
-            if [name for name, _ in one[1]] != [name for name, _ in other[1]]:
+            if [name for name, _ in left[1]] != [name for name, _ in right[1]]:
                 return None
-            kinds = [_unify(a, b) for (_, a), (_, b) in zip(one[1], other[1], strict=True)]
+            kinds = [_unify(a, b) for (_, a), (_, b) in zip(left[1], right[1], strict=True)]
             if None in kinds:
                 return None
-            return ["struct", [[n, k] for (n, _), k in zip(one[1], kinds, strict=True)]]
-    return one
+            return ["struct", [[n, k] for (n, _), k in zip(left[1], kinds, strict=True)]]
+    return left
 
 
 def _unify_ints(bits: int, signed: bool, other_bits: int, other_signed: bool) -> int | None:

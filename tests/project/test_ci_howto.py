@@ -111,9 +111,11 @@ def test_budgets_and_too_little_evidence(tmp_path: Path) -> None:
 
 def on_github(folder: Path, store: Path, **inputs: str) -> tuple[int, str]:
     """All steps on a commit; GitHub's own upload copies what it is told to."""
-    for made in ("roslens-new", "roslens-base"):
-        shutil.rmtree(folder / made, ignore_errors=True)
-    given = {name.upper(): str(told.get("default", "")) for name, told in ACTION["inputs"].items()}
+    for name in ("roslens-new", "roslens-base"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    given = {
+        name.upper(): str(option.get("default", "")) for name, option in ACTION["inputs"].items()
+    }
     given |= {"GH_REPO": "o/r", "PULL_REQUEST": "7", "BASE_REF": "main", **inputs}
     for step in (RECORD, FETCH):
         ended, text = run(step["run"], folder, **given)
@@ -172,10 +174,10 @@ def test_a_slower_commit_fails_and_the_same_commit_does_not(tmp_path: Path) -> N
     assert "REGRESSION: latency\\_p50" in comment
     assert ":crit, " in comment.partition("```mermaid\n")[2].partition("```")[0]
     assert comment.endswith("[Recordings and figures](https://o/r/41)\n")
-    found = json.loads((store / "compare.json").read_text())
-    (told,) = [c for c in found["comparisons"] if c["metric"] == "latency_p50"]
-    assert all(ns >= 0.01e9 for ns in told["base"]["per_run"])
-    assert all(ns >= 0.04e9 for ns in told["new"]["per_run"])
+    result = json.loads((store / "compare.json").read_text())
+    (comparison,) = [c for c in result["comparisons"] if c["metric"] == "latency_p50"]
+    assert all(ns >= 0.01e9 for ns in comparison["base"]["per_run"])
+    assert all(ns >= 0.04e9 for ns in comparison["new"]["per_run"])
 
 
 @pytest.mark.live

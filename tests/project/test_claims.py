@@ -38,26 +38,26 @@ def of_the_figures() -> set[str]:
     """What is judged of the published figures, of storage and of micro-ROS."""
     published = read_published(ROOM / "micro_ros" / "data")
     slopes = slopes_of(with_totals(published.memory))
-    found = [
+    statements = [
         *memory_statements(published.claims, slopes),
         *published_statements(slopes, published.throughput, published.latency),
     ]
-    return {*OF_STORAGE.values(), *(x.claim for x in found)}
+    return {*OF_STORAGE.values(), *(statement.claim for statement in statements)}
 
 
 @pytest.fixture(scope="module")
 def of_recordings() -> set[str]:
     """What else is judged of recordings; without any the claims are the same."""
-    found = [
+    statements = [
         cpu_statement([]),
         latency_statement([]),
-        *(said.judged([]) for said in OVER_TIME),
-        *(payload_statement(what, []) for what in ("CPU", "Latency")),
+        *(claim.judged([]) for claim in OVER_TIME),
+        *(payload_statement(quantity, []) for quantity in ("CPU", "Latency")),
         *leak_statements([], []),
         *measured_statements([], []),
         *of_communication([], [], []),
     ]
-    return {*OF_RECOVERY.values(), *(x.claim for x in found)}
+    return {*OF_RECOVERY.values(), *(statement.claim for statement in statements)}
 
 
 def test_each_study_has_its_claims() -> None:

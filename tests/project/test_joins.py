@@ -61,21 +61,21 @@ def filtered_joins(text: str) -> Iterator[str]:
         for name, call in before(node.func.value):
             if name in BETWEEN:
                 break
-            said = {x.arg: ast.unparse(x.value) for x in call.keywords}
-            if name == "join_where" or said.get("how") == "'cross'":
+            keywords = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
+            if name == "join_where" or keywords.get("how") == "'cross'":
                 yield "everything"
-            elif name == "join" and not ("validate" in said or said.get("how") in NO_PAIRS):
-                yield said.get("on") or said.get("left_on") or ast.unparse(call)
+            elif name == "join" and not ("validate" in keywords or keywords.get("how") in NO_PAIRS):
+                yield keywords.get("on") or keywords.get("left_on") or ast.unparse(call)
 
 
 def test_no_join_makes_pairs_that_a_filter_takes_away() -> None:
-    found = {
+    joins = {
         (path.relative_to(ROOT).as_posix(), on)
         for room in ROOMS
         for path in (ROOT / room).rglob("*.py")
         for on in filtered_joins(path.read_text())
     }
-    assert found == ONE_ROW.keys()
+    assert joins == ONE_ROW.keys()
 
 
 def test_the_check_sees_them() -> None:

@@ -105,7 +105,9 @@ def test_what_analyses_needs_numpy_alone(
 def words_of(arguments: str, places: dict[str, Path]) -> list[str]:
     words = arguments.split()
     for name, place in places.items():
-        words = [str(place) + x[len(name) :] if x.startswith(name) else x for x in words]
+        words = [
+            str(place) + word[len(name) :] if word.startswith(name) else word for word in words
+        ]
     return words
 
 
@@ -113,8 +115,8 @@ def test_threads_that_wait_for_each_other_are_collected_without_numpy(tmp_path: 
     sample = SAMPLES / "chain.tar.zst"
     done = without(PLAIN, "collect", sample, XDG_CACHE_HOME=str(tmp_path))
     assert done.returncode == 0, done.stderr
-    (found,) = tmp_path.rglob("executor_intervals.parquet")
-    assert "blocked" in pl.read_parquet(found)["state"]
+    (path,) = tmp_path.rglob("executor_intervals.parquet")
+    assert "blocked" in pl.read_parquet(path)["state"]
 
 
 @pytest.mark.parametrize("kernel", ["ftrace", "perf"])
@@ -135,7 +137,7 @@ def test_comparing_says_the_same_with_and_without(reports: Path, tmp_path: Path)
             estimate[name] = estimate[name] and 1.3 * estimate[name]
     slower = tmp_path / "metrics.json"
     slower.write_text(json.dumps(metrics))
-    light, whole = (without(x, "compare", reports, slower) for x in (PLAIN, ()))
+    light, whole = (without(names, "compare", reports, slower) for names in (PLAIN, ()))
     assert (light.returncode, light.stdout) == (whole.returncode, whole.stdout)
     assert (whole.returncode, "regression" in whole.stdout) == (1, True)
 
@@ -155,7 +157,10 @@ def test_comparing_says_the_same_with_and_without(reports: Path, tmp_path: Path)
 def test_a_verb_that_lacks_its_extra_says_the_line_to_type(
     arguments: list[str | Path], lacks: str, extra: str, tmp_path: Path
 ) -> None:
-    words = [tmp_path / x if str(x).startswith("OUT") else x for x in arguments]
+    words = [
+        tmp_path / argument if str(argument).startswith("OUT") else argument
+        for argument in arguments
+    ]
     done = without(EXTRAS, *words)
     assert done.returncode == 2, done.stderr
     (line,) = done.stderr.splitlines()
@@ -163,7 +168,9 @@ def test_a_verb_that_lacks_its_extra_says_the_line_to_type(
 
 
 @pytest.mark.parametrize(
-    "arguments", [["info", RUN], ["record", "--suite", "demo", "--dry-run"]], ids=lambda x: x[0]
+    "arguments",
+    [["info", RUN], ["record", "--suite", "demo", "--dry-run"]],
+    ids=lambda words: words[0],
 )
 def test_recording_and_counting_need_no_polars(
     arguments: list[str | Path], run: Path, tmp_path: Path

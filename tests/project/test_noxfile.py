@@ -11,12 +11,12 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-def called(what: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def called(expression: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """A function of the noxfile; nox itself need not be there for what comes before a session."""
     program = (
         "import sys, types; sys.modules['nox'] = types.SimpleNamespace("
         "options=types.SimpleNamespace(), project=types.SimpleNamespace(load_toml=lambda p: {}),"
-        f"session=lambda f: f, Session=None); import noxfile; noxfile.{what}"
+        f"session=lambda f: f, Session=None); import noxfile; noxfile.{expression}"
     )
     return subprocess.run(
         [sys.executable, "-c", program],

@@ -22,8 +22,8 @@ def test_completion_offers_the_public_names_and_no_others(jedi: bool) -> None:
     shell.Completer.use_jedi = jedi
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = {c.text.removeprefix(".") for c in shell.Completer.completions("rl.", 3)}
-    assert found == set(rl.__all__)
+        names = {c.text.removeprefix(".") for c in shell.Completer.completions("rl.", 3)}
+    assert names == set(rl.__all__)
 
 
 def test_dir_is_what_there_is() -> None:
@@ -42,8 +42,8 @@ def test_version_is_that_of_the_distribution() -> None:
 def test_help_calls_things_by_their_public_names() -> None:
     for name in rl.__all__:
         text = pydoc.plain(pydoc.render_doc(getattr(rl, name)))
-        told = text.splitlines()[0].split(" in ")[0].removeprefix("Python Library Documentation: ")
-        assert told.split()[-1] in {name, f"roslens.{name}"}
+        title = text.splitlines()[0].split(" in ")[0].removeprefix("Python Library Documentation: ")
+        assert title.split()[-1] in {name, f"roslens.{name}"}
     assert pydoc.plain(pydoc.render_doc(rl.open)).splitlines()[2].startswith("open(paths")
 
 
@@ -57,5 +57,5 @@ def test_help_of_a_table_says_what_its_columns_mean() -> None:
 
 def test_importing_it_loads_no_tables() -> None:
     code = "import roslens, sys; print(*{'polars', 'numpy', 'rich', 'cyclopts'} & {*sys.modules})"
-    said = subprocess.check_output([sys.executable, "-c", code], text=True)
-    assert said.strip() == ""
+    output = subprocess.check_output([sys.executable, "-c", code], text=True)
+    assert output.strip() == ""

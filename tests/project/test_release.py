@@ -35,8 +35,8 @@ def test_the_version_is_in_one_place(capsys: pytest.CaptureFixture[str]) -> None
 def test_notes_are_the_section_of_the_changelog() -> None:
     changelog = (ROOT / "CHANGELOG.md").read_text()
     first = re.split(r"^## ", changelog, flags=re.MULTILINE)[1]
-    found = called("sys.stdout.write(noxfile.release_notes('9.9.9', tagged=False))")
-    assert found.stdout.strip() == f"## {first}".strip()
+    notes = called("sys.stdout.write(noxfile.release_notes('9.9.9', tagged=False))")
+    assert notes.stdout.strip() == f"## {first}".strip()
     refused = called("release_notes('9.9.9', tagged=True)")
     assert refused.returncode == 1
     assert refused.stderr.startswith("roslens: CHANGELOG.md has no section [9.9.9]")
@@ -72,7 +72,7 @@ def test_only_the_job_that_publishes_is_trusted() -> None:
     assert all("run" not in step for step in jobs["publish"]["steps"])
 
 
-@pytest.mark.parametrize("cited", CITED, ids=lambda one: one["authors"][0]["family-names"])
+@pytest.mark.parametrize("cited", CITED, ids=lambda entry: entry["authors"][0]["family-names"])
 def test_each_method_that_is_cited_is_used(cited: dict[str, Any]) -> None:
     """The code or the documentation names its first author and its year."""
     author = cited["authors"][0]["family-names"].replace("ñ", "[ñn]").replace("é", "[ée]")
@@ -84,6 +84,6 @@ def test_each_method_that_is_cited_is_used(cited: dict[str, Any]) -> None:
 
 def test_forms_of_issues_say_what_is_needed() -> None:
     for form in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("[!c]*.yml"):
-        told = yaml.safe_load(form.read_text())
-        assert {"name", "description", "body"} <= told.keys()
-        assert any(part.get("validations", {}).get("required") for part in told["body"])
+        content = yaml.safe_load(form.read_text())
+        assert {"name", "description", "body"} <= content.keys()
+        assert any(part.get("validations", {}).get("required") for part in content["body"])

@@ -29,7 +29,9 @@ def test_entry_points_lead_to_what_is_there(group: str) -> None:
         module, _, name = target.partition(":")
         source = ROOT / "src" / Path(*module.split(".")).with_suffix(".py")
         defined = {
-            x.name for x in ast.parse(source.read_text()).body if isinstance(x, ast.ClassDef)
+            node.name
+            for node in ast.parse(source.read_text()).body
+            if isinstance(node, ast.ClassDef)
         }
         assert not name or name in defined
 
@@ -64,8 +66,8 @@ def test_the_image_takes_the_distribution_as_argument() -> None:
     """Each line that begins an instruction is one of the Dockerfile language."""
     text = re.sub(r"\\\n", " ", (FILES / "Dockerfile").read_text())
     lines = [line.split() for line in text.splitlines() if line.strip() and line[0] != "#"]
-    known = {"ARG", "FROM", "RUN", "COPY", "ENV", "WORKDIR", "CMD"}
-    assert {words[0] for words in lines} <= known
+    instructions = {"ARG", "FROM", "RUN", "COPY", "ENV", "WORKDIR", "CMD"}
+    assert {words[0] for words in lines} <= instructions
     assert [words[0] for words in lines[:2]] == ["ARG", "FROM"]
     assert lines[0][1].startswith("DISTRO=")
     assert lines[1][1] == "ros:${DISTRO}-ros-base"

@@ -92,8 +92,8 @@ def new_venv(folder: Path, *requirements: str | Path) -> Path:
 
 
 def site_packages(venv: Path) -> Path:
-    (found,) = (venv / "lib").glob("python*/site-packages")
-    return found
+    (folder,) = (venv / "lib").glob("python*/site-packages")
+    return folder
 
 
 def files_below(folder: Path) -> set[str]:
@@ -108,16 +108,16 @@ def files_below(folder: Path) -> set[str]:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     uv("build", "--wheel", "--out-dir", folder, ROOT)
-    (made,) = folder.glob("*.whl")
-    return made
+    (built,) = folder.glob("*.whl")
+    return built
 
 
 @pytest.fixture(scope="session")
 def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sdist")
     uv("build", "--sdist", "--out-dir", folder, ROOT)
-    (made,) = folder.glob("*.tar.gz")
-    return made
+    (built,) = folder.glob("*.tar.gz")
+    return built
 
 
 @pytest.fixture(scope="session")
@@ -163,7 +163,7 @@ def wheel_of_tracked_files() -> set[str]:
     for name in filter(None, listed.stdout.split("\0")):
         for pattern, without in ROOMS.items():
             wanted = fnmatchcase(name, pattern) and (ROOT / name).is_file()
-            if wanted and not any(fnmatchcase(name, other) for other in without):
+            if wanted and not any(fnmatchcase(name, excluded) for excluded in without):
                 expected.add(f"roslens/{name.removeprefix('src/roslens/')}")
     return expected
 
@@ -194,11 +194,11 @@ def test_the_sdist_holds_real_files_and_makes_the_same_wheel(
     venv = new_venv(tmp_path / "venv", f"roslens[report] @ file://{source}")
     with zipfile.ZipFile(wheel) as archive:
         wanted = {name for name in archive.namelist() if name.startswith("roslens/")}
-    found = files_below(site_packages(venv) / "roslens")
-    assert {f"roslens/{name}" for name in found} == wanted
+    files = files_below(site_packages(venv) / "roslens")
+    assert {f"roslens/{name}" for name in files} == wanted
     folder = hostile_folder(tmp_path / "folder", *OURS, UNRELATED)
-    told = run(venv / "bin" / "roslens", "collect", "run", env=bare(venv, home), cwd=folder)
-    assert f"{TWO_PROCESS_EVENTS} events" in told
+    output = run(venv / "bin" / "roslens", "collect", "run", env=bare(venv, home), cwd=folder)
+    assert f"{TWO_PROCESS_EVENTS} events" in output
     run(venv / "bin" / "roslens", "report", "latency", "run", env=bare(venv, home), cwd=folder)
 
 
@@ -240,9 +240,9 @@ def test_a_plain_installation_reads_and_collects(light: Path, tmp_path: Path, ho
     shutil.copytree(folder / "run", folder / "another")
     command, env = light / "bin" / "roslens", bare(light, home)
     assert TWO_PROCESS_EVENTS in run(command, "info", "run", env=env, cwd=folder)
-    told = run(command, "collect", "run", env=env, cwd=folder)
-    assert f"{TWO_PROCESS_EVENTS} events" in told
-    for arguments, code, said in (
+    output = run(command, "collect", "run", env=env, cwd=folder)
+    assert f"{TWO_PROCESS_EVENTS} events" in output
+    for arguments, code, hint in (
         (("compare", "run", "another"), 2, "pip install 'roslens[numpy]'"),
         (("report", "latency", "run"), 2, "pip install 'roslens[report]'"),
     ):
@@ -250,7 +250,7 @@ def test_a_plain_installation_reads_and_collects(light: Path, tmp_path: Path, ho
             [command, *arguments], env=env, cwd=folder, text=True, capture_output=True, check=False
         )
         assert done.returncode == code, done.stderr
-        assert said in done.stdout + done.stderr
+        assert hint in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("names", [OURS, (UNRELATED,)], ids=" ".join)
@@ -276,8 +276,8 @@ def test_reports_ignore_modules_of_the_working_directory(
 ) -> None:
     folder = hostile_folder(tmp_path / "folder", *OURS, UNRELATED)
     command, env = installed / "bin" / "roslens", bare(installed, home)
-    told = run(command, "report", "latency", "run", env=env, cwd=folder)
-    assert (folder / told.splitlines()[-1] / "metrics.json").is_file()
+    output = run(command, "report", "latency", "run", env=env, cwd=folder)
+    assert (folder / output.splitlines()[-1] / "metrics.json").is_file()
 
 
 def test_workers_ignore_modules_of_the_working_directory(
@@ -287,8 +287,8 @@ def test_workers_ignore_modules_of_the_working_directory(
     folder = hostile_folder(tmp_path / "folder", *OURS, UNRELATED, "multiprocessing")
     shutil.copytree(folder / "run", folder / "another")
     command, env = installed / "bin" / "roslens", bare(installed, home)
-    told = run(command, "collect", "--workers", "2", "run", "another", env=env, cwd=folder)
-    assert told.count(f"{TWO_PROCESS_EVENTS} events") == 2
+    output = run(command, "collect", "--workers", "2", "run", "another", env=env, cwd=folder)
+    assert output.count(f"{TWO_PROCESS_EVENTS} events") == 2
 
 
 def test_the_lab_finds_modules_beside_a_notebook_after_all_packages(
@@ -327,9 +327,9 @@ def kernels_offered(installed: Path, folder: Path, env: Mapping[str, str]) -> st
         ) as process,
     ):
         assert process.stdout is not None
-        said = process.stdout.readline()
+        line = process.stdout.readline()
         try:
-            page, _, token = said.strip().partition("?token=")
+            page, _, token = line.strip().partition("?token=")
             address = f"{page.partition('/lab')[0]}/api/kernelspecs?token={token}"
             while process.poll() is None:
                 with suppress(OSError), urllib.request.urlopen(address, timeout=60) as answer:
@@ -338,14 +338,14 @@ def kernels_offered(installed: Path, folder: Path, env: Mapping[str, str]) -> st
         finally:
             process.terminate()
             process.communicate()
-    raise AssertionError(said + log.read_text())
+    raise AssertionError(line + log.read_text())
 
 
 def readme_section(title: str) -> str:
     text = (ROOT / "README.md").read_text()
-    found = re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
-    assert found, title
-    return found[1]
+    match = re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    assert match, title
+    return match[1]
 
 
 def fences(section: str) -> list[tuple[str, str]]:
@@ -372,9 +372,9 @@ def test_the_lines_of_the_readme_work_in_a_fresh_clone(tmp_path: Path) -> None:
     lines = re.sub(r"~/\.ros/tracing/\S+", "data/samples/two_process", shell[0])
     assert lines != shell[0]
     assert "pip install '.[report]'" in lines
-    told = run("bash", "-euc", lines, env=env, cwd=clone)
-    assert TWO_PROCESS_EVENTS in told
-    assert (clone / told.splitlines()[-1] / "metrics.json").is_file()
+    output = run("bash", "-euc", lines, env=env, cwd=clone)
+    assert TWO_PROCESS_EVENTS in output
+    assert (clone / output.splitlines()[-1] / "metrics.json").is_file()
     assert python
     for text in python:
         run(clone / ".venv" / "bin" / "python", "-c", text, env=env, cwd=clone)

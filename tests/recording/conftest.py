@@ -21,6 +21,6 @@ def usage(tmp_path_factory) -> str:
 
 @pytest.fixture
 def recorder(tmp_path):
-    made = Recorder(tmp_path)
-    yield made
-    made.close()
+    recorder = Recorder(tmp_path)
+    yield recorder
+    recorder.close()

@@ -40,9 +40,9 @@ class Recorder:
 
     def environment(self, **more: str) -> dict[str, str]:
         name, _, value = self.mark.partition("=")
-        own = {k: v for k, v in os.environ.items() if k != "XDG_RUNTIME_DIR"}
-        paths = os.pathsep.join(filter(None, (str(ROOT / "src"), own.get("PYTHONPATH", ""))))
-        return {**own, name: value, "TMPDIR": str(self.scratch), "PYTHONPATH": paths, **more}
+        variables = {k: v for k, v in os.environ.items() if k != "XDG_RUNTIME_DIR"}
+        paths = os.pathsep.join(filter(None, (str(ROOT / "src"), variables.get("PYTHONPATH", ""))))
+        return {**variables, name: value, "TMPDIR": str(self.scratch), "PYTHONPATH": paths, **more}
 
     def start(self, *command: str, prefix=(), environment=None, user=None, **settings):
         settings.setdefault("ros", "none")
@@ -65,8 +65,8 @@ class Recorder:
 
     def wait(self, seconds: float = 120) -> tuple[int, str]:
         """The exit status, and what it said on standard error."""
-        _, said = self.process.communicate(timeout=seconds)
-        return self.process.returncode, said
+        _, error = self.process.communicate(timeout=seconds)
+        return self.process.returncode, error
 
     def run(self, *command: str, **settings) -> tuple[int, str]:
         return self.start(*command, **settings).wait()
@@ -77,16 +77,16 @@ class Recorder:
 
     def descendants(self) -> list[tuple[int, str]]:
         """Everything that stems from the recorder and still runs: id and name."""
-        found = []
+        running = []
         for folder in Path("/proc").iterdir():
             if not folder.name.isdigit():
                 continue
             try:
                 if self.mark.encode() in (folder / "environ").read_bytes().split(b"\0"):
-                    found.append((int(folder.name), (folder / "comm").read_text().strip()))
+                    running.append((int(folder.name), (folder / "comm").read_text().strip()))
             except OSError:
                 continue
-        return found
+        return running
 
     def pid_of(self, name: str) -> int:
         return next(pid for pid, comm in self.descendants() if comm == name)

@@ -43,12 +43,18 @@ def campaign(tmp_path) -> Path:
 
 def test_what_is_packed_comes_out_again(campaign, tmp_path):
     packed = pack([campaign], tmp_path / "c.tar.zst")
-    (made,) = unpack(tmp_path / "c.tar.zst", tmp_path / "out")
-    assert made == tmp_path / "out" / "demo"
-    (recording,) = find_recordings(made)
+    (folder,) = unpack(tmp_path / "c.tar.zst", tmp_path / "out")
+    assert folder == tmp_path / "out" / "demo"
+    (recording,) = find_recordings(folder)
     source = campaign / "000_r0"
-    names = {str(x.relative_to(campaign.parent.parent)) for x in campaign.rglob("*") if x.is_file()}
-    assert names == {str(x.relative_to(made.parent)) for x in made.rglob("*") if x.is_file()}
+    names = {
+        str(path.relative_to(campaign.parent.parent))
+        for path in campaign.rglob("*")
+        if path.is_file()
+    }
+    assert names == {
+        str(path.relative_to(folder.parent)) for path in folder.rglob("*") if path.is_file()
+    }
     assert packed.files == len(names)
     assert open_trace(recording.path).info().events == open_trace(source).info().events
     assert recording.manifest.suite == "demo"
@@ -64,13 +70,15 @@ def test_what_is_packed_comes_out_again(campaign, tmp_path):
         unpack(tmp_path / "c.tar.zst", tmp_path / "out")
     with pytest.raises(UsageError, match="is there already"):
         pack([campaign], tmp_path / "c.tar.zst")
-    assert not [x for x in (tmp_path / "out").iterdir() if x.name.startswith(".")]
+    assert not [path for path in (tmp_path / "out").iterdir() if path.name.startswith(".")]
 
 
 def test_no_name_remains(campaign, tmp_path):
     pack([campaign], tmp_path / "c.tar.zst")
     unpack(tmp_path / "c.tar.zst", tmp_path / "out")
-    everything = b"".join(x.read_bytes() for x in (tmp_path / "out").rglob("*") if x.is_file())
+    everything = b"".join(
+        path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()
+    )
     host = os.uname().nodename.encode()
     secrets = [b"somebody", str(tmp_path).encode(), b"workh"]
     secrets += [host] if len(host) > 3 else []
@@ -83,7 +91,9 @@ def test_no_name_remains(campaign, tmp_path):
         content = io.BytesIO(stream.read())
     with tarfile.open(fileobj=content) as tar:
         entries = tar.getmembers()
-    assert {(x.uid, x.gid, x.uname, x.gname, x.mtime) for x in entries} == {(0, 0, "", "", 0)}
+    assert {(entry.uid, entry.gid, entry.uname, entry.gname, entry.mtime) for entry in entries} == {
+        (0, 0, "", "", 0)
+    }
     pack([campaign], tmp_path / "names.tar.zst", keep_names=True)
     unpack(tmp_path / "names.tar.zst", tmp_path / "with")
     assert "somebody" in next((tmp_path / "with").rglob("stderr.log")).read_text()
@@ -97,8 +107,8 @@ def test_a_host_called_like_a_field_leaves_the_field_alone(tmp_path):
     (run / "manifest.json").write_text(json.dumps(manifest))
     pack([run], tmp_path / "x.tar.zst")
     unpack(tmp_path / "x.tar.zst", tmp_path / "out")
-    found = json.loads(next((tmp_path / "out").rglob("manifest.json")).read_text())
-    assert found["factors"] == {"where": "at <host>"}
+    unpacked = json.loads(next((tmp_path / "out").rglob("manifest.json")).read_text())
+    assert unpacked["factors"] == {"where": "at <host>"}
 
 
 def test_links_are_not_followed(campaign, tmp_path):
@@ -131,14 +141,14 @@ def test_what_is_damaged_or_something_else_is_refused(campaign, tmp_path):
         with pytest.raises(UsageError, match=name):
             unpack(tmp_path / name, tmp_path / "out")
         assert list((tmp_path / "out").iterdir()) == []
-    other = tmp_path / "other.tar.zst"
+    archive = tmp_path / "other.tar.zst"
     with (
-        pa.CompressedOutputStream(str(other), "zstd") as stream,
+        pa.CompressedOutputStream(str(archive), "zstd") as stream,
         tarfile.open(fileobj=stream, mode="w|") as tar,
     ):
         tar.add(tmp_path / "text", "a")
     with pytest.raises(UsageError, match="holds no CTF trace"):
-        unpack(other, tmp_path / "out")
+        unpack(archive, tmp_path / "out")
     with pytest.raises(UsageError, match="no such file"):
         unpack(tmp_path / "nothing", tmp_path / "out")
     with pytest.raises(UsageError, match="unpacks to more than 1,000 B"):

@@ -21,13 +21,13 @@ def run(name: str, *notes: str) -> Manifest:
 
 def said(*runs: Manifest) -> str:
     text = io.StringIO()
-    told = Told(console=Console(file=text, width=300))
-    told.of_campaign(CampaignResult(Path("campaign"), list(runs)))
+    teller = Told(console=Console(file=text, width=300))
+    teller.of_campaign(CampaignResult(Path("campaign"), list(runs)))
     return text.getvalue()
 
 
 def test_what_the_kernel_left_out_of_a_run_is_said_at_the_end() -> None:
     lacks = "the kernel's trace lacks 118 switches"
-    told = said(run("000_r0"), run("001_r0", lacks), run("002_r0", lacks))
-    assert f"the traces of 2 of 3 runs have a note (such as 001_r0: {lacks})" in told
+    text = said(run("000_r0"), run("001_r0", lacks), run("002_r0", lacks))
+    assert f"the traces of 2 of 3 runs have a note (such as 001_r0: {lacks})" in text
     assert "have a note" not in said(run("000_r0"))

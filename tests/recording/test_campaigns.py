@@ -51,7 +51,7 @@ def test_a_campaign_follows_its_plan(pings, tmp_path):
         seen.append(event)
 
     result = run_campaign(suite, text, root=tmp_path, seed=3, on_event=on_event)
-    plan = next(x for x in seen if hasattr(x, "suite_text"))
+    plan = next(item for item in seen if hasattr(item, "suite_text"))
     assert plan.suite_text == text
     assert plan.seed == 3
     assert result.exit_code == 0, result.summary()
@@ -137,13 +137,15 @@ def test_a_suite_whose_command_does_not_exist_leaves_nothing(tmp_path):
 
 def own_daemons() -> set[int]:
     """Session daemons that this process has begun; other tests may have one for long."""
-    found = subprocess.run(
+    processes = subprocess.run(
         ["ps", "-o", "pid=,comm=", "--ppid", str(os.getpid())],
         text=True,
         capture_output=True,
         check=False,
     )
-    return {int(x.split()[0]) for x in found.stdout.splitlines() if "lttng-sessiond" in x}
+    return {
+        int(line.split()[0]) for line in processes.stdout.splitlines() if "lttng-sessiond" in line
+    }
 
 
 def test_the_demo_records_real_ros(tmp_path, capsys):
@@ -164,7 +166,9 @@ def test_the_demo_records_real_ros(tmp_path, capsys):
         sent = sum(1 for _ in csv.DictReader(stream))
     events = events_of(run / "trace")
     # The publisher's own log says how many messages it published on /samples.
-    published = sum(1 for x in events if " ros2:rclcpp_publish:" in x and "demo_publisher" in x)
+    published = sum(
+        1 for event in events if " ros2:rclcpp_publish:" in event and "demo_publisher" in event
+    )
     assert manifest.loss.discarded_events == 0
     assert sent > 100
     assert published >= sent

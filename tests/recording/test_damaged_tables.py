@@ -46,8 +46,8 @@ def test_a_damaged_table_is_named(tmp_path: Path) -> None:
     # Nor is it a question of the end: each page is decoded, by a process that may end over it.
     paths[-1].write_bytes(whole)
     messages = recording.tables / "messages.parquet"
-    found = messages.read_bytes()
-    messages.write_bytes(found[:200] + bytes(400) + found[600:])
+    content = messages.read_bytes()
+    messages.write_bytes(content[:200] + bytes(400) + content[600:])
     with pytest.raises(UsageError, match=f"{messages}: damaged; run 'roslens collect' again"):
         open_recordings(run, collect=False)
 
@@ -71,7 +71,7 @@ def test_damaged_events_are_named(tmp_path: Path) -> None:
     recording = Recording.at(run)
     collect(recording)
     opened = open_recordings(run, collect=False)
-    (name,) = (one.name for one in opened.runs)
+    (name,) = (entry.name for entry in opened.runs)
     assert {"ros2:rcl_publish", "ros2:rmw_take"} <= opened.raw_events(name).keys()
     draw = random.Random(2)
     for note in (True, False):

@@ -19,10 +19,10 @@ from roslens.tracing.lttng.session import loss_of
 pytestmark = pytest.mark.live
 
 
-def one_line(said: str) -> str:
-    lines = [x for x in said.splitlines() if x.startswith("roslens: error:")]
-    assert len(lines) == 1, said
-    assert "Traceback" not in said
+def one_line(error: str) -> str:
+    lines = [line for line in error.splitlines() if line.startswith("roslens: error:")]
+    assert len(lines) == 1, error
+    assert "Traceback" not in error
     return lines[0]
 
 
@@ -234,15 +234,15 @@ def test_no_session_daemon_and_none_can_be_started(recorder, tmp_path):
     broken.write_text("#!/bin/sh\necho 'Error: it will not start' >&2\nexit 1\n")
     broken.chmod(0o755)
     # Where no daemon of somebody else can be heard.
-    alone = []
+    prefix = []
     if os.geteuid() == 0:
         hide = 'mkdir -p /run/lttng && mount -t tmpfs none /run/lttng && exec "$@"'
-        alone = ["unshare", "--mount", "sh", "-c", hide, "sh"]
-        if subprocess.run([*alone, "true"], capture_output=True, check=False).returncode:
-            alone = []
+        prefix = ["unshare", "--mount", "sh", "-c", hide, "sh"]
+        if subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode:
+            prefix = []
     status, error = recorder.run(
         "true",
-        prefix=alone,
+        prefix=prefix,
         environment={"PATH": f"{programs}:{os.environ['PATH']}", "HOME": str(tmp_path)},
     )
     assert status == 4
@@ -258,13 +258,15 @@ def test_root_without_the_right_to_mount_shares_the_machines_daemon(recorder, pi
     # As in a container: root, but not allowed to make a mount namespace.
     hide = 'mkdir -p /run/lttng && mount -t tmpfs none /run/lttng && exec "$@"'
     drop = ["setpriv", "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin", "--"]
-    status, said = recorder.run(
+    status, error = recorder.run(
         *(pings, "25", "0", "shared"),
         prefix=["unshare", "--mount", "sh", "-c", hide, "sh", *drop],
     )
-    assert status == 0, said
+    assert status == 0, error
     assert len(events_of(recorder.output / "trace")) == 25
-    assert any("the machine's session daemon" in x for x in recorder.manifest["tracing"]["notes"])
+    assert any(
+        "the machine's session daemon" in note for note in recorder.manifest["tracing"]["notes"]
+    )
     recorder.assert_nothing_left()
 
 

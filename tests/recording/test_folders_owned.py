@@ -52,7 +52,7 @@ def test_two_snapshots_at_once() -> None:
 
 def two_at_once(folder: Path, *words: str) -> None:
     """One does its work, the other names the folder."""
-    both = [
+    processes = [
         subprocess.Popen(
             roslens_command(*words),
             cwd=folder,
@@ -62,10 +62,10 @@ def two_at_once(folder: Path, *words: str) -> None:
         )
         for _ in range(2)
     ]
-    said = [process.communicate()[1] for process in both]
-    codes = [process.returncode for process in both]
-    assert sorted(codes) == [0, 2], said
-    assert "new" in said[codes.index(2)].splitlines()[-1]
+    errors = [process.communicate()[1] for process in processes]
+    codes = [process.returncode for process in processes]
+    assert sorted(codes) == [0, 2], errors
+    assert "new" in errors[codes.index(2)].splitlines()[-1]
 
 
 @pytest.mark.parametrize("verb", [("merge", "0", "1"), ("report", "latency", "0")])

@@ -101,8 +101,8 @@ def test_resources_are_brought_to_the_table(tmp_path: Path) -> None:
     recording = write(tmp_path)
     frame = scan_samples(RESOURCES, recording.samples["resources"]).collect()
     assert frame.columns == [column.name for column in RESOURCES.columns]
-    known = frame.select("time_ns", "host", "vpid", "cpu_time_ns", "rss_bytes", "pss_bytes")
-    assert known.rows() == [
+    sampled = frame.select("time_ns", "host", "vpid", "cpu_time_ns", "rss_bytes", "pss_bytes")
+    assert sampled.rows() == [
         (1_000_000_005, "h0", 42, 30_000_000, 4096, 2048),
         (1_000_000_006, "h0", 42, 40_000_000, 8192, None),
     ]

@@ -45,11 +45,11 @@ CALM = {
     ],
 )
 def test_what_lies_beyond_a_limit_is_said(change, limits, said):
-    found = judge_host(Host.model_validate({**CALM, **change}), HostLimits(**limits))
+    lines = judge_host(Host.model_validate({**CALM, **change}), HostLimits(**limits))
     if said is None:
-        assert found == []
+        assert lines == []
     else:
-        (line,) = found
+        (line,) = lines
         assert said in line
 
 

@@ -34,17 +34,17 @@ def rings(tmp_path_factory) -> str:
 
 
 def numbers(lines: list[str], event: str = "ros2:ring:") -> list[int]:
-    found = [x for x in lines if f" {event} " in x]
-    return [int(re.search(r"number = (\d+)", x).group(1)) for x in found]
+    matching = [line for line in lines if f" {event} " in line]
+    return [int(re.search(r"number = (\d+)", line).group(1)) for line in matching]
 
 
 def init_events(lines: list[str]) -> list[int]:
     """What the init events say: one of their own channel, and the copy that the channel of the
     others still holds where the program left a CPU before it wrote over it.
     """
-    found = numbers(lines, "ros2:ring_init:")
-    assert len(found) <= 2
-    return sorted(set(found))
+    inits = numbers(lines, "ros2:ring_init:")
+    assert len(inits) <= 2
+    return sorted(set(inits))
 
 
 def size_of(folder: Path) -> int:
@@ -136,8 +136,8 @@ def test_a_snapshot_of_a_node_is_a_complete_run(tmp_path):
     assert (manifest.status, manifest.failure, manifest.warnings) == ("complete", None, [])
     assert manifest.tracing.snapshots == 1
     lines = events_of(folder / "trace")
-    assert 100 < sum(" ros2:rcl_publish:" in x for x in lines) < 5000
-    assert {x.split('"')[3] for x in lines if " ros2:rcl_node_init:" in x} == {"talker"}
+    assert 100 < sum(" ros2:rcl_publish:" in line for line in lines) < 5000
+    assert {line.split('"')[3] for line in lines if " ros2:rcl_node_init:" in line} == {"talker"}
 
 
 def test_a_trigger_takes_a_snapshot_and_success_none(rings, tmp_path):
@@ -157,7 +157,7 @@ def test_a_trigger_takes_a_snapshot_and_success_none(rings, tmp_path):
     assert manifest.status == "failed"
     # One that was asked for, one for the failure.
     assert manifest.tracing.snapshots == 2
-    assert len([x for x in (folder / "trace").iterdir() if x.is_dir()]) == 2
+    assert len([path for path in (folder / "trace").iterdir() if path.is_dir()]) == 2
 
 
 def test_a_late_start_keeps_the_names(rings, tmp_path):
@@ -218,9 +218,9 @@ def test_containers_are_told_apart_by_their_namespace(pings, tmp_path):
     if subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode:
         pytest.skip("no right to make a PID namespace")
 
-    def container(name: str, other: str) -> str:
+    def container(name: str, peer: str) -> str:
         # The kernel gives the number of a namespace that has ended to the next one.
-        wait = f": > {tmp_path}/{name}; until test -e {tmp_path}/{other}; do sleep 0.02; done"
+        wait = f": > {tmp_path}/{name}; until test -e {tmp_path}/{peer}; do sleep 0.02; done"
         return shlex.join([*unshare, "sh", "-c", f"{wait}; exec {pings} 5"])
 
     folder, manifest = record_command(
@@ -231,12 +231,12 @@ def test_containers_are_told_apart_by_their_namespace(pings, tmp_path):
     )
     assert manifest.status == "complete", manifest.failure
     assert "pid_ns" in manifest.tracing.contexts
-    lines = [x for x in events_of(folder / "trace") if "ros2:ping:" in x]
+    lines = [line for line in events_of(folder / "trace") if "ros2:ping:" in line]
     assert len(lines) == 10
-    spaces = [re.search(r"pid_ns = (\d+)", x).group(1) for x in lines]
+    spaces = [re.search(r"pid_ns = (\d+)", line).group(1) for line in lines]
     # Both are process 1 of their own namespace.
-    assert {re.search(r"vpid = (\d+)", x).group(1) for x in lines} == {"1"}
-    assert sorted(spaces.count(x) for x in set(spaces)) == [5, 5]
+    assert {re.search(r"vpid = (\d+)", line).group(1) for line in lines} == {"1"}
+    assert sorted(spaces.count(space) for space in set(spaces)) == [5, 5]
     assert str(Path("/proc/self/ns/pid").stat().st_ino) not in spaces
 
 
@@ -245,5 +245,5 @@ def test_several_processes_go_into_one_trace(pings, tmp_path):
         ["sh", "-c", f"{pings} 5 & {pings} 7 & {pings} 9 & wait"], tmp_path / "run", ros="none"
     )
     assert manifest.status == "complete"
-    pids = [re.search(r"vpid = (\d+)", x).group(1) for x in events_of(folder / "trace")]
-    assert sorted(pids.count(x) for x in set(pids)) == [5, 7, 9]
+    pids = [re.search(r"vpid = (\d+)", line).group(1) for line in events_of(folder / "trace")]
+    assert sorted(pids.count(pid) for pid in set(pids)) == [5, 7, 9]

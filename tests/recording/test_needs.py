@@ -40,13 +40,13 @@ def jazzy(tmp_path: Path) -> RosEnvironment:
 
 def test_executors_and_middlewares_that_are_not_there(jazzy: RosEnvironment) -> None:
     suite, _ = load_suite("executors-rclcpp")
-    kept, said = lacking(suite, {}, jazzy)
+    kept, notes = lacking(suite, {}, jazzy)
     assert kept == {
         "executor": ("SingleThreaded", "MultiThreaded", "Events"),
         "rmw": ("rmw_cyclonedds_cpp",),
     }
-    assert len(said) == 4
-    assert said[2] == (
+    assert len(notes) == 4
+    assert notes[2] == (
         "rmw rmw_fastrtps_cpp is left out: the sourced ROS 2 jazzy has no rmw_fastrtps_cpp"
     )
     # What was not asked for is not spoken of.
@@ -58,9 +58,9 @@ def test_executors_and_middlewares_that_are_not_there(jazzy: RosEnvironment) -> 
 
 def test_the_demo_runs_without_rclpy_s_events_executor(jazzy: RosEnvironment) -> None:
     suite, _ = load_suite("demo")
-    kept, (said,) = lacking(suite, {}, jazzy)
+    kept, (note,) = lacking(suite, {}, jazzy)
     assert kept == {"executor": ("SingleThreaded",)}
-    assert "jazzy has no rclpy.experimental.EventsExecutor" in said
+    assert "jazzy has no rclpy.experimental.EventsExecutor" in note
     # Kilted is the first that has it.
     module = Path(jazzy.variables["PYTHONPATH"]) / "rclpy" / "experimental.py"
     module.write_text("class EventsExecutor: pass\n")
@@ -77,11 +77,11 @@ def test_parts_whose_sources_cannot_be_had_are_left_out(
     monkeypatch.setenv("ROSLENS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     missing = without_sources(names, lambda _: None)
-    kept, said = lacking(suite, {}, jazzy, missing)
-    without = [x for x in suite.factors["part"] if not suite.level("part", x).needs]
+    kept, notes = lacking(suite, {}, jazzy, missing)
+    without = [part for part in suite.factors["part"] if not suite.level("part", part).needs]
     assert kept == {"part": tuple(without)}
     assert "publisher" in without
-    (line,) = (x for x in said if x.startswith("part publisher_freertos "))
+    (line,) = (note for note in notes if note.startswith("part publisher_freertos "))
     assert line.startswith(
         f"part publisher_freertos is left out: {tmp_path}: has no freertos_kernel.tar.zst"
     )
@@ -114,11 +114,11 @@ def test_programs_in_cpp_need_no_rclpy(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.delenv("RMW_IMPLEMENTATION", raising=False)
     with pytest.raises(UsageError, match="rclpy cannot be imported"):
         choose_ros("auto")
-    found = choose_ros("rclcpp")
-    assert found is not None
-    assert (found.kind, found.distro) == ("sourced", "jazzy")
+    ros = choose_ros("rclcpp")
+    assert ros is not None
+    assert (ros.kind, ros.distro) == ("sourced", "jazzy")
     # Which middleware a program takes by default cannot be asked, and is not guessed.
-    assert found.rmw is None
+    assert ros.rmw is None
     monkeypatch.setenv("RMW_IMPLEMENTATION", "rmw_cyclonedds_cpp")
     again = choose_ros("rclcpp")
     assert again is not None

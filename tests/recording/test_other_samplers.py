@@ -82,8 +82,8 @@ def test_the_machine_is_read_as_the_kernel_writes_it():
         left = 1 << 16
         while left:
             left -= len(end.recv(left))
-    for one in (end, client, server):
-        one.close()
+    for endpoint in (end, client, server):
+        endpoint.close()
     after = system_sample()
     assert after["loopback_bytes"] - before["loopback_bytes"] >= 8 << 16
     assert after["time_ns"] > before["time_ns"]

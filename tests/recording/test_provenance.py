@@ -12,20 +12,20 @@ pytestmark = pytest.mark.live
 
 
 def test_configuration_is_copied_as_the_middlewares_name_it(tmp_path):
-    one, two = tmp_path / "one.xml", tmp_path / "a folder" / "two.xml"
-    two.parent.mkdir()
-    one.write_text("<one/>")
-    two.write_text("<two/>")
+    first, second = tmp_path / "one.xml", tmp_path / "a folder" / "two.xml"
+    second.parent.mkdir()
+    first.write_text("<one/>")
+    second.write_text("<two/>")
     (tmp_path / "run").mkdir()
     copied, complaints = copy_configuration(
         {
             # Cyclone DDS: a list of URIs and paths; also the text itself.
-            "CYCLONEDDS_URI": f"file://{one},file://{str(two).replace(' ', '%20')}",
+            "CYCLONEDDS_URI": f"file://{first},file://{str(second).replace(' ', '%20')}",
             "FASTDDS_DEFAULT_PROFILES_FILE": str(tmp_path / "missing.xml"),
-            "FASTRTPS_DEFAULT_PROFILES_FILE": str(one),
+            "FASTRTPS_DEFAULT_PROFILES_FILE": str(first),
             "RMW_CONNEXT_CYCLONE_URI": "<CycloneDDS/>",
             "ZENOH_SESSION_CONFIG_URI": "",
-            "UNRELATED": str(one),
+            "UNRELATED": str(first),
         },
         tmp_path / "run",
     )
@@ -47,13 +47,13 @@ def test_the_manifest_names_the_software(tmp_path, monkeypatch):
     profile.write_text("<dds/>")
     monkeypatch.setenv("FASTDDS_DEFAULT_PROFILES_FILE", str(profile))
     folder, manifest = record_command(["true"], tmp_path / "run", ros="none")
-    found = manifest.environment
-    assert found.configuration == ["provenance/FASTDDS_DEFAULT_PROFILES_FILE-profile.xml"]
-    assert (folder / found.configuration[0]).read_text() == "<dds/>"
+    environment = manifest.environment
+    assert environment.configuration == ["provenance/FASTDDS_DEFAULT_PROFILES_FILE-profile.xml"]
+    assert (folder / environment.configuration[0]).read_text() == "<dds/>"
     assert str(tmp_path) not in (folder / "manifest.json").read_text()
     # The package manager's word against the program's own.
     if system_packages():
-        assert found.system_packages["lttng-tools"].startswith(lttng_version())
+        assert environment.system_packages["lttng-tools"].startswith(lttng_version())
     first = subprocess.check_output(["cc", "--version"], text=True)
-    assert found.compiler == first.splitlines()[0].strip()
-    assert found.system
+    assert environment.compiler == first.splitlines()[0].strip()
+    assert environment.system

@@ -53,11 +53,11 @@ def colcon(machine: Path, action: str) -> None:
 
 def test_they_are_built_once(machine: Path) -> None:
     colcon(machine, INSTALLS)
-    said: list[str] = []
-    first = prepare(said.append)
+    notes: list[str] = []
+    first = prepare(notes.append)
     assert (Path(first[VARIABLE]) / "messages").is_file()
-    assert prepare(said.append) == first
-    assert len(said) == 1
+    assert prepare(notes.append) == first
+    assert len(notes) == 1
     assert (machine / "count").read_text() == "run\n"
 
 

@@ -63,10 +63,10 @@ class Runner(Recorder):
         )
 
     def manifests(self) -> dict[str, dict]:
-        found = {}
+        by_run = {}
         for path in self.campaign.glob("*/manifest.json"):
-            found[path.parent.name] = json.loads(path.read_text())
-        return found
+            by_run[path.parent.name] = json.loads(path.read_text())
+        return by_run
 
     def ended(self) -> dict[str, int]:
         """The runs that ended, and what tells when each was made."""
@@ -86,16 +86,16 @@ class Runner(Recorder):
 
 @pytest.fixture
 def runner_of(tmp_path):
-    made = []
+    runners = []
 
     def make(suite: Path, name: str = "c") -> Runner:
         folder = tmp_path / name
         folder.mkdir()
-        made.append(Runner(folder, suite, name))
-        return made[-1]
+        runners.append(Runner(folder, suite, name))
+        return runners[-1]
 
     yield make
-    for runner in made:
+    for runner in runners:
         runner.close()
 
 
@@ -118,7 +118,7 @@ def test_ten_kills_cost_nothing_but_the_torn_runs(runner_of, pings, tmp_path):
     suite = write_suite(tmp_path, script, repetitions=4)
     runner = runner_of(suite)
     chance = random.Random(5)
-    known: dict[str, int] = {}
+    ended: dict[str, int] = {}
     for _ in range(10):
         runner.begin()
         runner.wait_for(runner.is_at_work)
@@ -127,12 +127,12 @@ def test_ten_kills_cost_nothing_but_the_torn_runs(runner_of, pings, tmp_path):
         runner.process.kill()
         runner.process.wait()
         now = runner.ended()
-        assert known.items() <= now.items(), "a run that had ended was made again"
-        known = now
+        assert ended.items() <= now.items(), "a run that had ended was made again"
+        ended = now
     runner.begin()
-    status, said = runner.wait()
-    assert status == 0, said
-    assert known.items() <= runner.ended().items()
+    status, output = runner.wait()
+    assert status == 0, output
+    assert ended.items() <= runner.ended().items()
     state = campaign_state(runner.campaign)
     assert state.finished
     assert [len(run.attempts) for run in state.runs] == [1] * 12
@@ -147,7 +147,7 @@ def test_ten_kills_cost_nothing_but_the_torn_runs(runner_of, pings, tmp_path):
     (expected,) = structure(whole.folder).values()
     assert set(structure(runner.campaign)) == {run.planned.run for run in state.runs}
     assert all(files == expected for files in structure(runner.campaign).values())
-    assert {x.name for x in runner.campaign.iterdir() if x.is_file()} == {"plan.json"}
+    assert {path.name for path in runner.campaign.iterdir() if path.is_file()} == {"plan.json"}
 
 
 def test_an_interrupted_campaign_goes_on(runner_of, pings, tmp_path):
@@ -228,9 +228,9 @@ def test_the_manifests_prove_that_the_design_was_followed(pings, tmp_path):
     for block in range(3):
         numbers = list(range(manifests[0].design.combinations))
         chance.shuffle(numbers)
-        made = [m for m in manifests if m.repetition == block]
-        assert [m.design.combination for m in made] == numbers
-        assert sorted(m.factors["count"] for m in made) == [10, 30]
+        of_block = [m for m in manifests if m.repetition == block]
+        assert [m.design.combination for m in of_block] == numbers
+        assert sorted(m.factors["count"] for m in of_block) == [10, 30]
     planned = plan_runs(suite, manifests[0].seed, {"count": (10, 30)})
     assert [m.factors for m in manifests] == [run.factors for run in planned]
 
@@ -239,34 +239,34 @@ def test_the_manifests_prove_that_the_design_was_followed(pings, tmp_path):
 
 
 def test_two_campaigns_at_once_do_not_touch_each_other(runner_of, pings, tmp_path):
-    one = runner_of(
+    first = runner_of(
         write_suite(tmp_path, f"{pings} {{count}} 10000", name="one", repetitions=1), "a"
     )
-    two = runner_of(
+    second = runner_of(
         write_suite(tmp_path, f"{pings} {{count}} 10000", name="two", repetitions=1), "b"
     )
-    one.begin()
-    two.begin()
-    one.wait_for(lambda: one.is_at_work() and len(one.ended()) >= 1)
+    first.begin()
+    second.begin()
+    first.wait_for(lambda: first.is_at_work() and len(first.ended()) >= 1)
     # The daemon of one dies in the middle of a run.
-    os.kill(one.pid_of("lttng-sessiond"), signal.SIGKILL)
-    status, said = one.wait()
-    assert two.wait()[0] == 0
-    for manifest in two.manifests().values():
+    os.kill(first.pid_of("lttng-sessiond"), signal.SIGKILL)
+    status, output = first.wait()
+    assert second.wait()[0] == 0
+    for manifest in second.manifests().values():
         assert manifest["status"] == "complete"
-        trace = two.campaign / manifest["run"] / "trace"
+        trace = second.campaign / manifest["run"] / "trace"
         assert len(events_of(trace)) == manifest["factors"]["count"]
-    assert "Traceback" not in said
-    failed = [m for m in one.manifests().values() if m["status"] == "failed"]
+    assert "Traceback" not in output
+    failed = [m for m in first.manifests().values() if m["status"] == "failed"]
     # It died within a run or just between two, when a new one is started.
     assert status == (4 if failed else 0)
     assert len(failed) <= 1
     for manifest in failed:
         assert "daemon" in manifest["failure"] or "lttng" in manifest["failure"]
         assert "Traceback" not in manifest["failure"]
-    for manifest in one.manifests().values():
+    for manifest in first.manifests().values():
         if manifest["status"] == "complete":
-            trace = one.campaign / manifest["run"] / "trace"
+            trace = first.campaign / manifest["run"] / "trace"
             assert len(events_of(trace)) == manifest["factors"]["count"]
-    one.assert_nothing_left()
-    two.assert_nothing_left()
+    first.assert_nothing_left()
+    second.assert_nothing_left()

@@ -96,7 +96,7 @@ def test_a_whole_tree_is_sampled_even_when_a_parent_ends():
     sampler = Sampler(process.pid, hz=50).start()
 
     def wait_for_samples(number: int) -> None:
-        wait_for(lambda: sum(x.vpid == orphan for x in sampler.rows) >= number)
+        wait_for(lambda: sum(row.vpid == orphan for row in sampler.rows) >= number)
 
     try:
         orphan = int(process.stdout.readline())
@@ -104,12 +104,12 @@ def test_a_whole_tree_is_sampled_even_when_a_parent_ends():
         process.stdin.write("\n")
         process.stdin.flush()
         assert process.stdout.readline() == "gone\n"
-        before = sum(x.vpid == orphan for x in sampler.rows)
+        before = sum(row.vpid == orphan for row in sampler.rows)
         wait_for_samples(before + 20)
         sampler.stop()
         frame = sampler.frame()
         assert frame.schema == RESOURCES.schema
-        names = {x.process for x in sampler.rows if x.vpid == orphan}
+        names = {row.process for row in sampler.rows if row.vpid == orphan}
         assert "sleep" in names
         assert frame["time_ns"].is_sorted()
         assert sampler.facts.rounds > 0
@@ -136,7 +136,7 @@ def test_a_process_that_left_its_parent_at_once_is_found_by_its_mark():
 
 
 def asleep(sampler: Sampler) -> set[int]:
-    return {x.vpid for x in sampler.rows if x.process == "sleep"}
+    return {row.vpid for row in sampler.rows if row.process == "sleep"}
 
 
 def test_rounds_that_come_too_late_are_counted_not_piled_up():
@@ -179,10 +179,10 @@ def test_memory_is_read_at_a_rate_of_its_own():
     finally:
         process.kill()
         process.wait()
-    told = sampler.frame().drop_nulls("rss_bytes")
-    assert 1 <= told.height <= 4
-    assert (told["time_ns"].diff().drop_nulls() >= 500_000_000).all()
-    assert told["voluntary_switches"].null_count() == 0
+    memory = sampler.frame().drop_nulls("rss_bytes")
+    assert 1 <= memory.height <= 4
+    assert (memory["time_ns"].diff().drop_nulls() >= 500_000_000).all()
+    assert memory["voluntary_switches"].null_count() == 0
     assert sampler.frame()["cpu_time_ns"].null_count() == 0
 
 
@@ -218,7 +218,7 @@ def test_the_id_is_the_one_that_the_process_sees():
         pytest.skip("no right to make a PID namespace")
     with Program(*command) as program:
         own_id = program.says()
-        inside = next(x for x in process_ids() if parent(x) == program.process.pid)
+        inside = next(pid for pid in process_ids() if parent(pid) == program.process.pid)
         assert own_id != inside
         assert ProcessReader(inside).sample().vpid == own_id
 

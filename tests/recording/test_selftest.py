@@ -28,26 +28,26 @@ def log() -> pl.DataFrame:
 @pytest.mark.recording
 def test_a_right_recording_is_found_right(log: pl.DataFrame, messages: pl.DataFrame) -> None:
     """Truth: the program's own log, of which the sample's messages are all received."""
-    found = check_pairs(log, messages)
-    assert (found.logged, found.right) == (log.height, log.height)
-    assert 0 < found.shorter_ns.median() < 1_000_000  # type: ignore[operator]
+    check = check_pairs(log, messages)
+    assert (check.logged, check.right) == (log.height, log.height)
+    assert 0 < check.shorter_ns.median() < 1_000_000  # type: ignore[operator]
 
 
 @pytest.mark.recording
 def test_what_is_told_wrong_is_counted(log: pl.DataFrame, messages: pl.DataFrame) -> None:
     """Altered by hand: one told as lost, two with each other's callbacks, one missing."""
-    own = pl.col("topic") == log["topic"][0]
-    rows = messages.filter(own).sort("publish_ns").with_row_index("at")
+    of_topic = pl.col("topic") == log["topic"][0]
+    rows = messages.filter(of_topic).sort("publish_ns").with_row_index("at")
     at = pl.col("at")
     lost = rows.with_columns(outcome=pl.when(at == 5).then(pl.lit("lost")).otherwise("outcome"))
     assert check_pairs(log, lost.drop("at")).right == log.height - 1
     ends = ("callback_start_ns", "callback_end_ns", "latency_ns")
-    other = pl.when(at == 40).then(60).when(at == 60).then(40).otherwise(at)
-    swapped = rows.with_columns(pl.col(name).gather(other) for name in ends)
+    exchanged = pl.when(at == 40).then(60).when(at == 60).then(40).otherwise(at)
+    swapped = rows.with_columns(pl.col(name).gather(exchanged) for name in ends)
     assert check_pairs(log, swapped.drop("at")).right == log.height - 2
     # From there on each message stands beside the one before; some follow closely on one another.
-    gone = check_pairs(log, rows.filter(at != 7).drop("at"))
-    assert 7 <= gone.right < 0.1 * log.height
+    shifted = check_pairs(log, rows.filter(at != 7).drop("at"))
+    assert 7 <= shifted.right < 0.1 * log.height
 
 
 def test_exit_codes() -> None:

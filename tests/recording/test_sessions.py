@@ -23,7 +23,7 @@ TRACES = [min(SAMPLES.glob(f"{name}/*/trace")) for name in ("two_process", "demo
 
 def run(*arguments: object) -> None:
     with pytest.raises(SystemExit) as ended:
-        main([str(x) for x in arguments])
+        main([str(argument) for argument in arguments])
     assert ended.value.code in (None, 0, 3)
 
 
@@ -42,10 +42,10 @@ def rename_host(trace: Path, name: str) -> None:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Three sessions of three times."""
-    made = tmp_path / "tracing"
+    tracing = tmp_path / "tracing"
     for number, trace in enumerate(TRACES):
-        shutil.copytree(trace, made / f"session-{number}")
-    return made
+        shutil.copytree(trace, tracing / f"session-{number}")
+    return tracing
 
 
 def test_sessions_beside_recordings_are_runs(folder: Path) -> None:
@@ -55,10 +55,10 @@ def test_sessions_beside_recordings_are_runs(folder: Path) -> None:
 
 def test_sessions_of_different_times_are_runs(folder: Path, capsys) -> None:
     assert names(folder) == ["session-0", "session-1", "session-2"]
-    alone = [open_trace(trace).info().events for trace in TRACES]
+    events = [open_trace(trace).info().events for trace in TRACES]
     run("info", folder, "--json")
-    found = json.loads(capsys.readouterr().out)["recordings"]
-    assert [x["events"] for x in found] == alone
+    recordings = json.loads(capsys.readouterr().out)["recordings"]
+    assert [recording["events"] for recording in recordings] == events
     run("info", folder)
     assert "3 sessions found, 3 runs" in capsys.readouterr().out
     run("collect", folder)
@@ -68,17 +68,17 @@ def test_sessions_of_different_times_are_runs(folder: Path, capsys) -> None:
     assert opened.table("messages").collect()["run"].n_unique() == 3
 
 
-def runs_told(verb: str, said: str) -> set[str]:
+def runs_told(verb: str, output: str) -> set[str]:
     """Names of the runs in the JSON of a verb."""
     by_line = verb in ("catalog", "sql")
-    found = [*map(json.loads, said.splitlines())] if by_line else json.loads(said)
+    answer = [*map(json.loads, output.splitlines())] if by_line else json.loads(output)
     if verb == "chains":
-        return {e["cell"].get("recording", "") for e in found["estimates"]}
+        return {e["cell"].get("recording", "") for e in answer["estimates"]}
     if verb == "report":
-        written = json.loads(Path(found["metrics"]).read_text())
+        written = json.loads(Path(answer["metrics"]).read_text())
         return {entry["run"] for entry in written["recordings"]}
     rows = {"why": "late", "PATH": "late"}.get(verb)
-    return {row["run"] for row in (found[rows] if rows else found)}
+    return {row["run"] for row in (answer[rows] if rows else answer)}
 
 
 VERBS = {
@@ -94,14 +94,14 @@ VERBS = {
 def test_every_verb_takes_the_same_sessions_for_runs(folder: Path, tmp_path: Path, capsys) -> None:
     every = {"session-0", "session-1", "session-2"}
     # Where no message was late, or no node passes one on, no run is named.
-    some = {"PATH": {"session-0"}, "why": {"session-0"}, "chains": {"session-0", "session-1"}}
+    fewer = {"PATH": {"session-0"}, "why": {"session-0"}, "chains": {"session-0", "session-1"}}
     for verb, words in VERBS.items():
         more = [tmp_path / "chains.json"] if verb == "chains" else []
         more += ["-o", tmp_path / "report"] if verb == "report" else []
         run(*words, folder, "--json", *more)
-        said = capsys.readouterr().out
-        told = runs_told(verb, more[0].read_text() if verb == "chains" else said)
-        assert some.get(verb, every) <= told <= every, verb
+        output = capsys.readouterr().out
+        named = runs_told(verb, more[0].read_text() if verb == "chains" else output)
+        assert fewer.get(verb, every) <= named <= every, verb
     run(folder)
     assert "3 runs" in capsys.readouterr().out
     (tmp_path / "budgets.yaml").write_text("budgets: [latency_p50 < 5 s]")
@@ -114,16 +114,16 @@ def test_every_verb_takes_the_same_sessions_for_runs(folder: Path, tmp_path: Pat
 
 def test_sessions_of_one_system_are_runs_of_one_cell(folder: Path, tmp_path: Path) -> None:
     """Those of `folder` are of three systems; the demo's runs with one executor are of one."""
-    apart = rl.open(folder)
-    assert [run.cell for run in apart.runs] == [{"recording": run.name} for run in apart.runs]
+    systems = rl.open(folder)
+    assert [run.cell for run in systems.runs] == [{"recording": run.name} for run in systems.runs]
     same = tmp_path / "same"
     for number, trace in enumerate(sorted(SAMPLES.glob("demo/*Events/trace"))):
         shutil.copytree(trace, same / f"session-2026112114{number}512")
     opened = rl.open(same)
     assert [run.cell for run in opened.runs] == [{}] * 3
-    told = opened.latency.estimates(full=True).filter(metric="latency_p50").row(0, named=True)
-    assert told["runs"] == 3
-    assert told["low"] < told["value"] < told["high"]
+    estimate = opened.latency.estimates(full=True).filter(metric="latency_p50").row(0, named=True)
+    assert estimate["runs"] == 3
+    assert estimate["low"] < estimate["value"] < estimate["high"]
     # A name that differs in more than numbers is a setting of its own.
     for name in ("fast-1", "fast-2"):
         (same / f"session-2026112114{name[-1]}512").rename(same / name)
@@ -196,15 +196,15 @@ def test_sessions_that_cannot_be_read_leave_the_others_usable(folder: Path, caps
     assert f"{folder / 'session-2'} is still being recorded" in second
     for verb in ((), ("info",), ("estimates",), ("why",)):
         run(*verb, folder)
-        said = capsys.readouterr()
-        assert len(said.err.splitlines()) == 2, verb
+        captured = capsys.readouterr()
+        assert len(captured.err.splitlines()) == 2, verb
         if verb in ((), ("info",)):
-            assert "1 run" in said.out
-            assert "; 2 could not be read" in said.out
+            assert "1 run" in captured.out
+            assert "; 2 could not be read" in captured.out
     run("info", folder, "--json")
-    found = json.loads(capsys.readouterr().out)
-    assert len(found["recordings"]) == 1
-    assert [Path(x["path"]).name for x in found["not_read"]] == ["session-1", "session-2"]
+    listing = json.loads(capsys.readouterr().out)
+    assert len(listing["recordings"]) == 1
+    assert [Path(entry["path"]).name for entry in listing["not_read"]] == ["session-1", "session-2"]
     budgets = folder.with_name("budgets.yaml")
     budgets.write_text("budgets: ['latency_p50 < 10 s']")
     run("check", budgets, folder)

@@ -43,18 +43,18 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Source]:
     """A table with one source, and a cache of our own."""
     monkeypatch.setenv("ROSLENS_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv(sources.VARIABLE, raising=False)
-    found = {"own": Source("own", "roslens/own", "0" * 40, "MIT", by_hand())}
-    monkeypatch.setattr(sources, "pinned", lambda: found)
-    return found
+    table = {"own": Source("own", "roslens/own", "0" * 40, "MIT", by_hand())}
+    monkeypatch.setattr(sources, "pinned", lambda: table)
+    return table
 
 
 @pytest.fixture
 def folder(table: dict[str, Source], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of archives, which the variable names."""
     assert table
-    (found := tmp_path / "archives").mkdir()
-    monkeypatch.setenv(sources.VARIABLE, str(found))
-    return found
+    (archives := tmp_path / "archives").mkdir()
+    monkeypatch.setenv(sources.VARIABLE, str(archives))
+    return archives
 
 
 def test_the_digest_is_of_names_kinds_and_contents(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_what_is_not_the_pinned_commit_is_refused_and_not_kept(
     with pytest.raises(UsageError, match=r"own\.tar: (damaged|is not|has no)"):
         obtain("own")
     left = tmp_path / "cache" / "sources"
-    assert [x.name for x in left.iterdir() if x.is_dir()] == []
+    assert [path.name for path in left.iterdir() if path.is_dir()] == []
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -122,10 +122,10 @@ def test_a_repository_is_cloned_at_the_commit(
     git(tree, "commit", "-qam", "two")
     monkeypatch.setattr(sources, "HOST", (tmp_path / "hub").as_uri())
     table["own"] = replace(table["own"], commit=commit)
-    said: list[str] = []
-    place = obtain("own", note=said.append)
+    notes: list[str] = []
+    place = obtain("own", note=notes.append)
     assert tree_digest(place) == by_hand()
-    assert said == [f"cloning {(tmp_path / 'hub').as_uri()}/roslens/own at {commit[:12]}"]
+    assert notes == [f"cloning {(tmp_path / 'hub').as_uri()}/roslens/own at {commit[:12]}"]
 
 
 def test_offline_it_says_what_to_do(
@@ -147,7 +147,9 @@ def test_the_archives_at_hand_are_the_pinned_ones(
     if folder is None:
         pytest.skip(f"{sources.VARIABLE} names no folder of sources")
     monkeypatch.setenv("ROSLENS_CACHE", str(tmp_path))
-    at_hand = {name: of for name, of in pinned().items() if [*Path(folder).glob(f"{name}.tar*")]}
+    at_hand = {
+        name: source for name, source in pinned().items() if [*Path(folder).glob(f"{name}.tar*")]
+    }
     assert "rclcpp" in at_hand
     for name, source in at_hand.items():
         assert tree_digest(obtain(name), source.folders) == source.sha256

@@ -109,7 +109,7 @@ def test_the_demo_suite_is_what_the_readme_promises():
     assert suite.factors == {"payload": (100, 100000), "executor": ("SingleThreaded", "Events")}
     assert (suite.repetitions, suite.duration) == (5, 5)
     assert suite.workload.parameters == {"rate": 500}
-    assert "demo" in [found.name for _, found in list_suites()]
+    assert "demo" in [listed.name for _, listed in list_suites()]
     command = suite_command(
         suite,
         {"payload": 100, "executor": "Events"},
@@ -247,8 +247,8 @@ def test_only_some_levels():
     runs = plan_runs(suite, 1, only)
     assert len(runs) == 4
     assert {(run.factors["a"], run.factors["b"]) for run in runs} == {(1, "y"), (3, "y")}
-    for wrong, said in (("a=9", "levels of a are"), ("c=1", "factors are: a, b"), ("a", "give")):
-        with pytest.raises(UsageError, match=said):
+    for wrong, reason in (("a=9", "levels of a are"), ("c=1", "factors are: a, b"), ("a", "give")):
+        with pytest.raises(UsageError, match=reason):
             chosen_levels(suite, [wrong])
 
 
@@ -266,9 +266,9 @@ def test_the_schema_describes_every_field():
 
     def undescribed(node, where):
         for name, field in node.get("properties", {}).items():
-            here = f"{where}.{name}"
+            place = f"{where}.{name}"
             if not ({"description", "$ref", "allOf"} & set(field)) and name not in SPEAKING:
-                yield here
+                yield place
 
     missing = list(undescribed(schema, "suite"))
     for name, part in schema["$defs"].items():

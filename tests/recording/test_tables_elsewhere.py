@@ -40,17 +40,17 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_they_open_with_all_that_is_known(elsewhere: Path) -> None:
-    found, whole = rl.open(elsewhere), rl.open(RUN)
-    assert_frame_equal(found.messages.drop("run").collect(), whole.messages.drop("run").collect())
-    assert found.resources.collect().height == whole.resources.collect().height > 0
-    (run,), (own,) = found.runs, whole.runs
-    assert (run.suite, run.cell, run.excerpt) == (own.suite, own.cell, None)
+    opened, whole = rl.open(elsewhere), rl.open(RUN)
+    assert_frame_equal(opened.messages.drop("run").collect(), whole.messages.drop("run").collect())
+    assert opened.resources.collect().height == whole.resources.collect().height > 0
+    (run,), (original,) = opened.runs, whole.runs
+    assert (run.suite, run.cell, run.excerpt) == (original.suite, original.cell, None)
 
 
 def test_info_counts_what_was_collected(elsewhere: Path) -> None:
-    found, excerpt = find_info(elsewhere)
+    info, excerpt = find_info(elsewhere)
     assert excerpt is None
-    assert found.events == find_info(RUN)[0].events
+    assert info.events == find_info(RUN)[0].events
 
 
 def test_what_is_damaged_or_wanted_anew_is_refused_in_a_line(
@@ -61,8 +61,8 @@ def test_what_is_damaged_or_wanted_anew_is_refused_in_a_line(
     with pytest.raises(UsageError, match="only tables"):
         collected(place, output=tmp_path / "other")
     note = place / "tables" / "collected.json"
-    told = json.loads(note.read_text())
-    note.write_text(json.dumps(told | {"collector": "0+old"}))
+    content = json.loads(note.read_text())
+    note.write_text(json.dumps(content | {"collector": "0+old"}))
     with pytest.raises(UsageError, match="tables without their trace, and another version"):
         rl.open(place)
     (place / "tables" / "excerpt.json").write_text("{")

@@ -13,6 +13,6 @@ from tests.remote.own_sshd import SSHD, OwnSshd
 def sshd(tmp_path: Path) -> Iterator[OwnSshd]:
     if SSHD is None:
         pytest.skip("sshd is not installed (openssh-server)")
-    made = OwnSshd(tmp_path / "ssh")
-    yield made
-    made.close()
+    server = OwnSshd(tmp_path / "ssh")
+    yield server
+    server.close()

@@ -100,7 +100,7 @@ class OwnSshd:
         run = subprocess.run(
             ["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True, check=False
         )
-        return [int(x) for x in run.stdout.split()]
+        return [int(pid) for pid in run.stdout.split()]
 
     def close(self) -> None:
         self.process.terminate()

@@ -12,7 +12,7 @@ from std_msgs.msg import String
 
 def main() -> None:
     side, count = sys.argv[1], int(sys.argv[2])
-    other = "PONG" if side == "PING" else "PING"
+    peer = "PONG" if side == "PING" else "PING"
     rclpy.init()
     node = rclpy.create_node(side.lower())
     publisher = node.create_publisher(String, f"/from_{side.lower()}", 10)
@@ -23,12 +23,12 @@ def main() -> None:
         if side == "PONG":
             publisher.publish(message)
 
-    node.create_subscription(String, f"/from_{other.lower()}", on_message, 10)
+    node.create_subscription(String, f"/from_{peer.lower()}", on_message, 10)
     executor = SingleThreadedExecutor()
     executor.add_node(node)
     try:
         while publisher.get_subscription_count() == 0 or not node.count_publishers(
-            f"/from_{other.lower()}"
+            f"/from_{peer.lower()}"
         ):
             executor.spin_once(timeout_sec=0.05)
         for number in range(count if side == "PING" else 0):

@@ -24,9 +24,9 @@ from roslens.tracing.sampling.rates import SamplerRates
 
 def test_a_host_is_a_destination_and_a_command() -> None:
     assert Host.parsed("user@robot") == Host("user@robot")
-    found = Host.parsed("user@robot:ros2 launch 'my package' x.py a:=1")
-    assert found == Host("user@robot", ("ros2", "launch", "my package", "x.py", "a:=1"))
-    assert found.name == "robot"
+    host = Host.parsed("user@robot:ros2 launch 'my package' x.py a:=1")
+    assert host == Host("user@robot", ("ros2", "launch", "my package", "x.py", "a:=1"))
+    assert host.name == "robot"
     assert Host.parsed("a@..").name == "host"
 
 
@@ -57,8 +57,8 @@ def test_words_arrive_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("ROSLENS_SSH", str(ssh))
     words = ["a b", "$(touch hit)", "`id`", "'", '"', ";ls", "*", "\\", "\n", "-x", "~"]
     show = [sys.executable, "-c", "import sys; print(sys.argv[1:])"]
-    said = subprocess.check_output(ssh_command("robot", [*show, *words], "X=1"), text=True)
-    assert said == f"{words}\n"
+    output = subprocess.check_output(ssh_command("robot", [*show, *words], "X=1"), text=True)
+    assert output == f"{words}\n"
     assert "BatchMode=yes" in ssh_command("robot", ["true"])
     assert ssh_command("robot", ["true"])[-3:] == ["--", "robot", "exec true"]
 
@@ -107,8 +107,8 @@ def test_a_lifeline_ends_with_its_input_or_its_silence() -> None:
 
 
 def test_only_what_a_recorder_says_is_read_as_such() -> None:
-    said = '{"roslens": "1.2", "recording": "/a", "pid": 3}'
-    assert Begun.read(said) == Begun("1.2", "/a", 3)
+    line = '{"roslens": "1.2", "recording": "/a", "pid": 3}'
+    assert Begun.read(line) == Begun("1.2", "/a", 3)
     for text in ("", "Welcome!", "1", "[]", '{"roslens": 1}', '{"pid": "x"}'):
         assert Begun.read(text) is None
 
@@ -118,11 +118,11 @@ def test_an_archive_writes_nowhere_else(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = tmp_path / "hostile.tar"
-    with tarfile.open(archive, "w") as made:
+    with tarfile.open(archive, "w") as tar:
         link = tarfile.TarInfo("link")
         link.type, link.linkname = tarfile.SYMTYPE, str(tmp_path)
-        made.addfile(link)
-        made.addfile(tarfile.TarInfo(name), io.BytesIO())
+        tar.addfile(link)
+        tar.addfile(tarfile.TarInfo(name), io.BytesIO())
     ssh = tmp_path / "ssh"
     ssh.write_text(f"#!/bin/sh\nexec cat {archive}\n")
     ssh.chmod(0o755)
@@ -134,25 +134,25 @@ def test_an_archive_writes_nowhere_else(
 
 
 def test_links_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    there = tmp_path / "there"
-    (there / "native").mkdir(parents=True)
-    (there / "native" / "latest").symlink_to("/etc")
-    (there / "native" / "log").write_text("x")
+    folder = tmp_path / "there"
+    (folder / "native").mkdir(parents=True)
+    (folder / "native" / "latest").symlink_to("/etc")
+    (folder / "native" / "log").write_text("x")
     ssh = tmp_path / "ssh"
-    ssh.write_text(f"#!/bin/sh\nexec tar -C {there} -cf - .\n")
+    ssh.write_text(f"#!/bin/sh\nexec tar -C {folder} -cf - .\n")
     ssh.chmod(0o755)
     monkeypatch.setenv("ROSLENS_SSH", str(ssh))
     with Interruption() as interruption:
         fetch("robot", "x", tmp_path / "here", interruption)
-    assert [x.name for x in (tmp_path / "here" / "native").iterdir()] == ["log"]
+    assert [path.name for path in (tmp_path / "here" / "native").iterdir()] == ["log"]
 
 
 def test_half_an_archive_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = tmp_path / "content"
     content.write_bytes(bytes(100_000))
     archive = tmp_path / "half.tar"
-    with tarfile.open(archive, "w") as made:
-        made.add(content, "content")
+    with tarfile.open(archive, "w") as tar:
+        tar.add(content, "content")
     ssh = tmp_path / "ssh"
     ssh.write_text(f"#!/bin/sh\nexec head -c 50000 {archive}\n")
     ssh.chmod(0o755)

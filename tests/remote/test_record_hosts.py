@@ -63,17 +63,17 @@ class Started:
 
 @pytest.fixture
 def start(sshd: OwnSshd) -> Iterator[Callable[..., Started]]:
-    made: list[Started] = []
+    begun: list[Started] = []
 
     def begin(*arguments: str, **options: str) -> Started:
-        made.append(Started(sshd, *arguments, **options))
-        return made[-1]
+        begun.append(Started(sshd, *arguments, **options))
+        return begun[-1]
 
     yield begin
-    for one in made:
-        if one.process.poll() is None:
-            one.process.kill()
-            one.process.communicate()
+    for recording in begun:
+        if recording.process.poll() is None:
+            recording.process.kill()
+            recording.process.communicate()
 
 
 def test_another_host_records_as_long_as_the_command_here(
@@ -87,36 +87,38 @@ def test_another_host_records_as_long_as_the_command_here(
     assert status == 0, err
     assert out.splitlines()[-1] == str(begun.out / "merged")
     members = begun.manifest("merged")["members"]
-    assert [x["name"] for x in members] == ["0_here", "1_robot", "2_robot-2"]  # type: ignore[attr-defined]
+    assert [member["name"] for member in members] == ["0_here", "1_robot", "2_robot-2"]  # type: ignore[attr-defined]
     assert len(list(proof.glob("roslens-*/robot*/native/stdout.log"))) == 2
-    for name, said in (("robot", "there\n"), ("robot-2", "2nd\n")):
+    for name, text in (("robot", "there\n"), ("robot-2", "2nd\n")):
         manifest = begun.manifest(name)
         assert (manifest["status"], manifest["exit_status"], manifest["run"]) == (
             *("complete", -signal.SIGINT, name),
         )
-        assert (begun.out / name / "native" / "stdout.log").read_text() == said
+        assert (begun.out / name / "native" / "stdout.log").read_text() == text
     assert begun.manifest("here")["status"] == "complete"
     # Nothing is left there.
     assert list(sshd.there.iterdir()) == []
-    assert [x["status"] for x in begun.hosts()] == ["fetched", "fetched"]
+    assert [host["status"] for host in begun.hosts()] == ["fetched", "fetched"]
 
 
 def test_what_cannot_be_reached_is_said_and_the_rest_kept(
     sshd: OwnSshd, start: Callable[..., Started]
 ) -> None:
-    hosts = [x for name in (CLOSED, WRONG_KEY, STRANGE) for x in ("--host", f"{name}:sleep 9")]
+    hosts = [
+        word for name in (CLOSED, WRONG_KEY, STRANGE) for word in ("--host", f"{name}:sleep 9")
+    ]
     begun = start(*hosts, "--host", WAITS, "--", "true")
     status, _, err = begun.end()
     assert status == 4
-    notes = dict(x[6:].split(": ", 1) for x in err.splitlines() if x.startswith("note: "))
+    notes = dict(line[6:].split(": ", 1) for line in err.splitlines() if line.startswith("note: "))
     assert re.search("cannot be reached: .*Connection refused", notes[CLOSED])
     assert "Permission denied" in notes[WRONG_KEY]
     assert notes[WRONG_KEY].endswith("'ssh-copy-id wrongkey' lets your key in")
     assert "Host key verification failed" in notes[STRANGE]
-    errors = [x for x in err.splitlines() if x.startswith("roslens: error: ")]
+    errors = [line for line in err.splitlines() if line.startswith("roslens: error: ")]
     assert len(errors) == 1
     assert all(name in errors[0] for name in (CLOSED, WRONG_KEY, STRANGE))
-    assert {x.name for x in begun.out.iterdir()} == {"here", "robot", "merged", "hosts.json"}
+    assert {path.name for path in begun.out.iterdir()} == {"here", "robot", "merged", "hosts.json"}
     assert begun.manifest("robot")["status"] == "complete"
     # No key was taken over.
     assert (sshd.folder / "none").read_text() == ""
@@ -161,12 +163,12 @@ def test_a_command_that_is_not_there_and_a_tracer_that_cannot(
 
 def test_ctrl_c_stops_all_and_fetches(start: Callable[..., Started]) -> None:
     begun = start("--host", WAITS, "--", "sleep", "1000")
-    there = begun.wait_until_begun()
+    recorder = begun.wait_until_begun()
     wait_for((begun.out / "here" / "native").is_dir, 300, begun.process)
     begun.process.send_signal(signal.SIGINT)
     status, _, err = begun.end()
     assert status == 130, err
-    assert gone(there)
+    assert gone(recorder)
     assert begun.manifest("here")["status"] == "interrupted"
     assert begun.manifest("robot")["status"] == "complete"
 
@@ -193,13 +195,13 @@ def test_a_connection_that_breaks_off_loses_nothing(
     sshd: OwnSshd, start: Callable[..., Started]
 ) -> None:
     begun = start("--host", WAITS, "--", "sleep", "3")
-    there = begun.wait_until_begun()
+    recorder = begun.wait_until_begun()
     for pid in sshd.connections():
         os.kill(pid, signal.SIGKILL)
     status, _, err = begun.end()
     assert status == 4
     assert "robot: the connection broke off" in err
-    assert gone(there)
+    assert gone(recorder)
     assert begun.manifest("robot")["status"] == "complete"
     assert begun.manifest("here")["status"] == "complete"
 
@@ -208,18 +210,18 @@ def test_what_a_killed_recorder_here_began_is_fetched_later(
     sshd: OwnSshd, start: Callable[..., Started]
 ) -> None:
     begun = start("--host", WAITS)
-    there = begun.wait_until_begun()
+    recorder = begun.wait_until_begun()
     begun.process.kill()
     begun.process.communicate()
 
     def resume(name: str, *options: str) -> subprocess.CompletedProcess[str]:
-        there = {"env": sshd.environment(), "cwd": sshd.folder}
-        return roslens("record", "--resume", name, *options, **there)
+        place = {"env": sshd.environment(), "cwd": sshd.folder}
+        return roslens("record", "--resume", name, *options, **place)
 
     done = resume("out")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "out"
-    assert gone(there)
+    assert gone(recorder)
     assert begun.manifest("robot")["status"] == "complete"
     assert list(sshd.there.iterdir()) == []
     # Nothing is left to do.
@@ -249,6 +251,6 @@ def test_a_full_disk_here_leaves_it_there(sshd: OwnSshd, start: Callable[..., St
         assert "robot: not fetched: " in err
         assert "no space left on device" in err
         assert f"'roslens record --resume {begun.out}' fetches the rest" in err
-        assert {x.name for x in disk.iterdir()} == {"hosts.json"}
+        assert {path.name for path in disk.iterdir()} == {"hosts.json"}
     [kept] = sshd.there.glob("*/robot/native/stdout.log")
     assert kept.stat().st_size == 2_000_000

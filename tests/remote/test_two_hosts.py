@@ -104,11 +104,11 @@ def test_messages_between_them_bound_the_shift(campaign: Campaign) -> None:
         taken[name] = events["ros2:rmw_take"].filter(pl.col("taken") == 1)
 
     def least(sender: str, receiver: str) -> int:
-        both = taken[receiver].join(
+        joined = taken[receiver].join(
             published[sender], left_on="source_timestamp", right_on="timestamp"
         )
-        assert both.height >= COUNT
-        return int((both["time_ns"] - both["sent"]).min())  # type: ignore[arg-type]
+        assert joined.height >= COUNT
+        return int((joined["time_ns"] - joined["sent"]).min())  # type: ignore[arg-type]
 
     low, high = -least("robot", "here"), least("here", "robot")
     assert low <= campaign.ahead_ns[1]
@@ -120,7 +120,7 @@ def test_merging_finds_the_shift_within_its_bounds(campaign: Campaign) -> None:
     merged = campaign.folder / "merged"
     clocks = json.loads((merged / "clocks.json").read_text())
     [(host, added)] = clocks["added"].items()
-    bounds = {(one, other): points for one, other, points in clocks["bounds"]}
+    bounds = {(first, second): points for first, second, points in clocks["bounds"]}
     times, within = zip(*bounds[host, "h0"], strict=True)
     for time_ns, add in added:
         # The second host's time as a line of the first one's, solved for the latter.

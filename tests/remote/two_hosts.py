@@ -67,7 +67,7 @@ def two_hosts(folder: Path) -> Iterator[tuple[NamespaceHost, NamespaceHost]]:
             )
         pids = [_child(holder) for holder in holders]
         names = ("desk", "robot")
-        hosts = [NamespaceHost(*x) for x in zip(names, ADDRESSES, pids, strict=True)]
+        hosts = [NamespaceHost(*fields) for fields in zip(names, ADDRESSES, pids, strict=True)]
         _run("ip", "link", "add", "cable", "netns", str(pids[0]), "type", "veth", "peer", "name",
              "cable", "netns", str(pids[1]))  # fmt: skip
         for host in hosts:

@@ -148,7 +148,9 @@ def test_the_table_of_formats_is_that_of_the_readers() -> None:
 
 
 def test_each_row_of_the_table_says_what_its_test_is_made_from() -> None:
-    rows = [row[0] for row in TRACES] + [f"{known.tool}: {known.files}" for known in FORMATS]
+    rows = [row[0] for row in TRACES] + [
+        f"{file_format.tool}: {file_format.files}" for file_format in FORMATS
+    ]
     assert formats_markdown().count("\n") == len(rows) + 2
     for row in rows:
         assert [name for name in SOURCE if row.startswith(name)], row
@@ -157,12 +159,15 @@ def test_each_row_of_the_table_says_what_its_test_is_made_from() -> None:
 
 def test_ros2_benchmark_by_rate_without_intervals(tmp_path: Path) -> None:
     main, ten = rl.read_result(ros2_benchmark(tmp_path / "a.json"))
-    found = values(main)
-    assert found["graph", "", "received_duration"] == pytest.approx(4993.2e6)
-    assert found["graph", "", "latency_mean"] == 5.5e6
-    assert found["graph", "", "jitter_mean_largest"] == 0.25e6
-    assert found["graph", "", "overall_cpu_utilization_mean"] == 0.025
-    assert (found["graph", "", "frame_rate"], values(ten)["graph", "", "frame_rate"]) == (189, 10.2)
+    by_key = values(main)
+    assert by_key["graph", "", "received_duration"] == pytest.approx(4993.2e6)
+    assert by_key["graph", "", "latency_mean"] == 5.5e6
+    assert by_key["graph", "", "jitter_mean_largest"] == 0.25e6
+    assert by_key["graph", "", "overall_cpu_utilization_mean"] == 0.025
+    assert (by_key["graph", "", "frame_rate"], values(ten)["graph", "", "frame_rate"]) == (
+        189,
+        10.2,
+    )
     assert (main.factors, ten.factors) == ({"test": "main"}, {"test": "10.0fps"})
     assert main.metadata["Platform"] == "amd64"
     assert any("no interval" in note for note in main.notes)
@@ -170,54 +175,54 @@ def test_ros2_benchmark_by_rate_without_intervals(tmp_path: Path) -> None:
 
 def test_what_of_ros2_benchmark_is_not_known_is_named(tmp_path: Path) -> None:
     data = {"BasicPerformanceMetrics.MEAN_FRAME_RATE": 1, "BasicPerformanceMetrics.NEW": 2}
-    (found,) = rl.read_result(written(tmp_path / "a.json", data))
-    assert not found.factors
-    assert any("NEW: the unit is not known" in note for note in found.notes)
-    assert any("no latency" in note for note in found.notes)
+    (result,) = rl.read_result(written(tmp_path / "a.json", data))
+    assert not result.factors
+    assert any("NEW: the unit is not known" in note for note in result.notes)
+    assert any("no latency" in note for note in result.notes)
 
 
 def test_jenkins_csv_by_its_columns(tmp_path: Path) -> None:
     """Cell k is k + 0.5: virtual memory in pages (x 4 MiB), then CPU in percent, then MiB."""
     mib = 1024**2
     (node,) = rl.read_result(jenkins(tmp_path / "node.csv"))
-    found = values(node)
-    assert found["process", "rmw_x", "virtual_mean"] == 0.5 * 4 * mib
-    assert found["process", "rmw_x", "cpu_median"] == 0.045
-    assert found["process", "rmw_x", "rss_mean"] == 6.5 * mib
-    assert found["process", "rmw_x", "rss_by_pages_median"] == 10.5 * 4 * mib
-    assert len(found) == 8  # of 12, four are 95th percentiles
+    figures = values(node)
+    assert figures["process", "rmw_x", "virtual_mean"] == 0.5 * 4 * mib
+    assert figures["process", "rmw_x", "cpu_median"] == 0.045
+    assert figures["process", "rmw_x", "rss_mean"] == 6.5 * mib
+    assert figures["process", "rmw_x", "rss_by_pages_median"] == 10.5 * 4 * mib
+    assert len(figures) == 8  # of 12, four are 95th percentiles
     (perf,) = rl.read_result(jenkins(tmp_path / "perf.csv", 13))
-    found = values(perf)
-    assert found["process", "rmw_x", "latency_mean_of_seconds"] == 0.5e6
-    assert found["process", "rmw_x", "rss_peak"] == 3.5 * 1024
-    assert found["process", "rmw_x", "lost"] == 6.5
-    assert found["process", "rmw_x", "throughput_mean"] == 10.5 * mib
+    figures = values(perf)
+    assert figures["process", "rmw_x", "latency_mean_of_seconds"] == 0.5e6
+    assert figures["process", "rmw_x", "rss_peak"] == 3.5 * 1024
+    assert figures["process", "rmw_x", "lost"] == 6.5
+    assert figures["process", "rmw_x", "throughput_mean"] == 10.5 * mib
     (sub,) = rl.read_result(jenkins(tmp_path / "sub.csv", 21))
-    found = values(sub)
-    assert found["process", "rmw_x", "virtual_mean"] == 0.5 * 4 * mib
-    assert found["process", "rmw_x", "sent_rate"] == 17.5
-    assert found["process", "rmw_x", "system_cpu_mean"] == 0.195
+    figures = values(sub)
+    assert figures["process", "rmw_x", "virtual_mean"] == 0.5 * 4 * mib
+    assert figures["process", "rmw_x", "sent_rate"] == 17.5
+    assert figures["process", "rmw_x", "system_cpu_mean"] == 0.195
     with pytest.raises(UsageError, match="no result file"):
         rl.read_result(jenkins(tmp_path / "other.csv", 14))
 
 
 def test_a_database_holds_what_the_json_does(tmp_path: Path) -> None:
     """Two seconds of 4 messages, means 1 and 2 ms: 1.5 ms; 2 of 10 lost."""
-    (found,) = rl.read_result(database(tmp_path / "db"))
-    assert values(found)["subscription", "Array1k", "latency_mean"] == pytest.approx(1.5e6)
-    assert values(found)["subscription", "Array1k", "latency_sd"] == pytest.approx(0.5e6)
-    assert values(found)["subscription", "Array1k", "lost"] == 2
-    assert found.series.filter(pl.col("metric") == "rss_peak")["value"][0] == 1000 * 1024
-    assert (found.identity, found.metadata["topic_name"]) == (RUN, "Array1k")
+    (result,) = rl.read_result(database(tmp_path / "db"))
+    assert values(result)["subscription", "Array1k", "latency_mean"] == pytest.approx(1.5e6)
+    assert values(result)["subscription", "Array1k", "latency_sd"] == pytest.approx(0.5e6)
+    assert values(result)["subscription", "Array1k", "lost"] == 2
+    assert result.series.filter(pl.col("metric") == "rss_peak")["value"][0] == 1000 * 1024
+    assert (result.identity, result.metadata["topic_name"]) == (RUN, "Array1k")
 
 
 def test_a_log_beside_its_database_is_no_further_run(tmp_path: Path) -> None:
     database(tmp_path / "db")
     log = performance_test(tmp_path / "log", [[1, 1, 4, 5, 1, 0, 9, 1, 1, 1, 0, 1000, 50]])
     log.write_text(log.read_text().replace("Experiment id: 7", f"Experiment id: {RUN}"))
-    found = open_tool_files([tmp_path])
-    assert [one.run.name for one in found.runs] == ["db"]
-    assert found.copies == [("log", "db")]
+    results = open_tool_files([tmp_path])
+    assert [result.run.name for result in results.runs] == ["db"]
+    assert results.copies == [("log", "db")]
 
 
 @pytest.mark.parametrize(
@@ -237,51 +242,53 @@ def test_other_databases_are_refused_in_a_line(tmp_path: Path, statement: str, s
     with sqlite3.connect(path) as db:
         db.executescript(statement)
     db.close()
-    known = next(known for known in FORMATS if known.files == "SQLite database")
+    file_format = next(
+        file_format for file_format in FORMATS if file_format.files == "SQLite database"
+    )
     with pytest.raises(UsageError, match=said):
-        read_results(path, known)
+        read_results(path, file_format)
 
 
 def test_times_in_the_driver_and_bandwidth_of_micro_ros(tmp_path: Path) -> None:
-    (found,) = rl.read_result(micro_ros_data(tmp_path / "x.data"))
-    told = values(found)
-    assert told["sent", "eth", "throughput_mean"] == 2000  # 16 kbit/s
-    assert told["received", "eth", "driver_time_mean"] == 49500
-    assert any("not from end to end" in note for note in found.notes)
+    (result,) = rl.read_result(micro_ros_data(tmp_path / "x.data"))
+    figures = values(result)
+    assert figures["sent", "eth", "throughput_mean"] == 2000  # 16 kbit/s
+    assert figures["received", "eth", "driver_time_mean"] == 49500
+    assert any("not from end to end" in note for note in result.notes)
 
 
 def test_executions_are_starts_with_the_stop_that_follows(tmp_path: Path) -> None:
     """15 and 5 ns; a stop before any start, and a start at the end, are nobody's."""
-    (found,) = rl.read_result(micro_ros_tasks(tmp_path / "x_sched.json"))
-    assert found.samples["value_ns"].to_list() == [15, 5]
-    assert values(found)["task", "publisher", "execution_mean"] == 10
-    assert values(found)["task", "publisher", "cpu_time"] == 20
-    assert values(found)["task", "publisher", "cpu"] == 0.005
+    (result,) = rl.read_result(micro_ros_tasks(tmp_path / "x_sched.json"))
+    assert result.samples["value_ns"].to_list() == [15, 5]
+    assert values(result)["task", "publisher", "execution_mean"] == 10
+    assert values(result)["task", "publisher", "cpu_time"] == 20
+    assert values(result)["task", "publisher", "cpu"] == 0.005
     irqs = {"irq_time": 12, "irq_pourcentage": 2.0, "irq_cpu_time_pourcentage": 0.5, "irq_total": 1}
     data = {"83": {**irqs, "irqs": [{"start": 3}, {"stop": 15}]}}
-    (found,) = rl.read_result(written(tmp_path / "x_isr.json", data))
-    assert found.samples.rows() == [("interrupt", None, "83", 12)]
+    (result,) = rl.read_result(written(tmp_path / "x_isr.json", data))
+    assert result.samples.rows() == [("interrupt", None, "83", 12)]
 
 
 def test_heap_stacks_and_functions_of_micro_ros(tmp_path: Path) -> None:
     taken = [{"functions": ["a"], "requested": 20, "user_alloc": 32}] * 3
     block = {"heap_alloc": taken, "heap_free": [{"user_alloc": 32}]}
-    (found,) = rl.read_result(written(tmp_path / "m.json", {"app": {"40": {"0x1": block}}}))
-    told = values(found)
-    assert told["task", "app", "heap_live"] == 64
-    assert told["task", "app", "heap_requested"] == 60
-    assert (told["task", "app", "allocations"], told["task", "app", "frees"]) == (3, 1)
-    (found,) = rl.read_result(
+    (result,) = rl.read_result(written(tmp_path / "m.json", {"app": {"40": {"0x1": block}}}))
+    figures = values(result)
+    assert figures["task", "app", "heap_live"] == 64
+    assert figures["task", "app", "heap_requested"] == 60
+    assert (figures["task", "app", "allocations"], figures["task", "app", "frees"]) == (3, 1)
+    (result,) = rl.read_result(
         written(tmp_path / "s.json", {"app": {"stack_used_bytes": 12568, "delim": 0}})
     )
-    assert values(found) == {("task", "app", "stack_used"): 12568}
+    assert values(result) == {("task", "app", "stack_used"): 12568}
     calls = {"rcl_init": {"hits": 2, "addresses": [[1, "0x8"]], "calls": [[1, False]]}}
-    (found,) = rl.read_result(written(tmp_path / "f.json", calls))
-    assert values(found) == {("function", "rcl_init", "hits"): 2}
+    (result,) = rl.read_result(written(tmp_path / "f.json", calls))
+    assert values(result) == {("function", "rcl_init", "hits"): 2}
     timed = {"app": {"30": [], "rcl_take": {"hits": 2, "total": 30, "deltas": [10, 20]}}}
-    (found,) = rl.read_result(written(tmp_path / "g.json", timed))
-    assert values(found)["function", "rcl_take", "duration_mean"] == 15
-    assert found.samples["value_ns"].to_list() == [10, 20]
+    (result,) = rl.read_result(written(tmp_path / "g.json", timed))
+    assert values(result)["function", "rcl_take", "duration_mean"] == 15
+    assert result.samples["value_ns"].to_list() == [10, 20]
 
 
 def test_one_result_is_asked_for(tmp_path: Path) -> None:

@@ -53,16 +53,16 @@ def test_empty_columns_do_not_shift_the_others(tmp_path: Path) -> None:
 def test_rows_of_a_run_are_its_publisher_groups(tmp_path: Path) -> None:
     path = results(tmp_path, ROW, PLAIN, ROW, PLAIN)
     (tmp_path / "producers.yaml").write_text(PRODUCERS)
-    found = read_rosbag2_runs(path)
-    assert [figure(run, "sent") for run in found] == [[1_000_000, 500]] * 2
+    runs = read_rosbag2_runs(path)
+    assert [figure(run, "sent") for run in runs] == [[1_000_000, 500]] * 2
 
 
 def test_older_files_lack_the_cpu_columns(tmp_path: Path) -> None:
     header = HEADER.partition(" producer_cpu_usage")[0]
     path = results(tmp_path, ROW.partition(" 41.10")[0], header=header)
-    (found,) = read_rosbag2_runs(path)
-    assert figure(found, "received") == [999_871]
-    assert "cpu" not in found.summary["metric"]
+    (result,) = read_rosbag2_runs(path)
+    assert figure(result, "received") == [999_871]
+    assert "cpu" not in result.summary["metric"]
 
 
 def test_what_is_not_whole_is_refused(tmp_path: Path) -> None:

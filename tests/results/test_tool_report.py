@@ -72,9 +72,9 @@ MADE: dict[str, Callable[[Path], Path]] = {
 @pytest.mark.parametrize("name", MADE)
 def test_each_format_is_recognised_and_gives_estimates(tmp_path: Path, name: str) -> None:
     path = MADE[name](tmp_path)
-    ((place, known),) = find_results(path)
+    ((place, file_format),) = find_results(path)
     assert place == path
-    assert known.what.startswith(name)
+    assert file_format.what.startswith(name)
     # A file of a folder stands for the folder, and a folder for what is in it.
     inside = next(path.iterdir()) if path.is_dir() else path
     assert [place for place, _ in find_results(inside)] == [path]
@@ -84,24 +84,24 @@ def test_each_format_is_recognised_and_gives_estimates(tmp_path: Path, name: str
 
 @pytest.mark.parametrize("name", MADE)
 def test_a_process_apart_reads_what_is_read_here(tmp_path: Path, name: str) -> None:
-    ((place, known),) = find_results(MADE[name](tmp_path))
-    options = {"number": FORMATS.index(known)}
-    apart = read_foreign(
+    ((place, file_format),) = find_results(MADE[name](tmp_path))
+    options = {"number": FORMATS.index(file_format)}
+    foreign = read_foreign(
         "roslens.collectors.results.formats:results_of", place, "", options=options
     )
-    for there, here in zip(apart, known.read(place), strict=True):
-        assert here.summary.equals(there.pop("summary"))
-        assert here.series.equals(there.pop("series"))
-        assert here.samples.equals(there.pop("samples"))
-        told = vars(here) | {"notes": list(here.notes)}
-        assert told == told | there
+    for fields, result in zip(foreign, file_format.read(place), strict=True):
+        assert result.summary.equals(fields.pop("summary"))
+        assert result.series.equals(fields.pop("series"))
+        assert result.samples.equals(fields.pop("samples"))
+        attributes = vars(result) | {"notes": list(result.notes)}
+        assert attributes == attributes | fields
 
 
 def test_every_format_is_tried_here_and_named_on_the_page() -> None:
     page = (Path(__file__).parents[2] / "docs" / "other_tools.md").read_text()
-    for known in FORMATS:
-        assert any(known.what.startswith(name) for name in MADE), known.what
-        assert known.what.split()[0] in page
+    for file_format in FORMATS:
+        assert any(file_format.what.startswith(name) for name in MADE), file_format.what
+        assert file_format.what.split()[0] in page
 
 
 @pytest.mark.parametrize("content", ["", "a,b\n1,2\n", '{"a": 1}', "results\n", "\x00\xff"])
@@ -113,7 +113,7 @@ def test_what_nobody_knows_is_refused_in_a_line_that_lists_what_is_known(
         with pytest.raises(UsageError) as caught:
             find_results(path)
         assert "\n" not in str(caught.value)
-        assert all(known.what in str(caught.value) for known in FORMATS)
+        assert all(file_format.what in str(caught.value) for file_format in FORMATS)
     with pytest.raises(UsageError, match="no such file"):
         find_results(tmp_path / "nowhere")
 
@@ -126,9 +126,9 @@ def opened(*paths: Path, factors: Path | None = None, output: Path | None = None
 
 
 def estimate(report: ToolReport, metric: str, **cell: str) -> Estimate:
-    found = [e for e in report.estimates if e.metric == metric and cell.items() <= e.cell.items()]
-    assert len(found) == 1, [e.cell for e in found]
-    return found[0]
+    matches = [e for e in report.estimates if e.metric == metric and cell.items() <= e.cell.items()]
+    assert len(matches) == 1, [e.cell for e in matches]
+    return matches[0]
 
 
 def said(report: ToolReport) -> list[str]:
@@ -144,26 +144,26 @@ def test_three_runs_of_a_cell_by_hand(tmp_path: Path) -> None:
     logs = [log(tmp_path / f"{k}.csv", k, lost=1, cpu=30 + 10 * k) for k in (1, 2, 3)]
     rows = "".join(f"{p.name},cyclone\n" for p in logs)
     factors = text(tmp_path / "f.csv", "file,rmw\n" + rows)
-    found = opened(*logs, factors=factors)
-    mean = estimate(found, "latency_mean", rmw="cyclone", entity="subscription Array1k")
+    report = opened(*logs, factors=factors)
+    mean = estimate(report, "latency_mean", rmw="cyclone", entity="subscription Array1k")
     assert (mean.value, mean.runs, mean.samples) == (pytest.approx(2e6), 3, 12)
     assert mean.high == pytest.approx(2e6 + wider * 2.484138e6, abs=1)
     assert mean.low == pytest.approx(2e6 * math.exp(-2.484138 / 2), abs=1)
     assert "set before publish(), to its take" in mean.definition
-    loss = estimate(found, "loss")
+    loss = estimate(report, "loss")
     assert loss.value == pytest.approx(0.2)
-    cpu = estimate(found, "cpu")
+    cpu = estimate(report, "cpu")
     assert cpu.value == pytest.approx(0.5)
     assert cpu.high == pytest.approx(0.5 + wider * 0.2484138, abs=1e-6)
     for name in ("latency_p50", "latency_p99"):
-        refused = estimate(found, name)
+        refused = estimate(report, name)
         assert (refused.value, refused.low, refused.refused) == (None, None, NO_SAMPLES)
-    assert "ru_maxrss is a peak" in repr(found.corrected())
-    assert "3 of 3" in repr(found.corrected())
+    assert "ru_maxrss is a peak" in repr(report.corrected())
+    assert "3 of 3" in repr(report.corrected())
     # Without factors nobody says that they are runs of one cell.
-    alone = opened(*logs)
-    assert [e.runs for e in alone.estimates if e.metric == "latency_mean"] == [1, 1, 1]
-    assert any("Each file is a cell of its own" in sentence for sentence in said(alone))
+    without_factors = opened(*logs)
+    assert [e.runs for e in without_factors.estimates if e.metric == "latency_mean"] == [1, 1, 1]
+    assert any("Each file is a cell of its own" in sentence for sentence in said(without_factors))
     with pytest.raises(UsageError, match=r"no row for the file 3\.csv"):
         opened(*logs, factors=text(tmp_path / "g.csv", "file,rmw\n1.csv,a\n2.csv,a\n"))
 
@@ -171,11 +171,11 @@ def test_three_runs_of_a_cell_by_hand(tmp_path: Path) -> None:
 def test_loss_of_a_run_that_received_nothing_is_refused_and_not_zero(tmp_path: Path) -> None:
     """The tool counts gaps in what arrives, so it says that nothing was lost."""
     silent = [[1, 1, 0, 40, 0, 0, 0, "inf", "-inf", "nan", "nan", 1000, 5]]
-    found = opened(performance_test(tmp_path / "a.csv", silent))
-    loss = estimate(found, "loss")
+    report = opened(performance_test(tmp_path / "a.csv", silent))
+    loss = estimate(report, "loss")
     assert (loss.value, loss.low) == (None, None)
     assert "a run received nothing" in str(loss.refused)
-    assert not any(e.metric.startswith("latency") for e in found.estimates)
+    assert not any(e.metric.startswith("latency") for e in report.estimates)
 
 
 def singles(folder: Path, latencies_us: list[int]) -> Path:
@@ -193,38 +193,38 @@ def test_single_latencies_give_percentiles(tmp_path: Path) -> None:
     logs = [singles(tmp_path / f"log{i}", run.tolist()) for i, run in enumerate(runs)]
     factors = text(tmp_path / "f.csv", "log,mode\n" + "".join(f"log{i},a\n" for i in range(3)))
     together = opened(*logs, factors=factors)
-    which = {"entity": "subscription amazon at lyon"}
-    mean = estimate(together, "latency_mean", **which)
+    cell = {"entity": "subscription amazon at lyon"}
+    mean = estimate(together, "latency_mean", **cell)
     assert mean.value == pytest.approx(1e3 * np.mean([run.mean() for run in runs]))
-    median = estimate(together, "latency_p50", **which)
+    median = estimate(together, "latency_p50", **cell)
     # By numpy; of 4000 samples the definitions of a quantile differ by less than 1 us.
     assert median.value == pytest.approx(1e3 * np.mean([np.median(r) for r in runs]), abs=1e3)
     assert median.refused is None
     # One run has an interval too, which says that it holds for that run only.
-    one = estimate(opened(logs[0]), "latency_p99", **which)
-    assert one.low is not None
-    assert one.low <= 1e3 * np.quantile(runs[0], 0.99) <= (one.high or 0)
-    assert "says nothing about how much runs differ" in one.method
+    p99 = estimate(opened(logs[0]), "latency_p99", **cell)
+    assert p99.low is not None
+    assert p99.low <= 1e3 * np.quantile(runs[0], 0.99) <= (p99.high or 0)
+    assert "says nothing about how much runs differ" in p99.method
     assert "An interval of one run holds for that run only" in repr(opened(logs[0]).over_runs())
     assert "of one run" not in repr(together.over_runs())
     assert estimate(opened(logs[0]), "response_time_mean", entity="client amazon at lyon").low
 
 
 def test_cpu_that_may_be_a_mean_since_the_start_is_refused(tmp_path: Path) -> None:
-    found = estimate(opened(oldest(tmp_path / "log")), "cpu_of_machine")
-    assert found.value is None
-    assert "mean since the start" in str(found.refused)
+    cpu = estimate(opened(oldest(tmp_path / "log")), "cpu_of_machine")
+    assert cpu.value is None
+    assert "mean since the start" in str(cpu.refused)
 
 
 def test_copies_and_files_that_are_cut_off_are_no_runs(tmp_path: Path) -> None:
     first = log(tmp_path / "a.csv", 1)
     copy = text(tmp_path / "b.csv", first.read_text())
     torn = text(tmp_path / "c.csv", first.read_text()[:-9])
-    found = opened(first, copy, torn, first)
-    assert [one.run.name for one in found.results.runs] == ["a.csv"]
-    assert said(found)[0].startswith("c.csv is refused: ")
-    assert "is the file cut off?" in said(found)[0]
-    assert said(found)[1] == (
+    report = opened(first, copy, torn, first)
+    assert [result.run.name for result in report.results.runs] == ["a.csv"]
+    assert said(report)[0].startswith("c.csv is refused: ")
+    assert "is the file cut off?" in said(report)[0]
+    assert said(report)[1] == (
         "b.csv says what a.csv says: a copy is no further run, and is left out."
     )
     with pytest.raises(UsageError, match="is the file cut off"):
@@ -232,31 +232,31 @@ def test_copies_and_files_that_are_cut_off_are_no_runs(tmp_path: Path) -> None:
 
 
 def test_files_of_two_tools_never_share_a_cell(tmp_path: Path) -> None:
-    other = tmp_path / "other"
-    other.mkdir()
-    found = opened(log(tmp_path / "log", 1), irobot(other / "log", "C"))
-    assert {e.cell["tool"] for e in found.estimates} == {"performance_test", "ros2-performance"}
-    assert {e.cell["file"] for e in found.estimates} == {f"{tmp_path.name}/log", "other/log"}
+    folder = tmp_path / "other"
+    folder.mkdir()
+    report = opened(log(tmp_path / "log", 1), irobot(folder / "log", "C"))
+    assert {e.cell["tool"] for e in report.estimates} == {"performance_test", "ros2-performance"}
+    assert {e.cell["file"] for e in report.estimates} == {f"{tmp_path.name}/log", "other/log"}
 
 
 def test_runs_within_one_file(tmp_path: Path) -> None:
     """Half of 500 recorded in two runs, 400 of 500 in the third; recorder's CPU 20, 20, 50 %."""
     last = PLAIN.replace("500 250 10 20", "500 400 10 50")
-    found = opened(results(tmp_path, PLAIN, PLAIN, last))
-    assert [one.run.name for one in found.results.runs] == [
+    report = opened(results(tmp_path, PLAIN, PLAIN, last))
+    assert [result.run.name for result in report.results.runs] == [
         f"results.csv, run {number}" for number in (1, 2, 3)
     ]
-    loss = estimate(found, "loss", storage_id="sqlite3", entity="publishers 1 x 1000 B, 100 Hz")
+    loss = estimate(report, "loss", storage_id="sqlite3", entity="publishers 1 x 1000 B, 100 Hz")
     assert loss.value == pytest.approx((0.5 + 0.5 + 0.2) / 3)
-    assert estimate(found, "cpu", entity="recorder").value == pytest.approx(0.3)
+    assert estimate(report, "cpu", entity="recorder").value == pytest.approx(0.3)
 
 
 def test_what_is_told_several_times_is_numbered(tmp_path: Path) -> None:
     entry = "- result: {metric: latency, metric_unit: ms, value: 3, hardware: board}\n"
     path = text(tmp_path / "benchmark.yaml", f"results:\n{entry}{entry.replace('3', '5')}")
-    found = opened(path)
-    assert estimate(found, "latency", entity="board").value == 3e6
-    assert estimate(found, "latency", entity="board (2)").value == 5e6
+    report = opened(path)
+    assert estimate(report, "latency", entity="board").value == 3e6
+    assert estimate(report, "latency", entity="board (2)").value == 5e6
 
 
 def test_the_notebook_takes_files_and_no_recordings(tmp_path: Path) -> None:
@@ -269,18 +269,18 @@ def test_the_notebook_takes_files_and_no_recordings(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no result file of a known benchmark tool"):
         run_report("tool", [factors], tmp_path / "out", given, quiet)
     assert sorted(tmp_path.iterdir()) == before
-    made = run_report("tool", logs, tmp_path / "out", given, quiet)
+    result = run_report("tool", logs, tmp_path / "out", given, quiet)
     assert sorted(p for p in tmp_path.iterdir() if p.name != "out") == before
-    assert made.metrics is not None
-    metrics = read_metrics(made.metrics)
+    assert result.metrics is not None
+    metrics = read_metrics(result.metrics)
     assert metrics.recordings == []
     assert {e.metric for e in metrics.estimates} >= {"latency_mean", "loss", "cpu"}
-    page = made.html.read_text()
+    page = result.html.read_text()
     assert "from result files of other tools" in page
     assert page.count("<figure") == 2
     assert "&lt;u&gt;" in page
     assert "<u>" not in page
-    values = pl.read_csv(made.folder / "values.csv")
+    values = pl.read_csv(result.folder / "values.csv")
     means = values.filter(metric="latency_mean")
     assert means["value"].to_list() == pytest.approx([1e6, 2e6, 3e6])
     assert means.columns[:4] == ["run", "rmw", "entity", "metric"]

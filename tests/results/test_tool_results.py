@@ -20,11 +20,11 @@ from roslens.reports import read_result
 
 
 def value(result: ToolResult, metric: str, **which: str) -> tuple[float | None, str]:
-    found = result.summary.filter(
+    rows = result.summary.filter(
         pl.col("metric") == metric, *(pl.col(k) == v for k, v in which.items())
     )
-    assert found.height == 1, found
-    return found["value"][0], found["unit"][0]
+    assert rows.height == 1, rows
+    return rows["value"][0], rows["unit"][0]
 
 
 def series(result: ToolResult, metric: str) -> list[float | None]:
@@ -80,28 +80,28 @@ def irobot(folder: Path, dialect: str, *, commas: bool = False) -> Path:
 @pytest.mark.parametrize("commas", [False, True])
 @pytest.mark.parametrize("dialect", list(HEADERS))
 def test_latencies_of_each_dialect(tmp_path: Path, dialect: str, commas: bool) -> None:
-    found = read_irobot(irobot(tmp_path / "log", dialect, commas=commas))
-    assert found.metadata["dialect"] == dialect
-    assert found.metadata["system_executor"] == "EventsExecutor"
-    which = {"entity": "subscription", "node": "lyon", "name": "amazon"}
-    assert value(found, "latency_mean", **which) == (191_000, "ns")
-    assert value(found, "latency_sd", **which) == (7_000, "ns")
-    assert value(found, "latency_min", **which) == (183_000, "ns")
-    assert value(found, "latency_max", **which) == (201_000, "ns")
-    assert value(found, "received", **which) == (3, "1")
-    assert value(found, "late", **which) == (1, "1")
-    assert value(found, "too_late", **which) == (2, "1")
-    assert value(found, "lost", **which) == (4, "1")
-    assert value(found, "frequency", **which) == (100, "Hz")
-    assert value(found, "message_size", **which) == (36, "byte")
-    assert value(found, "response_time_mean", entity="client") == (191_000, "ns")
-    assert value(found, "response_time_mean", entity="action_client") == (191_000, "ns")
+    result = read_irobot(irobot(tmp_path / "log", dialect, commas=commas))
+    assert result.metadata["dialect"] == dialect
+    assert result.metadata["system_executor"] == "EventsExecutor"
+    labels = {"entity": "subscription", "node": "lyon", "name": "amazon"}
+    assert value(result, "latency_mean", **labels) == (191_000, "ns")
+    assert value(result, "latency_sd", **labels) == (7_000, "ns")
+    assert value(result, "latency_min", **labels) == (183_000, "ns")
+    assert value(result, "latency_max", **labels) == (201_000, "ns")
+    assert value(result, "received", **labels) == (3, "1")
+    assert value(result, "late", **labels) == (1, "1")
+    assert value(result, "too_late", **labels) == (2, "1")
+    assert value(result, "lost", **labels) == (4, "1")
+    assert value(result, "frequency", **labels) == (100, "Hz")
+    assert value(result, "message_size", **labels) == (36, "byte")
+    assert value(result, "response_time_mean", entity="client") == (191_000, "ns")
+    assert value(result, "response_time_mean", entity="action_client") == (191_000, "ns")
     # Publishers receive nothing: their times are those of publish().
-    assert value(found, "publish_duration_mean", entity="publisher") == (191_000, "ns")
-    left_out = [note for note in found.notes if "too late" in note]
+    assert value(result, "publish_duration_mean", entity="publisher") == (191_000, "ns")
+    left_out = [note for note in result.notes if "too late" in note]
     # Since D those samples are in the mean.
     assert bool(left_out) == (dialect != "D")
-    singles = found.samples.filter(entity="subscription")["value_ns"].to_list()
+    singles = result.samples.filter(entity="subscription")["value_ns"].to_list()
     assert singles == ([183_000, 201_000, 190_000] if dialect == "D" else [])
 
 
@@ -113,14 +113,14 @@ def test_resources(tmp_path: Path) -> None:
         "1000,12.5,80,10,8,2,100,1000,1,2,100,\n"
         "2000,25,18446744073709551615,10,-8,2,120,1000,1,2,100,\n"
     )
-    found = read_irobot(folder)
-    assert series(found, "cpu_of_machine") == [0.125, 0.25]
-    assert series(found, "rss_peak") == [102_400, 122_880]
-    assert "rss" not in found.series["metric"].to_list()
-    assert series(found, "heap_in_use") == [8192, None]
-    assert series(found, "latency_mean") == [80_000, None]
-    assert found.series["time_ns"].min() == 1_000_000_000
-    notes = " ".join(found.notes)
+    result = read_irobot(folder)
+    assert series(result, "cpu_of_machine") == [0.125, 0.25]
+    assert series(result, "rss_peak") == [102_400, 122_880]
+    assert "rss" not in result.series["metric"].to_list()
+    assert series(result, "heap_in_use") == [8192, None]
+    assert series(result, "latency_mean") == [80_000, None]
+    assert result.series["time_ns"].min() == 1_000_000_000
+    notes = " ".join(result.notes)
     assert "peak" in notes
     assert "1 sizes below zero" in notes
     assert "1 latencies in resources.txt had wrapped" in notes
@@ -138,10 +138,10 @@ def test_totals_and_events(tmp_path: Path) -> None:
     (folder / "events.txt").write_text(
         "Time_ms,Caller,Code,Description\n1,a,0,x\n2,a,3,y\n3,a,3,z\n"
     )
-    found = read_irobot(folder)
-    assert value(found, "latency_mean", entity="all") == (72_000, "ns")
-    assert value(found, "lost", entity="all") == (1, "1")
-    assert value(found, "events_lost") == (2, "1")
+    result = read_irobot(folder)
+    assert value(result, "latency_mean", entity="all") == (72_000, "ns")
+    assert value(result, "lost", entity="all") == (1, "1")
+    assert value(result, "events_lost") == (2, "1")
 
 
 # As the tool's README shows the files of dialect A; names and numbers are made up.
@@ -182,18 +182,18 @@ def oldest(folder: Path) -> Path:
 
 def test_files_with_units_in_brackets_are_read_whole(tmp_path: Path) -> None:
     """2019: units in brackets in every file, no title of a section, white space between cells."""
-    found = read_irobot(oldest(tmp_path / "sierra_log"))
-    assert found.metadata["dialect"] == "A"
-    assert value(found, "latency_mean", node="oslo", name="glomma") == (602_000, "ns")
-    assert value(found, "message_size", name="vosso") == (10_000, "byte")
-    assert value(found, "latency_mean", entity="all") == (627_000, "ns")
-    assert value(found, "received", entity="all") == (6602, "1")
-    assert value(found, "lost", entity="all") == (4, "1")
-    assert series(found, "cpu_of_machine") == [0.27, 0.51]
-    assert series(found, "rss_peak") == [24_948 * 1024, 47_060 * 1024]
-    assert series(found, "heap_in_use") == [60_712 * 1024, 167_539 * 1024]
-    assert value(found, "events_discovery") == (1, "1")
-    assert value(found, "events_too_late") == (1, "1")
+    result = read_irobot(oldest(tmp_path / "sierra_log"))
+    assert result.metadata["dialect"] == "A"
+    assert value(result, "latency_mean", node="oslo", name="glomma") == (602_000, "ns")
+    assert value(result, "message_size", name="vosso") == (10_000, "byte")
+    assert value(result, "latency_mean", entity="all") == (627_000, "ns")
+    assert value(result, "received", entity="all") == (6602, "1")
+    assert value(result, "lost", entity="all") == (4, "1")
+    assert series(result, "cpu_of_machine") == [0.27, 0.51]
+    assert series(result, "rss_peak") == [24_948 * 1024, 47_060 * 1024]
+    assert series(result, "heap_in_use") == [60_712 * 1024, 167_539 * 1024]
+    assert value(result, "events_discovery") == (1, "1")
+    assert value(result, "events_too_late") == (1, "1")
 
 
 def test_dialect_b_with_titles_and_commas(tmp_path: Path) -> None:
@@ -202,10 +202,10 @@ def test_dialect_b_with_titles_and_commas(tmp_path: Path) -> None:
     for name in ("latency_total.txt", "resources.txt"):
         lines = OLDEST[name].splitlines()
         (folder / name).write_text("\n".join(",".join(line.split()) for line in lines) + "\n")
-    found = read_irobot(folder)
-    assert found.metadata["dialect"] == "B"
-    assert value(found, "latency_mean", entity="all") == (627_000, "ns")
-    assert series(found, "cpu_of_machine") == [0.27, 0.51]
+    result = read_irobot(folder)
+    assert result.metadata["dialect"] == "B"
+    assert value(result, "latency_mean", entity="all") == (627_000, "ns")
+    assert series(result, "cpu_of_machine") == [0.27, 0.51]
 
 
 def test_clients_among_the_subscriptions_are_told(tmp_path: Path) -> None:
@@ -213,9 +213,9 @@ def test_clients_among_the_subscriptions_are_told(tmp_path: Path) -> None:
     folder = oldest(tmp_path / "log")
     file = folder / "latency_all.txt"
     file.write_text("Subscriptions and clients stats:\n" + file.read_text())
-    found = read_irobot(folder)
-    assert value(found, "latency_mean", entity="subscription", node="oslo") == (602_000, "ns")
-    assert "clients stand among the subscriptions: theirs is a round trip" in found.notes
+    result = read_irobot(folder)
+    assert value(result, "latency_mean", entity="subscription", node="oslo") == (602_000, "ns")
+    assert "clients stand among the subscriptions: theirs is a round trip" in result.notes
 
 
 @pytest.mark.parametrize(
@@ -242,9 +242,9 @@ def test_sent_and_received_without_the_total(tmp_path: Path) -> None:
             "topic,n_pub,n_sub,cfg_hz,sent,received,delivered_perc,true_lost,gap_lost\n"
             "amazon,1,1,100,10,7,70,3,2\nTOTAL,,,,10,7,70,3,2\n"
         )
-    found = read_irobot(folder)
-    assert value(found, "sent", entity="topic") == (10, "1")
-    assert value(found, "lost", entity="topic") == (3, "1")
+    result = read_irobot(folder)
+    assert value(result, "sent", entity="topic") == (10, "1")
+    assert value(result, "lost", entity="topic") == (3, "1")
 
 
 def test_torn_folders_are_refused(tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ def test_torn_folders_are_refused(tmp_path: Path) -> None:
 
 PT_COLUMNS = [
     *("T_experiment", "T_loop", "received", "sent", "lost", "relative_loss", "data_received"),
-    *(f"latency_{x} (ms)" for x in ("min", "max", "mean", "variance")),
+    *(f"latency_{statistic} (ms)" for statistic in ("min", "max", "mean", "variance")),
     *("ru_maxrss", "cpu_usage (%)"),
 ]
 
@@ -293,18 +293,18 @@ def test_moments_per_second_are_put_together(tmp_path: Path, trailing: str) -> N
         [3, 1, 3, 3, 0, 0, 100, 2, 2, 2.0, 0, 1100, 50],
     ]
     path = performance_test(tmp_path / "log.csv", rows, trailing=trailing)
-    found = read_performance_test(path)
-    assert found.metadata["RMW Implementation"] == "rmw_cyclonedds_cpp"
-    assert value(found, "latency_mean", name="Array1k")[0] == pytest.approx(1.6e6)
+    result = read_performance_test(path)
+    assert result.metadata["RMW Implementation"] == "rmw_cyclonedds_cpp"
+    assert value(result, "latency_mean", name="Array1k")[0] == pytest.approx(1.6e6)
     # (2 (.04 + .36) + 3 (.16)) / 5 = .256 ms^2
-    assert value(found, "latency_sd")[0] == pytest.approx(0.256**0.5 * 1e6)
-    assert value(found, "latency_min")[0] == pytest.approx(0.8e6)
-    assert value(found, "latency_max")[0] == pytest.approx(2e6)
-    assert value(found, "received") == (5, "1")
-    assert value(found, "lost") == (2, "1")
-    assert series(found, "latency_min") == pytest.approx([0.8e6, 2e6])
-    assert series(found, "rss_peak") == [1_024_000, 1_126_400, 1_126_400]
-    notes = " ".join(found.notes)
+    assert value(result, "latency_sd")[0] == pytest.approx(0.256**0.5 * 1e6)
+    assert value(result, "latency_min")[0] == pytest.approx(0.8e6)
+    assert value(result, "latency_max")[0] == pytest.approx(2e6)
+    assert value(result, "received") == (5, "1")
+    assert value(result, "lost") == (2, "1")
+    assert series(result, "latency_min") == pytest.approx([0.8e6, 2e6])
+    assert series(result, "rss_peak") == [1_024_000, 1_126_400, 1_126_400]
+    notes = " ".join(result.notes)
     assert "percentiles cannot be had" in notes
     assert "1 s in which nothing was received" in notes
 
@@ -330,10 +330,10 @@ def test_no_number_of_another_compiler(tmp_path: Path, nan: str) -> None:
         [1, 1, 0, 2, 2, 1, 0, "inf", "-inf", nan, nan, 1000, 50],
         [2, 1, 2, 2, 0, 0, 100, 0.8, 1.2, 1.0, 0.04e-3, 1000, 50],
     ]
-    found = read_performance_test(performance_test(tmp_path / "log.csv", rows))
-    assert value(found, "latency_mean")[0] == pytest.approx(1e6)
-    assert value(found, "latency_sd")[0] == pytest.approx(0.2e6)
-    assert value(found, "lost") == (2, "1")
+    result = read_performance_test(performance_test(tmp_path / "log.csv", rows))
+    assert value(result, "latency_mean")[0] == pytest.approx(1e6)
+    assert value(result, "latency_sd")[0] == pytest.approx(0.2e6)
+    assert value(result, "lost") == (2, "1")
 
 
 def test_json_is_in_seconds(tmp_path: Path) -> None:
@@ -353,10 +353,10 @@ def test_json_is_in_seconds(tmp_path: Path) -> None:
     ]
     path = tmp_path / "log.json"
     path.write_text(json.dumps({"topic_name": "t", "analysis_results": results}))
-    found = read_performance_test(path)
-    assert value(found, "latency_mean")[0] == pytest.approx(2e6)
-    assert value(found, "latency_sd")[0] == pytest.approx(1e6)  # sqrt(4e-6 / 4) s
-    assert found.series["time_ns"].unique().to_list() == [1_000_000_000]
+    result = read_performance_test(path)
+    assert value(result, "latency_mean")[0] == pytest.approx(2e6)
+    assert value(result, "latency_sd")[0] == pytest.approx(1e6)  # sqrt(4e-6 / 4) s
+    assert result.series["time_ns"].unique().to_list() == [1_000_000_000]
 
 
 def test_torn_performance_tests_are_refused(tmp_path: Path) -> None:
@@ -378,11 +378,11 @@ def test_buildfarm_reads_pages_as_pages(tmp_path: Path) -> None:
         "resident anonymous memory (Mb),system_cpu_usage (%),system virtual memory (Mb)\n"
         "1.5, 50, 100, 40, 10, 30, 2000\n"
     )
-    found = read_buildfarm_csv(path)
-    assert series(found, "virtual") == [400 * 1024**2]
-    assert series(found, "rss") == [40 * 1024**2]
-    assert series(found, "rss_by_pages") == [40 * 1024**2]
-    assert series(found, "cpu") == [0.5]
+    result = read_buildfarm_csv(path)
+    assert series(result, "virtual") == [400 * 1024**2]
+    assert series(result, "rss") == [40 * 1024**2]
+    assert series(result, "rss_by_pages") == [40 * 1024**2]
+    assert series(result, "cpu") == [0.5]
 
 
 def test_buildfarm_percentiles_are_refused_and_throughput_is_renamed(tmp_path: Path) -> None:
@@ -396,11 +396,11 @@ def test_buildfarm_percentiles_are_refused_and_throughput_is_renamed(tmp_path: P
         }
     }
     path.write_text(json.dumps({"buildfarm_perf_tests.x": tests}))
-    found = read_buildfarm_benchmark(path)
-    assert value(found, "average_latency") == (2.5e6, "ns")
-    assert value(found, "throughput") == (3 * 1024**2, "byte/s")
-    assert "cpu_p95" not in found.summary["metric"].to_list()
-    assert len(found.notes) == 2
+    result = read_buildfarm_benchmark(path)
+    assert value(result, "average_latency") == (2.5e6, "ns")
+    assert value(result, "throughput") == (3 * 1024**2, "byte/s")
+    assert "cpu_p95" not in result.summary["metric"].to_list()
+    assert len(result.notes) == 2
     path.write_text('{"a": "dblValue"')
     with pytest.raises(UsageError, match=r"benchmark\.json: not JSON: .*is it cut off"):
         read_buildfarm_benchmark(path)
@@ -418,13 +418,13 @@ def test_reference_system_takes_the_last_statistics(tmp_path: Path) -> None:
     (tmp_path / "memory_log.txt").write_text(
         "# Elapsed time   CPU (%)     Real (MB)   Virtual (MB)\n  0.5  150.0  10.0  100.0\n"
     )
-    found = read_reference_system(tmp_path)
-    assert value(found, "hot_path_latency_mean") == (41e6, "ns")
-    assert value(found, "hot_path_latency_max") == (42e6, "ns")
-    assert value(found, "hot_path_drops_mean") == (0.5, "1")
-    assert "behavior planner period had wrapped around and is left out" in found.notes
-    assert series(found, "cpu") == [1.5]
-    assert series(found, "rss") == [10 * 1024**2]
+    result = read_reference_system(tmp_path)
+    assert value(result, "hot_path_latency_mean") == (41e6, "ns")
+    assert value(result, "hot_path_latency_max") == (42e6, "ns")
+    assert value(result, "hot_path_drops_mean") == (0.5, "1")
+    assert "behavior planner period had wrapped around and is left out" in result.notes
+    assert series(result, "cpu") == [1.5]
+    assert series(result, "rss") == [10 * 1024**2]
     (tmp_path / "memory_log.txt").write_text("header\n0.5 150.0\n")
     with pytest.raises(UsageError, match=r"memory_log\.txt:2: 2 cells under 4 columns"):
         read_reference_system(tmp_path)
@@ -438,11 +438,11 @@ def test_robotperf_with_the_statistics_of_its_note(tmp_path: Path) -> None:
         "    note: mean 121.6 ms, rms 122.0 ms, max 130.5 ms, min 120.0 ms, lost 0.50%\n"
         "    type: grey\n    value: 121.6\n"
     )
-    found = read_robotperf(path)
-    assert value(found, "latency") == (121.6e6, "ns")
-    assert value(found, "latency_max") == (130.5e6, "ns")
-    assert value(found, "latency_lost") == (0.005, "1")
-    assert found.metadata["id"] == "a1"
+    result = read_robotperf(path)
+    assert value(result, "latency") == (121.6e6, "ns")
+    assert value(result, "latency_max") == (130.5e6, "ns")
+    assert value(result, "latency_lost") == (0.005, "1")
+    assert result.metadata["id"] == "a1"
     path.write_text("results: 7\n")
     with pytest.raises(UsageError, match=r"cannot be read as RobotPerf .*TypeError"):
         read_result(path)
@@ -451,9 +451,9 @@ def test_robotperf_with_the_statistics_of_its_note(tmp_path: Path) -> None:
 def test_memory_by_number_of_entities(tmp_path: Path) -> None:
     path = tmp_path / "memory.csv"
     path.write_text("Entity,N,RSS,DELTA\nnone,0,1000,0\nnone,0,1001,0\nnode,1,1100,100\n")
-    found = read_memory_benchmark(path)
-    assert value(found, "rss_peak", entity="none", name="0") == (1_025_024, "byte")
-    assert value(found, "rss_peak", entity="node", name="1") == (1_126_400, "byte")
+    result = read_memory_benchmark(path)
+    assert value(result, "rss_peak", entity="none", name="0") == (1_025_024, "byte")
+    assert value(result, "rss_peak", entity="node", name="1") == (1_126_400, "byte")
     path.write_text("Entity,N,RSS,DELTA\nnode,1\n")
     with pytest.raises(UsageError, match=r"memory\.csv:2: 2 cells under 4 columns"):
         read_memory_benchmark(path)
@@ -462,7 +462,7 @@ def test_memory_by_number_of_entities(tmp_path: Path) -> None:
 def test_psutil_has_true_sizes(tmp_path: Path) -> None:
     path = tmp_path / "psutil.tsv"
     path.write_text("Time[sec]\tCPU[%]\tPSS[MB]\tRSS[MB]\tMaxVMS[MB]\n0.5\t150\t10\t20\t30\n")
-    found = read_psutil(path)
-    assert series(found, "cpu") == [1.5]
-    assert series(found, "rss") == [20 * 1024**2]
-    assert series(found, "pss") == [10 * 1024**2]
+    result = read_psutil(path)
+    assert series(result, "cpu") == [1.5]
+    assert series(result, "rss") == [20 * 1024**2]
+    assert series(result, "pss") == [10 * 1024**2]

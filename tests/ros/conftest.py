@@ -91,16 +91,16 @@ def read_events(trace: Path) -> list[Event]:
     assert "discarded" not in text.stderr
     events = []
     for line in text.stdout.splitlines():
-        found = _EVENT.match(line)
-        assert found, line
-        fields = {k: v.strip('"') for k, v in _FIELD.findall(found.group(7) or "")}
+        match = _EVENT.match(line)
+        assert match, line
+        fields = {k: v.strip('"') for k, v in _FIELD.findall(match.group(7) or "")}
         events.append(
             Event(
-                float(found.group(1)),
-                found.group(3),
-                int(found.group(4)),
-                int(found.group(5)),
-                found.group(6),
+                float(match.group(1)),
+                match.group(3),
+                int(match.group(4)),
+                int(match.group(5)),
+                match.group(6),
                 fields,
             )
         )

@@ -49,27 +49,27 @@ c 400
 
 
 def test_paths_and_steps_by_hand() -> None:
-    told = Interpreted()
-    told.read(TOLD.splitlines(keepends=True))
-    rows = list(told.rows())
+    interpreted = Interpreted()
+    interpreted.read(TOLD.splitlines(keepends=True))
+    rows = list(interpreted.rows())
     # At 501 ms, and at 1024 ms.
     assert [at for at, _ in rows] == [501, 501, 1024, 1024]
-    assert [(x["line"], x["live_bytes"], x["live_blocks"]) for _, x in rows] == [
+    assert [(row["line"], row["live_bytes"], row["live_blocks"]) for _, row in rows] == [
         *((7, 16, 1), (8, 16, 1)),
         *((7, 32, 2), (8, 0, 0)),
     ]
-    assert {(x["function"], x["file"], x["module"], x["called_by"]) for _, x in rows} == {
+    assert {(row["function"], row["file"], row["module"], row["called_by"]) for _, row in rows} == {
         ("rclcpp::Executor::spin()", "spin.c", "prog", "executor")
     }
-    assert {x["path"] for _, x in rows} == {"operator new\nrclcpp::Executor::spin()\nmain"}
+    assert {row["path"] for _, row in rows} == {"operator new\nrclcpp::Executor::spin()\nmain"}
 
 
 def test_lines_of_a_function_without_symbols_are_one_path() -> None:
-    told = Interpreted()
-    told.read(
+    interpreted = Interpreted()
+    interpreted.read(
         TOLD.replace(" 3 4 7", " 3 0 0").replace(" 3 4 8", " 3 0 0").splitlines(keepends=True)
     )
-    assert [(at, x["live_bytes"], x["live_blocks"]) for at, x in told.rows()] == [
+    assert [(at, row["live_bytes"], row["live_blocks"]) for at, row in interpreted.rows()] == [
         (501, 32, 2),
         (1024, 32, 2),
     ]
@@ -95,8 +95,8 @@ def test_a_leak_of_an_executor_and_one_of_a_callback(tmp_path: Path) -> None:
     program = compiled(NODES / "leaky_executor.cpp", tmp_path / "leaky")
     folders = [tmp_path / "runs" / f"{k}" for k in range(3)]
     for folder in folders:
-        said = tmp_path / "said"
-        command = ["sh", "-c", f'exec "{program}" > "{said}"']
+        output = tmp_path / "said"
+        command = ["sh", "-c", f'exec "{program}" > "{output}"']
         _, manifest = record_command(
             command,
             folder,
@@ -106,8 +106,8 @@ def test_a_leak_of_an_executor_and_one_of_a_callback(tmp_path: Path) -> None:
             time_limit=300,
         )
         assert manifest.status == "complete", manifest.failure
-        assert any("heaptrack" in x for x in manifest.warnings)
-        executions, messages = map(int, said.read_text().split())
+        assert any("heaptrack" in warning for warning in manifest.warnings)
+        executions, messages = map(int, output.read_text().split())
         sites = pl.read_parquet(folder / "allocation_sites.parquet")
         last = sites.group_by("vpid", "function", "path").last()
 

@@ -45,12 +45,12 @@ def test_the_trace_says_what_the_nodes_say(
     ros: RosEnvironment, recorder: Recorder, tmp_path: Path, executor: str, payload: int
 ) -> None:
     native = tmp_path / "native"
-    with ros.isolated(tmp_path / "log") as alone:
-        environment = alone.process_environment(recorder.environment, preload=ros.preload())
+    with ros.isolated(tmp_path / "log") as isolated:
+        environment = isolated.process_environment(recorder.environment, preload=ros.preload())
         environment["PYTHONPATH"] = python_path(environment)
         environment["ROSLENS_READY_FILE"] = str(tmp_path / "ready")
         command = [
-            str(alone.python),
+            str(isolated.python),
             str(DEMO),
             *("--payload", str(payload), "--executor", executor),
             # A number, for on a busy machine few fit into a time.
@@ -120,7 +120,10 @@ def test_the_trace_says_what_the_nodes_say(
     sent = [f for f in fields["rcl_publish"] if f["publisher_handle"] == publisher]
     assert len(sent) == len(messages)
 
-    graph = [Endpoint.model_validate(x) for x in json.loads((native / "graph.json").read_text())]
+    graph = [
+        Endpoint.model_validate(endpoint)
+        for endpoint in json.loads((native / "graph.json").read_text())
+    ]
     kinds = Counter((e.topic, e.kind) for e in graph)
     assert kinds[("/samples", "publisher")] == kinds[("/samples", "subscription")] == 1
     samples = [e for e in graph if e.topic == "/samples"]
@@ -152,16 +155,16 @@ def assert_metadata_matches_header(ros: RosEnvironment, trace: Path) -> None:
     text = subprocess.check_output(
         ["babeltrace2", "-o", "ctf-metadata", str(next(trace.rglob("metadata")).parent)], text=True
     )
-    found = {}
+    by_event = {}
     for block in text.split("event {")[1:]:
         name = re.search(r'name = "([^"]+)"', block)
         body = re.search(r"fields := struct \{(.*?)\n\t\}", block, re.DOTALL)
         assert name
         lines = body.group(1).splitlines() if body else []
-        found[name.group(1)] = [
+        by_event[name.group(1)] = [
             m.group(1) for line in lines if (m := re.search(r"\b_(\w+)(?:\[\d+\])?;$", line))
         ]
-    assert found == expected
+    assert by_event == expected
 
 
 @contextmanager
@@ -170,11 +173,11 @@ def running(
 ) -> Iterator[subprocess.Popen[str]]:
     """The demo, when both of its processes are ready."""
     ready = folder / "ready"
-    with ros.isolated(folder / "log") as alone:
-        environment = alone.process_environment() | {"ROSLENS_READY_FILE": str(ready)}
+    with ros.isolated(folder / "log") as isolated:
+        environment = isolated.process_environment() | {"ROSLENS_READY_FILE": str(ready)}
         process = subprocess.Popen(
             [
-                *(str(alone.python), str(DEMO), "--seconds", str(seconds)),
+                *(str(isolated.python), str(DEMO), "--seconds", str(seconds)),
                 *("--output", str(folder / "native")),
             ],
             env=environment,
@@ -200,14 +203,14 @@ def wait_gone(pids: list[int]) -> None:
 
 def test_a_number_of_messages(ros: RosEnvironment, tmp_path: Path) -> None:
     # 100 messages take half a second longer than the time that is given beside.
-    with ros.isolated(tmp_path / "log") as alone:
+    with ros.isolated(tmp_path / "log") as isolated:
         command = [
-            str(alone.python),
+            str(isolated.python),
             str(DEMO),
             *("--messages", "100", "--rate", "100", "--seconds", "0.5"),
             *("--output", str(tmp_path / "native")),
         ]
-        subprocess.run(command, env=alone.process_environment(), check=True, timeout=120)
+        subprocess.run(command, env=isolated.process_environment(), check=True, timeout=120)
     messages = rows(tmp_path / "native" / "messages.csv")
     assert [int(m["sequence"]) for m in messages] == list(range(100))
     # The queue keeps the newest ten where a busy machine lets the subscriber wait.
@@ -229,9 +232,9 @@ def test_a_node_that_is_killed_or_does_not_answer_ends_the_other_and_the_run(
         assert set(nodes) == {"demo_publisher", "demo_subscriber"}
         os.kill(nodes["demo_subscriber"], number)
         assert process.stderr is not None
-        found = process.stderr.read()
+        error = process.stderr.read()
         assert process.wait(60) == 1
-        assert found == f"demo: {said}\n"
+        assert error == f"demo: {said}\n"
         wait_gone(list(nodes.values()))
     assert not (tmp_path / "native" / "messages.csv").exists()
 
@@ -245,12 +248,12 @@ if "publisher" in sys.orig_argv:
 
 def test_a_node_that_crashes_at_its_end_fails_the_run(ros: RosEnvironment, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(CRASH_AT_EXIT)
-    with ros.isolated(tmp_path / "log") as alone:
-        environment = alone.process_environment()
+    with ros.isolated(tmp_path / "log") as isolated:
+        environment = isolated.process_environment()
         path = os.pathsep.join(filter(None, (str(tmp_path), environment.get("PYTHONPATH"))))
         done = subprocess.run(
             [
-                *(str(alone.python), str(DEMO), "--messages", "10", "--rate", "100"),
+                *(str(isolated.python), str(DEMO), "--messages", "10", "--rate", "100"),
                 *("--output", str(tmp_path / "native")),
             ],
             env={**environment, "PYTHONPATH": path},
@@ -307,11 +310,11 @@ sys.exit(run.main())
 
 
 def test_a_signal_before_the_process_is_ready_ends_it(ros: RosEnvironment, tmp_path: Path) -> None:
-    with ros.isolated(tmp_path / "log") as alone:
+    with ros.isolated(tmp_path / "log") as isolated:
         done = subprocess.run(
-            [str(alone.python), "-c", EARLY.format(folder=str(DEMO.parent))],
+            [str(isolated.python), "-c", EARLY.format(folder=str(DEMO.parent))],
             stdin=subprocess.DEVNULL,
-            env=alone.process_environment(),
+            env=isolated.process_environment(),
             capture_output=True,
             text=True,
             check=False,

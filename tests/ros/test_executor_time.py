@@ -32,14 +32,14 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def busy_machine() -> Iterator[None]:
     """Something else wants the CPUs."""
-    others = [
+    processes = [
         subprocess.Popen([sys.executable, "-c", "while True: pass"])
         for _ in range(os.cpu_count() or 1)
     ]
     yield
-    for other in others:
-        other.kill()
-        other.wait()
+    for process in processes:
+        process.kill()
+        process.wait()
 
 
 @pytest.mark.parametrize(
@@ -59,9 +59,9 @@ def test_stretches_add_up_to_the_cpu_time_of_their_thread(
     program: Path, executor: str, tracer: str, tmp_path: Path
 ) -> None:
     """From the first to the last note of each thread, by CLOCK_THREAD_CPUTIME_ID."""
-    said, folder = tmp_path / "said", tmp_path / "run"
+    output, folder = tmp_path / "said", tmp_path / "run"
     _, manifest = record_command(
-        ["sh", "-c", f'exec "{program}" {executor} > "{said}"'],
+        ["sh", "-c", f'exec "{program}" {executor} > "{output}"'],
         folder,
         options=TracingOptions(tracer=tracer, kernel="ftrace"),
         ros="embedded",
@@ -69,23 +69,23 @@ def test_stretches_add_up_to_the_cpu_time_of_their_thread(
     )
     assert manifest.status == "complete", manifest.failure
     notes = pl.read_csv(
-        said, separator=" ", has_header=False, new_columns=["vtid", "time_ns", "cpu_ns"]
+        output, separator=" ", has_header=False, new_columns=["vtid", "time_ns", "cpu_ns"]
     )
-    stretches = rl.open(folder).executor_intervals.collect()
-    assert set(stretches["vtid"]) == set(notes["vtid"])
+    intervals = rl.open(folder).executor_intervals.collect()
+    assert set(intervals["vtid"]) == set(notes["vtid"])
     assert notes["vtid"].n_unique() == (2 if "Multi" in executor else 1)
     for (vtid,), of_thread in notes.partition_by("vtid", as_dict=True).items():
-        own = stretches.filter(pl.col("vtid") == vtid).sort("begin_ns")
+        mine = intervals.filter(pl.col("vtid") == vtid).sort("begin_ns")
         counted = used = 0
         # A loaded machine may lose events of the kernel, and then knows no CPU time for a while.
-        own = own.with_columns(part=pl.col("cpu_ns").is_null().rle_id())
-        for part in own.partition_by("part"):
+        mine = mine.with_columns(part=pl.col("cpu_ns").is_null().rle_id())
+        for part in mine.partition_by("part"):
             of_part = of_thread.filter(
                 pl.col("time_ns").is_between(part["begin_ns"].min(), part["end_ns"].max())
             )
             # A stretch ends just after the last note in it, but the last one ends as the program.
-            stretch = part["begin_ns"].search_sorted(of_part["time_ns"], "right")
-            ends = of_part.filter(stretch != stretch.shift(-1, fill_value=-1))[:-1]
+            positions = part["begin_ns"].search_sorted(of_part["time_ns"], "right")
+            ends = of_part.filter(positions != positions.shift(-1, fill_value=-1))[:-1]
             if part["cpu_ns"].null_count() or ends.height < 2:
                 continue
             first, last = ends.row(0, named=True), ends.row(-1, named=True)
@@ -98,7 +98,7 @@ def test_stretches_add_up_to_the_cpu_time_of_their_thread(
         assert counted == pytest.approx(used, rel=0.005)
         # No note is made while its thread waits.
         noted = of_thread.join_asof(
-            own.filter(pl.col("state") == "wait"), left_on="time_ns", right_on="begin_ns"
+            mine.filter(pl.col("state") == "wait"), left_on="time_ns", right_on="begin_ns"
         ).drop_nulls("begin_ns")
         assert noted.height > 100
         assert noted.filter(pl.col("time_ns") < pl.col("end_ns")).is_empty()

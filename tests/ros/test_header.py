@@ -68,15 +68,15 @@ VERSIONS = '#define TRACETOOLS_VERSION_MAJOR (8)\n#define TRACETOOLS_VERSION_STR
 
 
 def test_reads_events_fields_and_functions() -> None:
-    found = parse_instrumentation(CALLS, FUNCTIONS, VERSIONS)
-    assert (found.provider, found.version) == ("ros2", "8.6.0")
-    assert [t.name for t in found.tracepoints] == [
+    instrumentation = parse_instrumentation(CALLS, FUNCTIONS, VERSIONS)
+    assert (instrumentation.provider, instrumentation.version) == ("ros2", "8.6.0")
+    assert [t.name for t in instrumentation.tracepoints] == [
         "rcl_init",
         "rmw_take",
         "rclcpp_publish",
         "get_next_ready",
     ]
-    init, take, _, ready = found.tracepoints
+    init, take, _, ready = instrumentation.tracepoints
     assert init.fields[1] == Field("ctf_string", "version", ("version", "TRACETOOLS_VERSION_STR"))
     assert take.parameters[2] == Parameter("const bool", "taken_arg")
     assert [(f.kind, f.name) for f in take.fields] == [
@@ -86,8 +86,8 @@ def test_reads_events_fields_and_functions() -> None:
     ]
     assert take.fields[2].arguments == ("int", "taken", "(taken_arg ? 1 : 0)")
     assert ready == Tracepoint("get_next_ready", (), ())
-    assert found.functions["rcl_init"] == (Parameter("const void *", "context_handle"),)
-    assert found.constants == {
+    assert instrumentation.functions["rcl_init"] == (Parameter("const void *", "context_handle"),)
+    assert instrumentation.constants == {
         "TRACETOOLS_GID_STORAGE_SIZE": "16u",
         "TRACETOOLS_VERSION_STR": '"8.6.0"',
     }
@@ -122,7 +122,7 @@ def test_what_is_not_understood_is_said_with_its_place(old: str, new: str, says:
     assert "\n" not in str(error.value)
 
 
-_names = st.text(string.ascii_lowercase, min_size=1, max_size=8).map(lambda x: f"x_{x}")
+_names = st.text(string.ascii_lowercase, min_size=1, max_size=8).map(lambda name: f"x_{name}")
 
 
 @st.composite
@@ -137,7 +137,7 @@ def _tracepoint(draw: st.DrawFn, name: str) -> Tracepoint:
             "ctf_array": ("uint8_t", parameter, value, "16u"),
         }.get(kind, ("const void *", parameter, value))
         fields.append(Field(kind, parameter, arguments))
-    return Tracepoint(name, tuple(Parameter("int", f"{x}_arg") for x in names), tuple(fields))
+    return Tracepoint(name, tuple(Parameter("int", f"{name}_arg") for name in names), tuple(fields))
 
 
 @st.composite

@@ -58,8 +58,8 @@ def test_a_domain_in_which_someone_listens_is_left_alone() -> None:
         pass
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as participant:
         participant.bind(("", ports(first)[0]))
-        with own_domain() as other:
-            assert other != first
+        with own_domain() as second:
+            assert second != first
 
 
 def test_ports_of_a_domain() -> None:
@@ -71,10 +71,10 @@ def test_ports_of_a_domain() -> None:
 @contextmanager
 def node(ros: RosEnvironment, log: Path, word: str) -> Iterator[subprocess.Popen]:
     """A node that hears itself, running until a line is written to it."""
-    with ros.isolated(log) as alone:
+    with ros.isolated(log) as isolated:
         process = subprocess.Popen(
             [str(ros.python), "-c", TALKER, word],
-            env=alone.process_environment(),
+            env=isolated.process_environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -103,28 +103,30 @@ def test_what_a_killed_node_leaves_is_removed_and_nothing_else(
     def segments() -> set[str]:
         return {path.name for path in SHARED_MEMORY.iterdir() if "fastdds" in path.name}
 
-    def of(process: subprocess.Popen) -> set[str]:
+    def segments_of(process: subprocess.Popen) -> set[str]:
         """Those that a process has open or mapped; others may run on this machine."""
         proc = Path("/proc", str(process.pid))
-        used = [str(x.readlink()) for x in (proc / "fd").iterdir()]
+        used = [str(link.readlink()) for link in (proc / "fd").iterdir()]
         used += [line.split()[-1] for line in (proc / "maps").read_text().splitlines()]
-        return {Path(x).name for x in used if x.startswith(f"{SHARED_MEMORY}/")} & segments()
+        return {
+            Path(path).name for path in used if path.startswith(f"{SHARED_MEMORY}/")
+        } & segments()
 
-    with node(ros, tmp_path, "other") as other:
-        others = of(other)
-        assert others
+    with node(ros, tmp_path, "other") as neighbour:
+        other_segments = segments_of(neighbour)
+        assert other_segments
         before = segments()  # another test's killed node may have left the port of this domain
         with node(ros, tmp_path, "own") as process:
-            own = of(process) - before
-            assert own
-            assert not own & others
+            own_segments = segments_of(process) - before
+            assert own_segments
+            assert not own_segments & other_segments
             time.sleep(0.3)  # files that appeared just now are left alone
             process.send_signal(signal.SIGKILL)
             process.wait()
-            assert own <= segments()  # it could not tidy up
-        left = own & segments()
+            assert own_segments <= segments()  # it could not tidy up
+        left = own_segments & segments()
         assert not left
-        assert others <= segments()
+        assert other_segments <= segments()
 
 
 def test_leftovers_that_were_there_before_stay(tmp_path: Path) -> None:
@@ -145,10 +147,10 @@ def test_a_sourced_ros_is_used_as_it_is(ros: RosEnvironment) -> None:
     """The embedded environment, entered as a setup file would do it."""
     folder = ros.python.parent.parent
     environment = ros.process_environment() | {"PATH": f"{folder}/bin:{os.environ['PATH']}"}
-    found = sourced_ros(environment)
-    assert (found.kind, found.distro, found.rmw) == ("sourced", "kilted", "rmw_fastrtps_cpp")
-    assert found.python == folder / "bin" / "python3"
-    assert found.preload() == []
+    sourced = sourced_ros(environment)
+    assert (sourced.kind, sourced.distro, sourced.rmw) == ("sourced", "kilted", "rmw_fastrtps_cpp")
+    assert sourced.python == folder / "bin" / "python3"
+    assert sourced.preload() == []
 
 
 def test_a_sourced_ros_without_rclpy_is_said() -> None:
@@ -162,33 +164,35 @@ def test_why_there_are_no_events(ros: RosEnvironment, recorder: Recorder, tmp_pa
     plain = ros.process_environment(recorder.environment)
     home = recorder.daemon.home
 
-    def told(environment: dict[str, str], expected: bool = False, at: Path | None = home) -> str:
+    def diagnosis(
+        environment: dict[str, str], expected: bool = False, at: Path | None = home
+    ) -> str:
         text = diagnose_no_events(environment, preload_expected=expected, home_of_daemon=at)
         assert "\n" not in text
         return text
 
     # The wheel's own library: LTTng-UST 2.8 registers at socket 6, a daemon of 2.13 listens at 8.
     wheel = ros.python.parent.parent / "lib" / "libtracetools.so"
-    text = told(plain, expected=True)
+    text = diagnosis(plain, expected=True)
     assert "libtracetools was not preloaded" in text
     assert "ABI mismatch" in text
     assert "lttng-ust-sock-6" in text
-    text = told(plain | {"LD_PRELOAD": str(wheel)})
+    text = diagnosis(plain | {"LD_PRELOAD": str(wheel)})
     assert "ABI mismatch" in text
     assert "not preloaded" not in text
 
     good = ros.process_environment(recorder.environment, preload=ros.preload())
-    assert "probably ran no ROS 2 node" in told(good, expected=True)
-    assert "no libtracetools is on the library path" in told({"PATH": "/bin"})
+    assert "probably ran no ROS 2 node" in diagnosis(good, expected=True)
+    assert "no libtracetools is on the library path" in diagnosis({"PATH": "/bin"})
     # As ros2_tracing 8.9 and newer documents it.
     disabled = good | {"TRACETOOLS_RUNTIME_DISABLE": "1"}
-    assert "TRACETOOLS_RUNTIME_DISABLE is set" in told(disabled)
+    assert "TRACETOOLS_RUNTIME_DISABLE is set" in diagnosis(disabled)
     # Kilted's own, which the embedded ROS preloads, does not know it.
-    assert "TRACETOOLS_RUNTIME_DISABLE" not in told(disabled, expected=True)
+    assert "TRACETOOLS_RUNTIME_DISABLE" not in diagnosis(disabled, expected=True)
     if home is not None:
-        text = told(good | {"LTTNG_HOME": str(tmp_path)})
+        text = diagnosis(good | {"LTTNG_HOME": str(tmp_path)})
         assert "LTTNG_HOME is not the session daemon's" in text
     if os.geteuid() != 0:
         # A folder in which no daemon ever was; root would ask the machine's as well.
-        text = told(good | {"LTTNG_HOME": str(tmp_path)}, at=tmp_path)
+        text = diagnosis(good | {"LTTNG_HOME": str(tmp_path)}, at=tmp_path)
         assert "no session daemon listens" in text

@@ -70,9 +70,9 @@ def test_without_cyclone_dds_its_level_is_left_out_by_name(
     suite, _ = load_suite("executors-rclcpp")
     chosen = chosen_levels(suite, ["workload=messages", "executor=SingleThreaded"])
     ros, missing = with_middlewares(embedded, [NAME])
-    kept, said = lacking(suite, chosen, ros, missing)
+    kept, notes = lacking(suite, chosen, ros, missing)
     assert kept["rmw"] == (EMBEDDED_RMW,)
-    line, _ = said
+    line, _ = notes
     assert line == (
         "rmw rmw_cyclonedds_cpp is left out: no dds/dds.h, which rmw_cyclonedds_cpp is compiled "
         "with; apt-get install cyclonedds-dev"
@@ -93,8 +93,8 @@ def test_without_cargo_or_its_sources_zenoh_is_left_out_by_name(
     monkeypatch.setenv("PATH", str(tmp_path))
     suite, _ = load_suite("executors-rclcpp")
     chosen = chosen_levels(suite, ["workload=messages", "executor=SingleThreaded"])
-    _, said = lacking(suite, chosen, *with_middlewares(embedded, [ZENOH]))
-    _, line = said
+    _, notes = lacking(suite, chosen, *with_middlewares(embedded, [ZENOH]))
+    _, line = notes
     assert line == (
         "rmw rmw_zenoh_cpp is left out: no cargo, with which Zenoh is compiled for rmw_zenoh_cpp; "
         "install Rust"
@@ -120,9 +120,9 @@ def test_another_cyclone_dds_is_another_build(
     places = set()
     for version in ("0.10.2", "0.10.5"):
         system(version)
-        found = found_cyclone()
-        assert found == Cyclone((*find_cpp_compiler(),), version)
-        places.add(cyclonedds._prefix(embedded, found))
+        cyclone = found_cyclone()
+        assert cyclone == Cyclone((*find_cpp_compiler(),), version)
+        places.add(cyclonedds._prefix(embedded, cyclone))
     assert len(places) == 2
     system("11.0.1")
     with pytest.raises(RunFailedError, match=r"made for Cyclone DDS 0\.10; the system's is 11"):
@@ -131,30 +131,30 @@ def test_another_cyclone_dds_is_another_build(
 
 def test_a_run_gets_the_middleware_of_its_level(embedded: RosEnvironment) -> None:
     library = Path("/cyclone.so")
-    both = replace(embedded, middlewares={EMBEDDED_RMW: (), NAME: (library,)})
+    ros = replace(embedded, middlewares={EMBEDDED_RMW: (), NAME: (library,)})
     base = {"LD_PRELOAD": "/users.so"}
     ours = [Path("/libtracetools.so")]
-    cyclone = both.with_middleware(NAME)
-    said = cyclone.process_environment(base, preload=ours)
-    assert said["LD_PRELOAD"] == "/libtracetools.so:/users.so:/cyclone.so"
-    assert (said["RMW_IMPLEMENTATION"], cyclone.rmw) == (NAME, NAME)
+    cyclone = ros.with_middleware(NAME)
+    variables = cyclone.process_environment(base, preload=ours)
+    assert variables["LD_PRELOAD"] == "/libtracetools.so:/users.so:/cyclone.so"
+    assert (variables["RMW_IMPLEMENTATION"], cyclone.rmw) == (NAME, NAME)
     # And back again, where the environment asks for one and the level for the other.
-    assert cyclone.with_middleware(EMBEDDED_RMW) == both
-    assert both.process_environment(base)["LD_PRELOAD"] == "/users.so"
-    assert both.with_middleware(ZENOH) is both.with_middleware(None) is both
+    assert cyclone.with_middleware(EMBEDDED_RMW) == ros
+    assert ros.process_environment(base)["LD_PRELOAD"] == "/users.so"
+    assert ros.with_middleware(ZENOH) is ros.with_middleware(None) is ros
 
 
 @pytest.fixture(scope="module", params=MIDDLEWARES)
 def compiled(ros: RosEnvironment, request: pytest.FixtureRequest) -> RosEnvironment:
     """The embedded ROS 2 with another middleware, which is compiled where it is not there yet."""
     need_sources(request.param)
-    found, missing = with_middlewares(ros, [request.param])
+    environment, missing = with_middlewares(ros, [request.param])
     if missing:
         why = missing[request.param]
         assert "cannot be made" not in why
         pytest.skip(f"it cannot be had here: {why}")
-    assert found is not None
-    return found.with_middleware(request.param)
+    assert environment is not None
+    return environment.with_middleware(request.param)
 
 
 PAIR = """
@@ -197,5 +197,5 @@ def test_rclpy_runs_on_it_and_nothing_of_fast_dds_is_loaded(
     assert set(got) == {"0", "1", "2"}
     names = {Path(path).name for path in loaded}
     libraries = {NAME: "libddsc.so", ZENOH: "libzenohc.so"}
-    assert any(x.startswith(libraries[identifier]) for x in names)
-    assert not {x for x in names if x.startswith(("librmw_fastrtps", "libfastdds"))}
+    assert any(name.startswith(libraries[identifier]) for name in names)
+    assert not {name for name in names if name.startswith(("librmw_fastrtps", "libfastdds"))}

@@ -27,14 +27,14 @@ def test_what_an_own_node_prints_is_what_is_recorded(tmp_path: Path) -> None:
     )
 
     compiled = roslens("dev", "ros", "compile", package, "-o", tmp_path / "made", check=True)
-    made = compiled.stdout.splitlines()[-1]
-    assert [x.name for x in (tmp_path / "made").iterdir()] == ["mine_node"]
+    program = compiled.stdout.splitlines()[-1]
+    assert [path.name for path in (tmp_path / "made").iterdir()] == ["mine_node"]
     of_node = (pl.col("topic") == "/ticks") & (pl.col("outcome") == "delivered")
     for tracer in ("lttng", "native"):
         run = tmp_path / tracer
         options = ("--ros", "embedded", "--tracer", tracer, "--kernel", "off", "-o", run)
-        printed = roslens("record", *options, "--", made, check=True).stdout
-        heard = [x for x in printed.splitlines() if x.isdecimal()]
+        printed = roslens("record", *options, "--", program, check=True).stdout
+        heard = [line for line in printed.splitlines() if line.isdecimal()]
         messages = rl.open(run).messages.filter(of_node).collect()
         assert heard == ["1", "2", "3"]
         assert messages.height == len(heard)

@@ -29,14 +29,14 @@ def done(folder: Path) -> list[str]:
 
 
 def test_what_is_there_is_not_made_again(tmp_path: Path) -> None:
-    said: list[str] = []
+    notes: list[str] = []
     log = tmp_path / "log"
-    run_steps([step(tmp_path, "a")], what="x", log=log, note=said.append)
-    run_steps([step(tmp_path, "a"), step(tmp_path, "b")], what="x", log=log, note=said.append)
+    run_steps([step(tmp_path, "a")], what="x", log=log, note=notes.append)
+    run_steps([step(tmp_path, "a"), step(tmp_path, "b")], what="x", log=log, note=notes.append)
     assert done(tmp_path) == ["a", "b"]
-    assert said == ["compiling x: 1 files", "compiling x: 1 files"]
-    run_steps([step(tmp_path, "a")], what="x", log=log, note=said.append)
-    assert len(said) == 2
+    assert notes == ["compiling x: 1 files", "compiling x: 1 files"]
+    run_steps([step(tmp_path, "a")], what="x", log=log, note=notes.append)
+    assert len(notes) == 2
 
 
 def test_a_compiler_s_first_error_is_said_and_all_of_it_is_kept(tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_a_compiler_s_first_error_is_said_and_all_of_it_is_kept(tmp_path: Path) 
     with pytest.raises(RunFailedError, match=r"wrong.o cannot be made: .*undeclared.*log\)$"):
         run_steps([wrong], what="x", log=tmp_path / "log", note=lambda _: None)
     assert "undeclared" in (tmp_path / "log").read_text()
-    assert {x.name for x in tmp_path.iterdir()} == {"wrong.cpp", "log"}
+    assert {path.name for path in tmp_path.iterdir()} == {"wrong.cpp", "log"}
 
 
 KILLED = """
@@ -83,7 +83,7 @@ def test_killed_in_the_middle_it_goes_on_where_it_was(tmp_path: Path) -> None:
     assert done(tmp_path) == ["b"]
     assert (tmp_path / "b").read_text() == "whole\n"
     # Nothing that is torn stays.
-    assert {x.name for x in tmp_path.iterdir()} == {"a", "b", "begun", "log", "run"}
+    assert {path.name for path in tmp_path.iterdir()} == {"a", "b", "begun", "log", "run"}
 
 
 def test_without_a_compiler_or_space_it_says_what_to_do(
@@ -149,7 +149,7 @@ print(rclcpp.rclcpp_for(ros).prefix)
 
 def test_two_at_once_build_it_once(tmp_path: Path) -> None:
     environment = {**os.environ, "ROSLENS_CACHE": str(tmp_path / "cache")}
-    both = [
+    processes = [
         subprocess.Popen(
             [sys.executable, "-P", "-c", AT_ONCE, str(tmp_path)],
             env=environment,
@@ -158,8 +158,8 @@ def test_two_at_once_build_it_once(tmp_path: Path) -> None:
         )
         for _ in range(2)
     ]
-    first, second = (process.communicate()[0] for process in both)
-    assert [process.returncode for process in both] == [0, 0]
+    first, second = (process.communicate()[0] for process in processes)
+    assert [process.returncode for process in processes] == [0, 0]
     assert first == second != ""
     assert (tmp_path / "built").read_text() == "once\n"
 
@@ -168,13 +168,13 @@ def test_another_source_or_compiler_is_another_build(
     embedded: RosEnvironment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiler = tuple(find_cpp_compiler())
-    one = rclcpp._prefix(embedded, compiler)
-    assert rclcpp._prefix(embedded, compiler) == one
+    prefix = rclcpp._prefix(embedded, compiler)
+    assert rclcpp._prefix(embedded, compiler) == prefix
     changed = {k: sources.Source(k, "", "", "", "other") for k in rclcpp.SOURCES}
     monkeypatch.setattr(rclcpp, "pinned", lambda: changed)
-    assert rclcpp._prefix(embedded, compiler) != one
+    assert rclcpp._prefix(embedded, compiler) != prefix
     monkeypatch.undo()
-    assert rclcpp._prefix(embedded, ("cat",)) != one
+    assert rclcpp._prefix(embedded, ("cat",)) != prefix
 
 
 def test_time_is_told_for_people() -> None:

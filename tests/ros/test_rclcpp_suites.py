@@ -194,8 +194,8 @@ def test_first_causes_are_those_that_were_injected(suite: str, cause: str, tmp_p
     """By the injector's log: of 5 messages a second, each later than 5 ms, nine in ten at least."""
     changes: dict[str, Any] = {"factors": {"cause": [cause]}, "duration": 6, "tracing": {}}
     (log,) = record_changed(suite, tmp_path, changes).rglob("native/injections.csv")
-    found = first_causes(log, 5_000_000, kernel=False)
-    met = found.filter("met")
+    causes = first_causes(log, 5_000_000, kernel=False)
+    met = causes.filter("met")
     assert met.height >= 15
     assert met["cause"].cast(pl.String).is_in(RIGHT[cause][1]).mean() >= 0.9
 

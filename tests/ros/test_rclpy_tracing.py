@@ -37,11 +37,11 @@ def recording(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[str, dict[str, Any], list[Event]]:
     folder = tmp_path_factory.mktemp("entities")
-    with ros.isolated(folder / "log") as alone:
+    with ros.isolated(folder / "log") as isolated:
         recorder = Recorder(daemon, folder)
         run, events, _ = recorder.record(
-            [str(alone.python), str(RCLPY_TRACING), str(NODES / "entities.py"), request.param],
-            alone.process_environment(recorder.environment, preload=ros.preload()),
+            [str(isolated.python), str(RCLPY_TRACING), str(NODES / "entities.py"), request.param],
+            isolated.process_environment(recorder.environment, preload=ros.preload()),
         )
     assert run.returncode == 0, run.stderr
     truth = json.loads(run.stdout.splitlines()[-1])
@@ -52,7 +52,7 @@ def recording(
 def pairs(events: list[Event]) -> list[tuple[Event, Event]]:
     """Starts with their ends, by a stack on each thread; fails where they do not nest."""
     open_calls: dict[int, list[Event]] = defaultdict(list)
-    found = []
+    matched = []
     for event in events:
         if event.name == "callback_start":
             open_calls[event.vtid].append(event)
@@ -60,9 +60,9 @@ def pairs(events: list[Event]) -> list[tuple[Event, Event]]:
             assert open_calls[event.vtid], "an end without a start"
             start = open_calls[event.vtid].pop()
             assert start.fields["callback"] == event.fields["callback"]
-            found.append((start, event))
+            matched.append((start, event))
     assert not any(open_calls.values()), "a start without an end"
-    return found
+    return matched
 
 
 def owners(events: list[Event]) -> dict[str, tuple[str, int]]:
@@ -72,16 +72,16 @@ def owners(events: list[Event]) -> dict[str, tuple[str, int]]:
         for e in events
         if e.name == "rclcpp_subscription_init"
     }
-    found = {}
+    by_callback = {}
     for e in events:
         if e.name == "rclcpp_subscription_callback_added":
             handle = handle_of[e.fields["subscription"]]
-            found[e.fields["callback"]] = ("subscription", int(handle, 16))
+            by_callback[e.fields["callback"]] = ("subscription", int(handle, 16))
         elif e.name == "rclcpp_service_callback_added":
-            found[e.fields["callback"]] = ("service", int(e.fields["service_handle"], 16))
+            by_callback[e.fields["callback"]] = ("service", int(e.fields["service_handle"], 16))
         elif e.name == "rclcpp_timer_callback_added":
-            found[e.fields["callback"]] = ("timer", int(e.fields["timer_handle"], 16))
-    return found
+            by_callback[e.fields["callback"]] = ("timer", int(e.fields["timer_handle"], 16))
+    return by_callback
 
 
 @pytest.mark.live
@@ -136,8 +136,8 @@ def test_handles_are_those_that_rcl_names(
     }
     node = {e.fields["node_handle"] for e in events if e.name == "rcl_node_init"}
     linked = [e.fields for e in events if e.name == "rclcpp_timer_link_node"]
-    assert {x["node_handle"] for x in linked} == node
-    assert truth["handles"]["timer"] in {int(x["timer_handle"], 16) for x in linked}
+    assert {fields["node_handle"] for fields in linked} == node
+    assert truth["handles"]["timer"] in {int(fields["timer_handle"], 16) for fields in linked}
 
 
 @pytest.mark.live
@@ -191,7 +191,7 @@ def test_a_take_is_followed_by_its_callback_on_the_same_thread(
             taken += 1
             above, received, start = thread[at + 1 : at + 4]
             names = ["rcl_take", "message_received", "callback_start"]
-            assert [x.name for x in (above, received, start)] == names
+            assert [call.name for call in (above, received, start)] == names
             message = event.fields["message"]
             assert above.fields["message"] == received.fields["message"] == message
             # Both are of the system's clock.
@@ -221,15 +221,15 @@ def test_executors_say_when_they_wait_and_what_they_execute(
         return
     names = {handle: name for name, handle in truth["handles"].items()}
     # A coroutine is executed once, though it runs in two stretches; services are not, as in rclcpp.
-    found = {names[h]: n for h, n in executed.items() if h in names}
+    by_name = {names[h]: n for h, n in executed.items() if h in names}
     # A timer that is due again as its node ends is not called any more.
-    assert found.pop("timer") - truth["counts"]["timer"] in {0, 1}
-    assert found == {
+    assert by_name.pop("timer") - truth["counts"]["timer"] in {0, 1}
+    assert by_name == {
         name: truth["counts"][name] for name in truth["handles"] if name not in {"timer", "service"}
     }
     in_pool = {}
-    for vtid, said in threads.items():
-        states = [name for name in said if name != "execute"]
+    for vtid, calls in threads.items():
+        states = [name for name in calls if name != "execute"]
         turns = ["wait_for_work", "get_next_ready"]
         in_pool[vtid] = states[0] == "get_next_ready"
         whole = turns[::-1] if in_pool[vtid] else turns
@@ -276,10 +276,10 @@ def test_off_means_nothing_is_touched(ros: RosEnvironment, tmp_path: Path) -> No
         "print('callback' in vars(rclpy.timer.Timer), rclpy.publisher.Publisher.publish.__module__,"
         "rclpy.node.Node.create_timer.__module__, any('rclpy_tracing' in m for m in sys.modules))"
     )
-    said = subprocess.check_output(
+    output = subprocess.check_output(
         [str(ros.python), "-c", code], env=ros.process_environment(preload=ros.preload()), text=True
     )
-    assert said.split() == ["False", "rclpy.publisher", "rclpy.node", "False"]
+    assert output.split() == ["False", "rclpy.publisher", "rclpy.node", "False"]
 
 
 @pytest.mark.live
@@ -398,7 +398,7 @@ def test_a_coroutine_is_marked_while_it_runs_and_not_while_it_waits() -> None:
 
     assert asyncio.run(main()) == 42
     marks = {"callback_start": "(", "callback_end": ")"}
-    text = " ".join(marks.get(x, x) for x in log.calls)
+    text = " ".join(marks.get(call, call) for call in log.calls)
     assert text == "( first ) ( second ) ( third )"
 
 

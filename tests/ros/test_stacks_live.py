@@ -46,13 +46,15 @@ EXECUTIONS = 200
 
 def rclcpp_program(ros: RosEnvironment, folder: Path, work: str = "burn.c") -> list[str]:
     need_sources()
-    made, program, burn = rclcpp_for(ros), folder / "burner", folder / "burn.o"
+    build, program, burn = rclcpp_for(ros), folder / "burner", folder / "burn.o"
     subprocess.run(["cc", "-O2", "-c", NODES / work, "-o", burn], check=True)
     # Beside the folders of all tests, so that it is compiled once.
     if not (node := folder.parent / "burner.o").exists():
         source = ["-c", NODES / "burner.cpp", "-o", node]
-        subprocess.run([*made.compiler, *made.compile_flags(), *source], check=True)
-    subprocess.run([*made.compiler, node, burn, "-o", str(program), *made.link_flags()], check=True)
+        subprocess.run([*build.compiler, *build.compile_flags(), *source], check=True)
+    subprocess.run(
+        [*build.compiler, node, burn, "-o", str(program), *build.link_flags()], check=True
+    )
     return [str(program)]
 
 
@@ -67,9 +69,9 @@ def rclpy_program(ros: RosEnvironment, folder: Path, work: str = "burn.c") -> li
 def test_the_split_of_two_callbacks_is_what_the_program_counts(
     ros: RosEnvironment, tmp_path: Path, made
 ) -> None:
-    said, folder = tmp_path / "said", tmp_path / "run"
-    program = " ".join(f'"{x}"' for x in [*made(ros, tmp_path), str(EXECUTIONS)])
-    command = ["sh", "-c", f'exec {program} > "{said}"']
+    output, folder = tmp_path / "said", tmp_path / "run"
+    program = " ".join(f'"{word}"' for word in [*made(ros, tmp_path), str(EXECUTIONS)])
+    command = ["sh", "-c", f'exec {program} > "{output}"']
     _, manifest = record_command(
         command,
         folder,
@@ -79,18 +81,18 @@ def test_the_split_of_two_callbacks_is_what_the_program_counts(
         time_limit=300,
     )
     assert manifest.status == "complete", manifest.failure
-    spent = [float(x) for x in said.read_text().split()]
+    spent = [float(word) for word in output.read_text().split()]
     stacks = rl.open(folder).stacks
     export(folder, tmp_path / "perfetto", "perfetto")
     samples = stacks.frame().select("time_ns", "vpid", "vtid", "path")
     assert sorted(stacks_in(tmp_path / "perfetto")) == sorted(samples.iter_rows())
     callbacks = {"timer": [*spent[:2], spent[4]], "subscription": [*spent[2:4], spent[5]]}
     for kind, (alpha, beta, lasted) in callbacks.items():
-        found = alpha_split(stacks, kind, alpha / (alpha + beta))
+        row = alpha_split(stacks, kind, alpha / (alpha + beta))
         # CPU time of the whole: each sample stands for a part of a second. Perf's clock goes on
         # while the host of a virtual machine has the CPU, the program's CPU time does not.
-        error = 4 / math.sqrt(found["total_share"] * found["samples"]) + 0.02
-        seconds = found["total_ns"] * found["executions"] / 1e9
+        error = 4 / math.sqrt(row["total_share"] * row["samples"]) + 0.02
+        seconds = row["total_ns"] * row["executions"] / 1e9
         assert (1 - error) * alpha <= seconds <= (1 + error) * lasted
 
 
@@ -104,9 +106,9 @@ def test_waits_are_those_that_the_program_and_the_kernel_count(
     By its own clocks, a program is also off the CPU while another or a virtual machine's host has
     it: no wait, and counted by the kernel.
     """
-    said, folder = tmp_path / "said", tmp_path / "run"
-    program = " ".join(f'"{x}"' for x in [*made(ros, tmp_path, "wait.c"), str(EXECUTIONS)])
-    command = ["sh", "-c", f'exec {program} > "{said}"']
+    output, folder = tmp_path / "said", tmp_path / "run"
+    program = " ".join(f'"{word}"' for word in [*made(ros, tmp_path, "wait.c"), str(EXECUTIONS)])
+    command = ["sh", "-c", f'exec {program} > "{output}"']
     options = TracingOptions(tracer="native", kernel="ftrace")
     _, manifest = record_command(
         command,
@@ -117,7 +119,7 @@ def test_waits_are_those_that_the_program_and_the_kernel_count(
         time_limit=300,
     )
     assert manifest.status == "complete", manifest.failure
-    waited = [float(x) for x in said.read_text().split()]
+    waited = [float(word) for word in output.read_text().split()]
     stolen = manifest.host.steal_fraction or 0
     run = rl.open(folder)
     number = "callback_instance_id"
@@ -126,22 +128,26 @@ def test_waits_are_those_that_the_program_and_the_kernel_count(
     table = run.stacks.functions(waits=True)
     for kind, expected in {"timer": waited[:2], "subscription": waited[2:4]}.items():
         mine = table.filter(pl.col("kind") == kind)
-        found = [
-            mine.filter(pl.col("function") == x).select(pl.col("total_ns") * pl.col("executions"))
-            for x in ("alpha", "beta")
+        totals = [
+            mine.filter(pl.col("function") == function).select(
+                pl.col("total_ns") * pl.col("executions")
+            )
+            for function in ("alpha", "beta")
         ]
-        seconds = [x.item() / 1e9 for x in found]
+        seconds = [total.item() / 1e9 for total in totals]
         preempted = executions.filter(pl.col("kind") == kind)["preempted_ns"].sum() / 1e9
-        for one, off_cpu in zip(seconds, expected, strict=True):
-            assert (0.98 - stolen) * off_cpu - preempted <= one <= 1.02 * off_cpu
-        others = 0.02 + preempted / sum(expected)
-        assert seconds[0] / sum(seconds) == pytest.approx(expected[0] / sum(expected), abs=others)
+        for measured, off_cpu in zip(seconds, expected, strict=True):
+            assert (0.98 - stolen) * off_cpu - preempted <= measured <= 1.02 * off_cpu
+        tolerance = 0.02 + preempted / sum(expected)
+        assert seconds[0] / sum(seconds) == pytest.approx(
+            expected[0] / sum(expected), abs=tolerance
+        )
     ours = run.stacks.frame(waits=True).group_by(number).agg(pl.col("wait_ns").sum())
     waits = pl.col("blocked_ns") + pl.col("scheduling_delay_ns").fill_null(0)
-    both = kernel.select(number, ns=waits).join(ours, on=number, how="left").fill_null(0)
-    assert both.height > EXECUTIONS
-    assert both["wait_ns"].sum() == pytest.approx(both["ns"].sum(), rel=0.02)
-    assert (both["wait_ns"] - both["ns"]).abs().quantile(0.9) < 100_000
+    joined = kernel.select(number, ns=waits).join(ours, on=number, how="left").fill_null(0)
+    assert joined.height > EXECUTIONS
+    assert joined["wait_ns"].sum() == pytest.approx(joined["ns"].sum(), rel=0.02)
+    assert (joined["wait_ns"] - joined["ns"]).abs().quantile(0.9) < 100_000
     slow = " ".join(run.stacks.sentences())
     assert re.search(r"slow executions of the timer .* wait \d+% of their time", slow)
 
@@ -152,13 +158,13 @@ def alpha_split(stacks: Stacks, kind: str | None, share: float) -> dict[str, flo
     Within 4 standard deviations of as many independent samples, and 2 points at most.
     """
     table = stacks.functions().filter(pl.col("kind").eq_missing(pl.lit(kind)))
-    found = {row["function"]: row for row in table.iter_rows(named=True)}
-    of_both = found["alpha"]["total_share"] + found["beta"]["total_share"]
-    samples = found["alpha"]["samples"] * of_both
-    error = found["alpha"]["total_share"] / of_both - share
+    by_function = {row["function"]: row for row in table.iter_rows(named=True)}
+    of_both = by_function["alpha"]["total_share"] + by_function["beta"]["total_share"]
+    samples = by_function["alpha"]["samples"] * of_both
+    error = by_function["alpha"]["total_share"] / of_both - share
     assert abs(error) < max(0.02, 4 * math.sqrt(share * (1 - share) / samples))
     assert of_both > 0.9
-    return found["alpha"]
+    return by_function["alpha"]
 
 
 @pytest.mark.skipif(why_no_ftrace() is not None, reason=str(why_no_ftrace()))
@@ -176,16 +182,17 @@ def test_a_program_that_runs_already(ros: RosEnvironment, tmp_path: Path) -> Non
             _, manifest = record_attached([str(program.pid)], folder, time_limit=5, stacks=HZ)
             assert program.poll() is None
             program.send_signal(signal.SIGINT)
-            said, _ = program.communicate(timeout=60)
+            output, _ = program.communicate(timeout=60)
         finally:
             program.kill()
     assert (manifest.status, program.returncode) == ("complete", 0)
     assert manifest.samplers["stacks"].rounds > 1000
     assert not list(folder.glob("perf.data*"))
     assert not any(
-        str(folder) in " ".join(x.info["cmdline"] or ()) for x in process_iter(["cmdline"])
+        str(folder) in " ".join(process.info["cmdline"] or ())
+        for process in process_iter(["cmdline"])
     )
-    spent = [float(x) for x in said.split()]
+    spent = [float(word) for word in output.split()]
     stacks = rl.open(folder).stacks
     assert stacks.frame()["vpid"].unique().to_list() == [program.pid]
     for kind, (alpha, beta) in {None: spent[:2], "subscription": spent[2:4]}.items():
@@ -227,10 +234,10 @@ def test_totals_are_those_of_perf_report(tmp_path: Path) -> None:
     # A sample of the moments in which the program is loaded need not be whole.
     assert samples.filter(pl.col("path").str.contains("alpha|beta"))["whole"].all()
     command = ["perf", "report", "-f", "-i", kept, "--stdio", "-g", "none", "--children"]
-    told = subprocess.check_output(
+    report = subprocess.check_output(
         [*command, "--no-inline", "--comm", "burn", "--percentage", "relative"], text=True
     )
-    rows = re.findall(r"^ +([\d.]+)% +([\d.]+)% .*\[\.\] (alpha|beta|spend)$", told, re.MULTILINE)
+    rows = re.findall(r"^ +([\d.]+)% +([\d.]+)% .*\[\.\] (alpha|beta|spend)$", report, re.MULTILINE)
     assert len(rows) == 3
     whole = samples["cpu_ns"].sum()
     callback = dict.fromkeys(CALLBACK, pl.lit(None, dtype=pl.String))
@@ -243,16 +250,16 @@ def test_totals_are_those_of_perf_report(tmp_path: Path) -> None:
     lines = subprocess.check_output(command, text=True)
     taken = re.findall(r"^ *(\d+)/(\d+) +(\d+)\.(\d{9}):", lines, re.MULTILINE)
     ours = [(int(s + ns), int(pid), int(tid)) for pid, tid, s, ns in taken]
-    assert sorted(x[:3] for x in shown) == sorted(x for x in ours if x[1] != os.getpid())
+    assert sorted(row[:3] for row in shown) == sorted(row for row in ours if row[1] != os.getpid())
     for total, own, function in rows:
         stacks = samples.filter(pl.col("path").str.split("\n").list.contains(function))
         first = samples.filter(pl.col("path").str.starts_with(f"{function}\n"))
         # perf leaves the moments before exec to another name.
         assert 100 * stacks["cpu_ns"].sum() / whole == pytest.approx(float(total), abs=0.5)
         assert 100 * first["cpu_ns"].sum() / whole == pytest.approx(float(own), abs=0.5)
-        in_perfetto = [x.split("\n") for *_, x in shown]
-        assert sum(function in x for x in in_perfetto) == stacks.height
-        assert sum(function == x[0] for x in in_perfetto) == first.height
+        in_perfetto = [path.split("\n") for *_, path in shown]
+        assert sum(function in stack for stack in in_perfetto) == stacks.height
+        assert sum(function == stack[0] for stack in in_perfetto) == first.height
         if read:
             assert read[function] == (first["cpu_ns"].sum(), stacks["cpu_ns"].sum())
 
@@ -274,26 +281,28 @@ print(*map(sum, zip(*spent)))
 @pytest.mark.parametrize("name", ["python3.11", "python3.12", "python3.13"])
 def test_functions_of_python(name: str, tmp_path: Path) -> None:
     """From 3.12 on the innermost has its name, from 3.13 on all have; nothing stays in /tmp."""
-    found = shutil.which(name)
-    if found and Path(found).parent.name == "shims":
-        found = next(map(str, Path(found).parents[1].glob(f"versions/*/bin/{name}")), None)
-    if not found:
+    interpreter = shutil.which(name)
+    if interpreter and Path(interpreter).parent.name == "shims":
+        interpreter = next(
+            map(str, Path(interpreter).parents[1].glob(f"versions/*/bin/{name}")), None
+        )
+    if not interpreter:
         pytest.skip(f"no {name}")
     (tmp_path / "burn.py").write_text(PYTHON)
-    command = ["sh", "-c", f"exec {found} {tmp_path}/burn.py > {tmp_path}/said"]
+    command = ["sh", "-c", f"exec {interpreter} {tmp_path}/burn.py > {tmp_path}/said"]
     folder, manifest = record_command(
         command, tmp_path / "run", options=OPTIONS, ros="none", samplers=SamplerRates(stacks=HZ)
     )
     assert manifest.status == "complete", manifest.failure
     samples = pl.read_parquet(folder / "cpu_samples.parquet")
     alpha, beta, spend = (
-        samples.filter(pl.col("path").str.contains(rf"(?m)^py::{x}:burn\.py$"))["cpu_ns"].sum()
-        for x in ("alpha", "beta", "spend")
+        samples.filter(pl.col("path").str.contains(rf"(?m)^py::{symbol}:burn\.py$"))["cpu_ns"].sum()
+        for symbol in ("alpha", "beta", "spend")
     )
-    spent = [float(x) for x in (tmp_path / "said").read_text().split()]
+    spent = [float(word) for word in (tmp_path / "said").read_text().split()]
     assert (spend / sum(spent) > 0.9e9) == (name != "python3.11")
-    told = re.search(r"([\d,]+) of [\d,]+ samples are in Python", " ".join(manifest.warnings))
-    nameless = int(told[1].replace(",", "")) / samples.height if told else 0
+    match = re.search(r"([\d,]+) of [\d,]+ samples are in Python", " ".join(manifest.warnings))
+    nameless = int(match[1].replace(",", "")) / samples.height if match else 0
     assert nameless > 0.9 if name == "python3.11" else nameless < 0.1
     if name == "python3.13":
         share = spent[0] / sum(spent)
@@ -301,7 +310,7 @@ def test_functions_of_python(name: str, tmp_path: Path) -> None:
         assert alpha / (alpha + beta) == pytest.approx(share, abs=max(0.02, error))
         assert (alpha + beta) / spend > 0.9
     pids = samples["vpid"].unique().to_list()
-    assert not [x for pid in pids for x in Path("/tmp").glob(f"*-{pid}[-.]*")]
+    assert not [path for pid in pids for path in Path("/tmp").glob(f"*-{pid}[-.]*")]
 
 
 def test_without_perf_the_rest_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,19 +323,19 @@ def test_without_perf_the_rest_is_recorded(tmp_path: Path, monkeypatch: pytest.M
         ["true"], tmp_path / "run", options=OPTIONS, ros="none", samplers=SamplerRates(stacks=199)
     )
     assert manifest.status == "complete"
-    assert any("perf is not installed (apt-get install" in x for x in manifest.warnings)
+    assert any("perf is not installed (apt-get install" in warning for warning in manifest.warnings)
     assert not (folder / "cpu_samples.parquet").exists()
 
 
 def test_a_perf_that_may_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What perf 6.1 says where perf_event_paranoid forbids it."""
-    said = "Error:\nAccess to performance monitoring and observability operations is limited."
-    (tmp_path / "perf").write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 255\n")
+    error = "Error:\nAccess to performance monitoring and observability operations is limited."
+    (tmp_path / "perf").write_text(f"#!/bin/sh\necho '{error}' >&2\nexit 255\n")
     (tmp_path / "perf").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     folder, manifest = record_command(
         ["true"], tmp_path / "run", options=OPTIONS, ros="none", samplers=SamplerRates(stacks=199)
     )
     assert manifest.status == "complete"
-    assert any("perf_event_paranoid to 2 or less" in x for x in manifest.warnings)
+    assert any("perf_event_paranoid to 2 or less" in warning for warning in manifest.warnings)
     assert not (folder / "native" / "perf.data").exists()

@@ -26,12 +26,12 @@ def exported(library: Path) -> set[str]:
 
 def test_exports_what_the_wheels_library_exports(ros: RosEnvironment) -> None:
     assert ros.include is not None
-    own = exported(ros.preload()[0])
+    ours = exported(ros.preload()[0])
     wheel = exported(ros.python.parent.parent / "lib" / "libtracetools.so")
     assert len(wheel) > 100
-    assert own > wheel
+    assert ours > wheel
     # What tells of calls into rcl and rcl_action.
-    added = {name.removeprefix("ros_trace_").removeprefix("do_") for name in own - wheel}
+    added = {name.removeprefix("ros_trace_").removeprefix("do_") for name in ours - wheel}
     assert {name.removeprefix("enabled_") for name in added} == {
         *("rcl_send_request", "rcl_send_response", "client_callback_start"),
         *("action_request", "goal_status", "message_type_init", "message_content"),
@@ -41,7 +41,7 @@ def test_exports_what_the_wheels_library_exports(ros: RosEnvironment) -> None:
         *("rcl_publisher_init", "rcl_subscription_init", "rcl_publish"),
         *("_ZNK8eprosima7fastcdr3Cdr26get_serialized_data_lengthEv", "ddsi_serdata_init"),
         *("rcl_action_accept_new_goal", "rcl_action_update_goal_state"),
-        *(f"rcl_action_take_{x}_request" for x in ("goal", "result", "cancel")),
+        *(f"rcl_action_take_{kind}_request" for kind in ("goal", "result", "cancel")),
         *("roslens_client_call", "roslens_client_callback_start"),
     }
 
@@ -57,14 +57,14 @@ def test_is_compiled_once(ros: RosEnvironment) -> None:
 def test_stands_in_for_the_wheels_library_and_its_old_lttng(ros: RosEnvironment) -> None:
     """The loader's list of a real process, from /proc."""
     code = "import rclpy; rclpy.init(); print(open('/proc/self/maps').read()); rclpy.shutdown()"
-    said = subprocess.check_output(
+    maps = subprocess.check_output(
         [str(ros.python), "-c", code], env=ros.process_environment(preload=ros.preload()), text=True
     )
-    loaded = {line.split()[-1] for line in said.splitlines() if ".so" in line}
-    tracetools = {x for x in loaded if "libtracetools.so" in x}
+    loaded = {line.split()[-1] for line in maps.splitlines() if ".so" in line}
+    tracetools = {path for path in loaded if "libtracetools.so" in path}
     assert tracetools == {str(ros.preload()[0])}
     prefix = str(ros.python.parent.parent)
-    assert not {x for x in loaded if "lttng" in x and x.startswith(prefix)}
+    assert not {path for path in loaded if "lttng" in path and path.startswith(prefix)}
 
 
 def test_no_compiler(ros: RosEnvironment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -108,11 +108,11 @@ def test_an_index_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")
-    said: list[str] = []
+    notes: list[str] = []
     with pytest.raises(RunFailedError, match="is a Python package index reachable") as error:
-        embedded_ros(said.append)
+        embedded_ros(notes.append)
     assert "\n" not in str(error.value)
-    assert said
+    assert notes
     # What was begun is not taken for an environment the next time.
     assert not list(tmp_path.rglob(environment_module._MARKER))
 

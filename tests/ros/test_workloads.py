@@ -54,8 +54,10 @@ def test_as_many_entities_as_asked_for_are_in_the_trace(tmp_path: Path) -> None:
     factors = {"entity": ["subscription", "node"], "count": [7]}
     changes: dict[str, Any] = {"factors": factors, "duration": 0.5, "repetitions": 1}
     opened = rl.open(record_changed("entities", tmp_path, changes))
-    found = opened.subscriptions.filter(pl.col("topic").str.starts_with("/topic_")).collect()
-    assert found["topic"].n_unique() == 7
+    subscriptions = opened.subscriptions.filter(
+        pl.col("topic").str.starts_with("/topic_")
+    ).collect()
+    assert subscriptions["topic"].n_unique() == 7
     nodes = opened.nodes.filter(pl.col("node").str.starts_with("/node_")).collect()
     assert nodes["node"].n_unique() == 7
 
@@ -65,16 +67,16 @@ def test_resident_memory_grows_by_the_allocator_s_chunk_per_message(tmp_path: Pa
     changes["samplers"] = {"memory": 20, "gives_way": False}
     opened = rl.open(record_changed("leak-injection", tmp_path, changes))
     native = opened.recordings[0].native
-    told = json.loads((native / "leak.json").read_text())
-    assert (told["bytes"], told["chunk_bytes"]) == (8192, CHUNK)
+    facts = json.loads((native / "leak.json").read_text())
+    assert (facts["bytes"], facts["chunk_bytes"]) == (8192, CHUNK)
     with (native / "messages.csv").open(newline="") as stream:
         logged = list(csv.DictReader(stream))
     received = [row for row in logged if row["callback_realtime_ns"]]
-    assert told["messages"] == len(received) > 500
+    assert facts["messages"] == len(received) > 500
     work = opened.messages.collect()
     assert work.filter(topic="/data").height == len(logged)
     series = memory_series(opened.resources, opened.messages, opened.runs, "rss")
-    (found,) = leaks_of(series, "rss", opened.runs)
-    assert found.verdict in {"climbs", "not_enough_evidence"}  # it is one run
+    (leak,) = leaks_of(series, "rss", opened.runs)
+    assert leak.verdict in {"climbs", "not_enough_evidence"}  # it is one run
     # The node itself and the tracer's buffers grow a little in so short a time.
-    assert found.per_message.value == pytest.approx(CHUNK, rel=0.05)
+    assert leak.per_message.value == pytest.approx(CHUNK, rel=0.05)

@@ -61,22 +61,23 @@ def draw(seed: int, *, step: bool = False) -> Drawn:
     )  # fmt: skip
     count = int(rng.integers(20, 800))
     parts = []
-    for there in (True, False):
+    for outward in (True, False):
         sent = np.sort(rng.uniform(0, seconds * 1e9, count))
         sent = sent[rng.random(count) > rng.uniform(0, 0.5)]
         taken = sent + rng.uniform(1e4, 1e6) + rng.exponential(rng.uniform(1e4, 3e6), sent.size)
-        awake = about.awake(taken if there else sent)
-        one, other = (x[awake] for x in (sent, taken))
+        awake = about.awake(taken if outward else sent)
+        left, arrived = (times[awake] for times in (sent, taken))
         # By the clock of its host.
-        one = one if there else one + about.ahead(one)
-        other = other + about.ahead(other) if there else other
-        hosts = ("h0", "h1") if there else ("h1", "h0")
+        left = left if outward else left + about.ahead(left)
+        arrived = arrived + about.ahead(arrived) if outward else arrived
+        hosts = ("h0", "h1") if outward else ("h1", "h0")
         times = {
-            "sent_ns": EPOCH + np.floor(one).astype(np.int64),
-            "taken_ns": EPOCH + np.ceil(other).astype(np.int64),
+            "sent_ns": EPOCH + np.floor(left).astype(np.int64),
+            "taken_ns": EPOCH + np.ceil(arrived).astype(np.int64),
         }
         names = [
-            pl.lit(host).alias(x) for host, x in zip(hosts, ("from_host", "to_host"), strict=True)
+            pl.lit(host).alias(column)
+            for host, column in zip(hosts, ("from_host", "to_host"), strict=True)
         ]
         parts.append(pl.DataFrame(times).select(*names, "sent_ns", "taken_ns"))
     return Drawn(**{**vars(about), "crossings": pl.concat(parts)})
@@ -91,8 +92,8 @@ def wrong(drawn: Drawn, widths: list[float]) -> str | None:
     true = true[drawn.awake(true)]
     ahead = drawn.ahead(true)
     first = EPOCH + np.round(true).astype(np.int64)
-    own = EPOCH + np.round(true + ahead).astype(np.int64)
-    low, high = fit.ahead("h1", own)
+    local = EPOCH + np.round(true + ahead).astype(np.int64)
+    low, high = fit.ahead("h1", local)
     if ((ahead < low) | (ahead > high)).any():
         return "the true offset is outside of the bounds"
     widths.append(float(np.median(high - low)))
@@ -102,12 +103,12 @@ def wrong(drawn: Drawn, widths: list[float]) -> str | None:
     if (seen and not fit.steps) or (fit.steps and not drawn.step_ns):
         return f"{len(fit.steps)} steps found"
     added, bounds = fit.added(), fit.bounds(aligned=True).get(("h0", "h1"), [])
-    at = [x - EPOCH for x, _ in bounds]
+    at = [time - EPOCH for time, _ in bounds]
     times = [
-        x - EPOCH + np.interp(x - EPOCH, [t - EPOCH for t, _ in line], [a for _, a in line])
-        for x, line in ((first, added.get("h0", [(0, 0)])), (own, added.get("h1", [(0, 0)])))
+        clock - EPOCH + np.interp(clock - EPOCH, [t - EPOCH for t, _ in line], [a for _, a in line])
+        for clock, line in ((first, added.get("h0", [(0, 0)])), (local, added.get("h1", [(0, 0)])))
     ]
-    if any((np.diff(x) < 0).any() for x in times):
+    if any((np.diff(line) < 0).any() for line in times):
         return "a time line goes back"
     within = np.interp(times[0], at, [bound for _, bound in bounds])
     if (np.abs(times[1] - times[0]) > within).any():

@@ -103,18 +103,19 @@ class System:
         self.trace.subscription(
             self.now, handle, topic, node=node, callback=handle + 0x40, **process.where
         )
-        made = Subscription(handle, topic, process.where, handle + 0x40)
+        subscription = Subscription(handle, topic, process.where, handle + 0x40)
         if self.rng.random() < 0.5:
-            made.buffer = next(self.addresses)
-            made.capacity = self.rng.randint(1, 3)
-            made.ring = [None] * made.capacity
+            subscription.buffer = next(self.addresses)
+            subscription.capacity = self.rng.randint(1, 3)
+            subscription.ring = [None] * subscription.capacity
             self.now += 10
             self.trace.ring_buffer(
-                self.now, made.buffer, subscription=handle, callback=made.buffer + 0x40,
-                capacity=made.capacity, **process.where,
+                self.now, subscription.buffer, subscription=handle,
+                callback=subscription.buffer + 0x40, capacity=subscription.capacity,
+                **process.where,
             )  # fmt: skip
         self.now += 10
-        process.subscriptions.append(made)
+        process.subscriptions.append(subscription)
 
     def _timer(self, process: Process, node: int) -> None:
         handle, where = next(self.addresses), process.where
@@ -168,25 +169,25 @@ class System:
         can += ["serve"] * 2 * bool(asked)
         can += ["answered"] * any(gid == a[0] for _, gid in process.clients for a in self.answers)
         can += ["transition"] * bool(process.machine)
-        what = rng.choice(can)
-        if what == "executor":
+        action = rng.choice(can)
+        if action == "executor":
             yield from self._wait(thread)
-        elif what == "publish":
+        elif action == "publish":
             yield from self._publish(process, thread)
-        elif what == "receive":
+        elif action == "receive":
             yield from self._receive(process, rng.choice(waiting), thread)
-        elif what == "dequeue":
+        elif action == "dequeue":
             yield from self._dequeue(process, rng.choice(held), thread)
-        elif what == "timer":
+        elif action == "timer":
             handle, callback = rng.choice(process.timers)
             self._execute(handle, thread)
             yield from self._callback(process, callback, thread, 0)
-        elif what == "serve":
+        elif action == "serve":
             yield from self._serve(process, rng.choice(asked), thread)
-        elif what == "transition":
+        elif action == "transition":
             yield from self._transition(process, thread)
         else:
-            yield from self._ask(process, what, thread)
+            yield from self._ask(process, action, thread)
 
     def _execute(self, handle: int, thread: dict[str, Any]) -> None:
         self.emit("rclcpp_executor_get_next_ready", thread)
@@ -208,8 +209,8 @@ class System:
         rng = self.rng
         handle, topic = rng.choice(process.publishers)
         message = rng.choice((0x9000, 0x9100))
-        there = [s for p in self.processes for s in p.subscriptions if s.topic == topic]
-        near = [s for s in there if s.buffer is not None and s.where is process.where]
+        subscribed = [s for p in self.processes for s in p.subscriptions if s.topic == topic]
+        near = [s for s in subscribed if s.buffer is not None and s.where is process.where]
         first = None
         if near:
             first = self.emit("rclcpp_intra_publish", thread, publisher_handle=handle,
@@ -218,18 +219,18 @@ class System:
             for s in near:
                 yield
                 self._enqueue(s, first, thread)
-        far = [s for s in there if s not in near]
+        far = [s for s in subscribed if s not in near]
         if near and not far:
             return
         yield
         if near:
             message += rng.choice((0, 0x800))
         if not near or not self.directly:
-            told = self.emit("rclcpp_publish", thread, message=message)
-            first = first or told
+            moment = self.emit("rclcpp_publish", thread, message=message)
+            first = first or moment
             yield
-        told = self.emit("rcl_publish", thread, publisher_handle=handle, message=message)
-        first = first or told
+        moment = self.emit("rcl_publish", thread, publisher_handle=handle, message=message)
+        first = first or moment
         yield
         self.stamp = max(self.stamp + 1, at(self.now) + 200)
         self.emit("rmw_publish", thread, rmw_publisher_handle=handle + 1, message=message,
@@ -266,22 +267,22 @@ class System:
         self.emit("rmw_take", thread, rmw_subscription_handle=s.handle + 1, message=message,
                   source_timestamp=stamp, taken=1)  # fmt: skip
         yield
-        for name, told in (
+        for name, fields in (
             ("rcl_take", {}),
             ("message_received", {"received_timestamp": stamp}),
             ("rclcpp_take", {}),
         ):
-            self.emit(name, thread, message=message, **told)
+            self.emit(name, thread, message=message, **fields)
             yield
         yield from self._callback(process, s.callback, thread, 0, (first, _who(s)))
 
     def _callback(
-        self, process: Process, callback: int, thread: dict[str, Any], intra: int, of: Any = None,
-        *, nested: bool = False,
+        self, process: Process, callback: int, thread: dict[str, Any], intra: int,
+        delivery: Any = None, *, nested: bool = False,
     ) -> Iterator[None]:  # fmt: skip
         start = self.emit("callback_start", thread, callback=callback, is_intra_process=intra)
-        if of:
-            self.truth[of] = start
+        if delivery:
+            self.truth[delivery] = start
         yield
         if process.publishers and self.rng.random() < 0.3:
             yield from self._publish(process, thread)
@@ -294,9 +295,9 @@ class System:
         if self.rng.random() < 0.95:
             self.emit("callback_end", thread, callback=callback)
 
-    def _ask(self, process: Process, what: str, thread: dict[str, Any]) -> Iterator[None]:
+    def _ask(self, process: Process, action: str, thread: dict[str, Any]) -> Iterator[None]:
         handle, gid = self.rng.choice(process.clients)
-        if what == "ask":
+        if action == "ask":
             self.sequence += 1
             if self.rng.random() < 0.7:
                 self.emit("rcl_send_request", thread, rmw_client_handle=handle)

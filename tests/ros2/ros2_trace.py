@@ -273,14 +273,14 @@ class Trace:
 
     def frames(self) -> dict[str, pl.DataFrame]:
         """Raw events, sorted by time, of all declared and emitted names."""
-        found: dict[str, list[dict[str, Any]]] = {name: [] for name in self.declared}
+        by_name: dict[str, list[dict[str, Any]]] = {name: [] for name in self.declared}
         for name, row in sorted(self.rows, key=lambda item: item[1]["time_ns"]):
-            found.setdefault(name, []).append(row)
+            by_name.setdefault(name, []).append(row)
         frames = {}
-        for name, rows in found.items():
+        for name, rows in by_name.items():
             fields = {field for row in rows for field in row} - set(TYPES)
-            known = FIELDS.get(name) or HEAP_FIELDS.get(name) or KERNEL_FIELDS.get(name) or {}
-            kinds = {field: kind for field, kind in known.items() if field in fields}
+            schema = FIELDS.get(name) or HEAP_FIELDS.get(name) or KERNEL_FIELDS.get(name) or {}
+            kinds = {field: kind for field, kind in schema.items() if field in fields}
             raw = f"ros2:{name}" if name in FIELDS else name
             frames[raw] = pl.DataFrame(rows, schema=TYPES | kinds)
         return frames
@@ -298,9 +298,9 @@ class Trace:
         """
         raw, losses = self.frames(), pl.DataFrame(self.losses) if self.losses else None
         tables = build_tables(raw, losses)
-        found = in_stretches(raw, losses, edges)
+        cut = in_stretches(raw, losses, edges)
         for name, table in tables.items():
-            assert_frame_equal(found[name], table)
+            assert_frame_equal(cut[name], table)
         different = differences(raw, losses)
         assert not different, "\n".join(map(": ".join, different.items()))
         return tables

@@ -133,8 +133,12 @@ def tables_of(trace: Trace, ros: RosEnvironment, folder: Path) -> dict[str, pl.D
     moments |= {real: plan for plan, real in stamps.items()}
     pids = {(key[0], number): key[1] for key, number in numbers.items() if len(key) == 2}
     tids = {(key[0], key[2]): number for key, number in numbers.items() if len(key) == 3}
-    found = {name: frame.collect() for name, frame in tables(Recording.at(folder / "run")).items()}
-    return {name: _as_planned(name, frame, moments, pids, tids) for name, frame in found.items()}
+    collected = {
+        name: frame.collect() for name, frame in tables(Recording.at(folder / "run")).items()
+    }
+    return {
+        name: _as_planned(name, frame, moments, pids, tids) for name, frame in collected.items()
+    }
 
 
 def _rename_host(trace: Path, number: int) -> None:
@@ -173,13 +177,15 @@ def _as_planned(
     for column in TABLES[name].columns:
         values = frame[column.name]
         if column.name.endswith("_ns") and column.unit == "ns" and column.name != "period_ns":
-            columns.append(pl.Series(column.name, [moments.get(x) for x in values], dtype=pl.Int64))
+            columns.append(
+                pl.Series(column.name, [moments.get(value) for value in values], dtype=pl.Int64)
+            )
         elif column.name.endswith("vpid") or column.name == "vtid":
             side = column.name.removesuffix("vpid") + "host"
             where = frame[side if side in frame.columns else "host"]
-            of = tids if column.name == "vtid" else pids
+            numbers = tids if column.name == "vtid" else pids
             pairs = zip(where, values, strict=True)
-            columns.append(pl.Series(column.name, [of.get(p) for p in pairs], dtype=pl.Int32))
+            columns.append(pl.Series(column.name, [numbers.get(p) for p in pairs], dtype=pl.Int32))
     return frame.with_columns(columns)
 
 
@@ -212,5 +218,5 @@ def burst_tables(
             player.play(name, row)
         player.play_all(trace.rows)
     collect(run)
-    found = {name: frame.collect() for name, frame in tables(run).items()}
-    return found, len(objects) + len(trace.rows)
+    collected = {name: frame.collect() for name, frame in tables(run).items()}
+    return collected, len(objects) + len(trace.rows)

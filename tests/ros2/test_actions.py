@@ -58,10 +58,10 @@ def test_over_a_gap_order_and_absence_tell_nothing_of_a_goal() -> None:
     """Something was dropped from 140 to 150 us; the second goal comes after that."""
     trace = action()
     for begin, number in ((100, 1), (200, 2)):
-        call(trace, GOAL, number, *(begin + x for x in (0, 10, 20, 30)))
+        call(trace, GOAL, number, *(begin + delay for delay in (0, 10, 20, 30)))
         tell(trace, STATUS, begin + 22, begin + 60)
         tell(trace, FEEDBACK, begin + 36)
-        call(trace, RESULT, number, *(begin + x for x in (35, 38, 65, 75)))
+        call(trace, RESULT, number, *(begin + delay for delay in (35, 38, 65, 75)))
     trace.lose(140, 150, 3)
     goals = trace.tables()["action_goals"]
     assert rows(goals, "alone", "match", "feedback_count", "finished_ns", "result_taken_ns") == [
@@ -321,9 +321,9 @@ def test_a_goal_that_was_answered_and_not_accepted_was_rejected() -> None:
     """Of the second the answer is missing, and of the third what happened around it."""
     trace = action()
     for begin, number in ((100, 1), (200, 2), (300, 3)):
-        call(trace, GOAL, number, *(begin + x for x in (0, 10, 20, 30)))
+        call(trace, GOAL, number, *(begin + delay for delay in (0, 10, 20, 30)))
         named(trace, begin + 11, number)
-    trace.rows = [x for x in trace.rows if x[1]["time_ns"] not in (at(220), at(230))]
+    trace.rows = [row for row in trace.rows if row[1]["time_ns"] not in (at(220), at(230))]
     trace.lose(312, 315, 1)
     goals = trace.tables()["action_goals"]
     assert goals.select("goal_id", "outcome").rows() == [

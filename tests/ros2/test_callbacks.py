@@ -201,6 +201,6 @@ def test_a_function_that_is_left_without_a_return_has_no_end() -> None:
     function(trace, 220, lasts=10, stack=0x9000)
     function(trace, 300, lasts=None, stack=0x8000)
     trace.emit(310, "function_exit", function=1, stack=0x9100)
-    found = rows(trace.tables()["callback_instances"], "start_ns", "end_ns")
+    executions = rows(trace.tables()["callback_instances"], "start_ns", "end_ns")
     ended = [(100, 150), (110, 120), (130, 140), (220, 230)]
-    assert found == sorted([*ended, (200, None), (210, None), (300, None)])
+    assert executions == sorted([*ended, (200, None), (210, None), (300, None)])

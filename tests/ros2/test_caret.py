@@ -41,9 +41,9 @@ def named_by_caret(raw: Raw) -> dict[str, pl.DataFrame]:
         frame = events.pop(f"ros2:{name}", None)
         if frame is None:
             continue
-        told = frame.with_columns((pl.col("time_ns") - CLOCK_NS).alias("init_timestamp"))
-        again = told.with_columns(pl.lit(begin, pl.Int64).alias("time_ns"))
-        events[f"{PROVIDER}{name}"] = pl.concat([told, again])
+        first = frame.with_columns((pl.col("time_ns") - CLOCK_NS).alias("init_timestamp"))
+        again = first.with_columns(pl.lit(begin, pl.Int64).alias("time_ns"))
+        events[f"{PROVIDER}{name}"] = pl.concat([first, again])
     place = events[CALLBACK].select(pl.all().exclude("callback", "is_intra_process"))
     init = place.unique("vpid", keep="first").with_columns(
         pl.lit(begin, pl.Int64).alias("time_ns"),
@@ -60,28 +60,32 @@ def written(raw: Raw, name: str, field: str) -> dict[str, pl.DataFrame]:
     events["ros2:rmw_publish"] = publish.drop("timestamp", "rmw_publisher_handle")
     events[name] = publish.select(
         pl.col("time_ns") + 100,
-        *(x for x in publish.columns if x not in ("time_ns", "message", "timestamp")),
+        *(
+            column
+            for column in publish.columns
+            if column not in ("time_ns", "message", "timestamp")
+        ),
         pl.col("message").alias("addr"),
         pl.col("timestamp").cast(pl.UInt64).alias(field),
     )
     return events
 
 
-def same(found: dict[str, pl.DataFrame], expected: dict[str, pl.DataFrame], *names: str) -> None:
+def same(actual: dict[str, pl.DataFrame], expected: dict[str, pl.DataFrame], *names: str) -> None:
     for name in names:
         assert expected[name].height
-        assert found[name].equals(expected[name]), name
+        assert actual[name].equals(expected[name]), name
 
 
 def test_objects_are_named_by_what_caret_tells(raw: Raw) -> None:
     events = named_by_caret(raw)
     without = tables(replace(raw, events=events))
     assert without["nodes"].is_empty()
-    found = with_caret(replace(raw, events=events))
-    assert "init events of CARET" in found.warnings[-1]
+    translated = with_caret(replace(raw, events=events))
+    assert "init events of CARET" in translated.warnings[-1]
     expected = tables(raw)
     objects = ("nodes", "publishers", "subscriptions", "timers", "callbacks", "callback_instances")
-    same(tables(found), expected, *objects, "messages", "takes", "publications")
+    same(tables(translated), expected, *objects, "messages", "takes", "publications")
 
 
 @pytest.mark.parametrize(
@@ -97,14 +101,14 @@ def test_writes_make_matches_exact_and_losses_countable(raw: Raw, name: str, fie
     expected = tables(raw)["messages"]
     blind = tables(replace(raw, events={x: f for x, f in events.items() if x != name}))["messages"]
     assert "exact" not in blind["match"].to_list()
-    found = with_caret(replace(raw, events=events))
-    assert found.warnings[-1] == f"publications have their source timestamps from {name}"
-    messages = tables(found)["messages"]
+    translated = with_caret(replace(raw, events=events))
+    assert translated.warnings[-1] == f"publications have their source timestamps from {name}"
+    messages = tables(translated)["messages"]
     columns = ["topic", "publish_ns", "take_ns", "outcome", "match", "key_ns"]
-    kept = [x for x in columns if x in expected.columns]
+    kept = [column for column in columns if column in expected.columns]
     # Without the handle of the publisher nobody knows whose the middleware's own are.
-    own = pl.col("topic").is_in(expected["topic"].unique().drop_nulls().to_list())
-    assert messages.filter(own).select(kept).equals(expected.filter(own).select(kept))
+    of_program = pl.col("topic").is_in(expected["topic"].unique().drop_nulls().to_list())
+    assert messages.filter(of_program).select(kept).equals(expected.filter(of_program).select(kept))
 
 
 def test_dispatches_are_taken_for_takes(raw: Raw) -> None:
@@ -133,10 +137,10 @@ def test_dispatches_are_taken_for_takes(raw: Raw) -> None:
         .drop("rmw_subscription_handle", "taken", "subscription", "subscription_handle")
         .with_columns(pl.lit(0, pl.UInt64).alias("message_timestamp"))
     )
-    found = with_caret(replace(raw, events=events))
+    translated = with_caret(replace(raw, events=events))
     expected = tables(raw)["messages"]
     delivered = pl.col("outcome") == "delivered"
-    messages = tables(found)["messages"].filter(delivered)
+    messages = tables(translated)["messages"].filter(delivered)
     assert set(messages["match"]) == {"exact"}
     columns = ["topic", "publish_ns", "take_ns", "callback_start_ns"]
     of_callbacks = expected.filter(delivered & pl.col("callback_start_ns").is_not_null())
@@ -159,7 +163,7 @@ def test_several_writes_of_one_call_and_writes_of_no_call(raw: Raw) -> None:
         "ros2:rcl_publish": calls,
         f"{PROVIDER}dds_bind_addr_to_stamp": writes,
     }
-    found = with_caret(replace(raw, events=events, warnings=[]))
-    rows = found.events["ros2:rmw_publish"].lazy().select("time_ns", "message", "timestamp")
+    translated = with_caret(replace(raw, events=events, warnings=[]))
+    rows = translated.events["ros2:rmw_publish"].lazy().select("time_ns", "message", "timestamp")
     # By hand: the call at 200 wrote nothing.
     assert rows.collect().rows() == [(110, 100, 7110), (310, 300, 7310)]

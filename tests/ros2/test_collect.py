@@ -37,9 +37,9 @@ def test_events_and_tables_are_written(run: Path) -> None:
     for name, count in done.events_by_name.items():
         provider, event = name.split(":")
         assert pl.read_parquet(run / "events" / provider / f"{event}.parquet").height == count
-    found = tables(Recording.at(run))
+    frames = tables(Recording.at(run))
     for name, table in TABLES.items():
-        frame = found[name].collect()
+        frame = frames[name].collect()
         assert frame.schema == table.schema
         assert frame.height == done.rows[name]
     assert not list(run.rglob("*.part"))

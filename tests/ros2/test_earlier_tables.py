@@ -31,11 +31,11 @@ def test_they_open_and_what_was_added_is_null(earlier: Path) -> None:
     missing = {(table, column) for _, table, column in runs.missing_columns}
     lone = tables(Recording.at(earlier))
     for name, table in TABLES.items():
-        there = pq.ParquetFile(earlier / "tables" / f"{name}.parquet")
-        added = set(table.schema) - set(there.schema_arrow.names)
-        assert {column for of, column in missing if of == name} == added
+        file = pq.ParquetFile(earlier / "tables" / f"{name}.parquet")
+        added = set(table.schema) - set(file.schema_arrow.names)
+        assert {column for where, column in missing if where == name} == added
         frame = runs.table(name).collect()
-        assert frame.height == lone[name].collect().height == there.metadata.num_rows
+        assert frame.height == lone[name].collect().height == file.metadata.num_rows
         assert all(frame[column].null_count() == frame.height for column in added)
         assert frame.select(table.schema.names()).schema == table.schema
 
@@ -50,7 +50,7 @@ def test_nouns_answer_or_say_why_not(earlier: Path) -> None:
 
 def test_a_later_major_version_is_refused_in_a_line(earlier: Path) -> None:
     path = min((earlier / "tables").glob("*.parquet"))
-    said = {"roslens": json.dumps({"tables": "2.0"})}
-    write_table(pl.read_parquet(path), path, said)
+    metadata = {"roslens": json.dumps({"tables": "2.0"})}
+    write_table(pl.read_parquet(path), path, metadata)
     with pytest.raises(UsageError, match=r"version 2\.0, and this roslens reads those up to"):
         rl.open(earlier, collect=False)

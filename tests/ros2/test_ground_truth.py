@@ -103,7 +103,7 @@ def test_the_check_accepts_what_is_right() -> None:
 def test_the_check_finds_what_is_wrong(
     rows: tuple[tuple[int, int, int | None, str], ...], problem: str
 ) -> None:
-    assert any(problem in found for found in compare(messages(*rows), TRUTH).problems)
+    assert any(problem in text for text in compare(messages(*rows), TRUTH).problems)
 
 
 CALLS = pl.DataFrame(
@@ -135,7 +135,7 @@ def test_the_check_of_calls() -> None:
         (calls((1010, 1190, None), (2010, None, None)), "no response"),
         (calls((1010, None, 1490), (2010, None, None)), "served or not"),
     ):
-        assert any(problem in found for found in compare_calls(wrong, CALLS).problems)
+        assert any(problem in text for text in compare_calls(wrong, CALLS).problems)
 
 
 MOVES = pl.DataFrame(
@@ -160,7 +160,7 @@ def test_the_check_of_transitions() -> None:
         (states(first, through, ("active", 1700)), "led to another state"),
         (states(first, through, ("inactive", 2000)), "not within the logged times"),
     ):
-        assert any(problem in found for found in compare_transitions(wrong, MOVES).problems)
+        assert any(problem in text for text in compare_transitions(wrong, MOVES).problems)
 
 
 GOALS = pl.DataFrame(
@@ -191,7 +191,7 @@ def test_the_check_of_goals() -> None:
         (goals((1010, 1390, 1890, 2), second), "before the response"),
         (goals((1010, 1290, 1890, 3), second), "other feedback"),
     ):
-        assert any(problem in found for found in compare_goals(wrong, GOALS).problems)
+        assert any(problem in text for text in compare_goals(wrong, GOALS).problems)
     # Feedback that came before the client knew the goal it has not logged; it logs no other.
     early = pl.lit(1200).alias("first_feedback_ns")
     more = goals((1010, 1290, 1890, 3), second).with_columns(early)
@@ -244,20 +244,20 @@ def test_one_publisher_and_several_subscriptions(tmp_path: Path) -> None:
         + "/t,1,990,1060,0,1\n/t,2,1990,2060,0,1\n/t,3,2990,,0,1\n"
     )
     truth = truth_of(tmp_path)
-    own = [(i, 4, 7, 40) for i in (1, 2, 3)]
-    right = compare(deliveries(*own, (1, 4, 9, 45), (2, 4, 9, 45), (3, 4, 9, None)), truth)
+    of_first = [(i, 4, 7, 40) for i in (1, 2, 3)]
+    right = compare(deliveries(*of_first, (1, 4, 9, 45), (2, 4, 9, 45), (3, 4, 9, None)), truth)
     assert right.problems == []
     assert (right.logged, right.received) == (6, 5)
     assert sorted(right.longer_ns) == [20, 20, 20, 25, 25]
     # The other subscription's loss would go unseen if they were not told apart.
     wrong = compare(
-        deliveries(*own[:2], (3, 4, 7, None), *[(i, 4, 9, 45) for i in (1, 2, 3)]), truth
+        deliveries(*of_first[:2], (3, 4, 7, None), *[(i, 4, 9, 45) for i in (1, 2, 3)]), truth
     )
     assert wrong.problems == [
         "1 received, but not delivered",
         "1 not received, but not lost either",
     ]
-    assert compare(deliveries(*own, (1, 4, 9, 45), (2, 4, 9, 45)), truth).problems
+    assert compare(deliveries(*of_first, (1, 4, 9, 45), (2, 4, 9, 45)), truth).problems
 
 
 def test_two_processes_leave_two_files(tmp_path: Path) -> None:
@@ -308,17 +308,17 @@ def test_the_check_of_calls_whose_service_is_not_known() -> None:
                              orient="row")  # fmt: skip
         return frame.with_row_index("callback_instance_id")
 
-    first, other, timers = (3, 100, 200, None), (4, 220, 240, None), (1, 310, 320, "timer")
-    right = compare_unowned(instances(first, other, timers, (3, 300, 400, None)), logged)
+    first, unlogged, timers = (3, 100, 200, None), (4, 220, 240, None), (1, 310, 320, "timer")
+    right = compare_unowned(instances(first, unlogged, timers, (3, 300, 400, None)), logged)
     assert right.problems == []
     assert right.outcomes == {"run": 2}
     for wrong, problem in (
         (instances(first, timers), "1 logged, but not in the table"),
-        (instances(first, other, (3, 300, 305, None)), "1 logged, but not in the table"),
+        (instances(first, unlogged, (3, 300, 305, None)), "1 logged, but not in the table"),
         (instances(first, (3, 300, 400, None), (3, 500, 600, None)), "1 in the table, but not log"),
         (instances((3, 100, 400, None)), "2 more than one in a row"),
     ):
-        assert any(problem in found for found in compare_unowned(wrong, logged).problems)
+        assert any(problem in text for text in compare_unowned(wrong, logged).problems)
 
 
 @pytest.mark.recording
@@ -332,6 +332,6 @@ def test_services_that_were_not_recorded_are_not_asked_for(distro: str | None) -
     if distro is not None:
         events = as_recorded_by(distro, events)
     tables = build_tables(events, raw.losses)
-    found = dict(verdicts_of(run, tables, set(events), whole=distro is None))
-    calls = found["calls, of services not recorded"]
+    verdicts = dict(verdicts_of(run, tables, set(events), whole=distro is None))
+    calls = verdicts["calls, of services not recorded"]
     assert (calls.problems, calls.logged, calls.outcomes) == ([], 22, {"run": 22})

@@ -187,9 +187,9 @@ def test_a_program_with_known_allocations(tmp_path: Path) -> None:
         subprocess.run([str(program)], env=environment, check=True, timeout=60)
     assert session.loss.discarded_events == 0
     collect(run)
-    found = {name: frame.collect() for name, frame in tables(run).items()}
-    instances = found["callback_allocations"].join(
-        found["callback_instances"], on="callback_instance_id"
+    frames = {name: frame.collect() for name, frame in tables(run).items()}
+    instances = frames["callback_allocations"].join(
+        frames["callback_instances"], on="callback_instance_id"
     )
     # malloc 1000, calloc 200, posix_memalign 512, memalign 256, malloc 77, realloc to 3000;
     # freed: 77, and 1000 by realloc. Then 200, 512 and 256 freed, and 50 allocated.
@@ -197,5 +197,5 @@ def test_a_program_with_known_allocations(tmp_path: Path) -> None:
         (6, 1000 + 200 + 512 + 256 + 77 + 3000, 2, 1077, 3000),
         (1, 50, 3, 968, 50),
     ]
-    live = found["heap"].select(pl.col("live_bytes").last()).item()
+    live = frames["heap"].select(pl.col("live_bytes").last()).item()
     assert live >= 3050

@@ -22,21 +22,21 @@ def crossings(*rows: tuple[str, str, int, int]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def bounds(found: pl.DataFrame, host: str, time_ns: int) -> tuple[float, float]:
-    fit = fit_clocks(found, ["h0", "h1", "h2"])
+def bounds(crossed: pl.DataFrame, host: str, time_ns: int) -> tuple[float, float]:
+    fit = fit_clocks(crossed, ["h0", "h1", "h2"])
     low, high = fit.ahead(host, np.array([time_ns]))
     return low[0], high[0]
 
 
 def test_the_least_delay_each_way_bounds_the_offset() -> None:
     """By hand, after RFC 5905: from 350 to 650 ns; in 8 us a clock gains 8 ns at most."""
-    found = crossings(
+    crossed = crossings(
         ("h0", "h1", 1_000, 1_700),
         ("h0", "h1", 2_000, 2_650),
         ("h1", "h0", 3_500, 3_150),
         ("h1", "h0", 9_500, 9_900),
     )
-    low, high = bounds(found, "h1", 3_000)
+    low, high = bounds(crossed, "h1", 3_000)
     most = 8_000 * FASTEST / 1e9 + 4
     assert 350 - most <= low <= 350
     assert 650 <= high <= 650 + most
@@ -141,9 +141,9 @@ def two_hosts(ahead_us: float, *, back: bool = True, services: bool = False) -> 
 @pytest.mark.parametrize("services", [False, True])
 @pytest.mark.parametrize("ahead_us", [0, 123_456.789, -3_600_000_000.5])
 def test_from_events(ahead_us: float, services: bool) -> None:
-    found = find_crossings(two_hosts(ahead_us, services=services).frames())
-    assert found.height == 40
-    low, high = bounds(found, "h1", at(10_000 + ahead_us))
+    crossed = find_crossings(two_hosts(ahead_us, services=services).frames())
+    assert crossed.height == 40
+    low, high = bounds(crossed, "h1", at(10_000 + ahead_us))
     # The smallest delays are at least 50 and 60 us, and at most a few more.
     assert low <= round(ahead_us * 1000) <= high
     assert 110_000 <= high - low <= 150_000
@@ -198,8 +198,8 @@ def test_clocks_that_are_apart_are_told() -> None:
     messages = tables["messages"]
     (bound,) = messages["clock_bound_ns"].unique()
     assert 1_100_000 <= bound <= 1_104_000
-    told = messages["latency_ns"].drop_nulls()
-    assert (told > bound).all()
+    latencies = messages["latency_ns"].drop_nulls()
+    assert (latencies > bound).all()
     assert (messages["match"] == "exact").all()
     (text,) = tables["health"].filter(kind="clocks_apart")["what"]
     assert "ns behind" in text

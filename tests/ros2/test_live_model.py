@@ -44,8 +44,10 @@ class Fed:
         self.model.feed(stretch)
 
     def so_far(self) -> dict[str, pl.DataFrame]:
-        of = self.stretches
-        return {name: pl.concat([x[name] for x in of]).sort("time_ns") for name in of[0]}
+        parts = self.stretches
+        return {
+            name: pl.concat([part[name] for part in parts]).sort("time_ns") for name in parts[0]
+        }
 
     def again(self) -> tuple[dict[str, pl.DataFrame], pl.DataFrame]:
         self.asked += 1
@@ -53,16 +55,16 @@ class Fed:
 
 
 def assert_same(model: Model, expected: dict[str, pl.DataFrame]) -> None:
-    found = model.tables()
-    for name in TABLES.keys() & found.keys() - {"executor_intervals"}:
-        frame = TABLES[name].conform(found[name].frame())
+    tables = model.tables()
+    for name in TABLES.keys() & tables.keys() - {"executor_intervals"}:
+        frame = TABLES[name].conform(tables[name].frame())
         # How well hosts' clocks agree is told by all messages together.
-        there = expected[name]
+        wanted = expected[name]
         if "clock_bound_ns" in frame.columns:
-            alone = pl.col("clock_bound_ns").is_null()
-            there = there.with_columns(pl.when(alone).then("latency_ns").alias("latency_ns"))
-            frame, there = (x.drop("clock_bound_ns") for x in (frame, there))
-        assert frame.equals(there), name
+            unbounded = pl.col("clock_bound_ns").is_null()
+            wanted = wanted.with_columns(pl.when(unbounded).then("latency_ns").alias("latency_ns"))
+            frame, wanted = (table.drop("clock_bound_ns") for table in (frame, wanted))
+        assert frame.equals(wanted), name
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -126,9 +128,9 @@ def test_what_is_needed_is_not_forgotten() -> None:
     fed.model.needed_ns = needed
     for stretch in stretches(raw, 20):
         fed.feed(stretch)
-    told = fed.model.tables()["callback_instances"].frame("start_ns")["start_ns"]
-    assert told.filter(told >= needed).equals(whole.filter(whole >= needed))
-    assert told.len() < whole.len()
+    starts = fed.model.tables()["callback_instances"].frame("start_ns")["start_ns"]
+    assert starts.filter(starts >= needed).equals(whole.filter(whole >= needed))
+    assert starts.len() < whole.len()
 
 
 def test_a_late_event_is_put_in_its_place() -> None:
@@ -142,7 +144,9 @@ def test_a_late_event_is_put_in_its_place() -> None:
     fed = Fed()
     for cut in ([1, 10, 30], [20], [40]):
         times = [at(us) for us in cut]
-        fed.feed({name: x.filter(pl.col("time_ns").is_in(times)) for name, x in raw.items()})
+        fed.feed(
+            {name: frame.filter(pl.col("time_ns").is_in(times)) for name, frame in raw.items()}
+        )
     durations = fed.model.tables()["callback_instances"].frame()["duration_ns"]
     assert durations.to_list() == [10_000, 10_000]
 

@@ -177,11 +177,11 @@ def test_what_the_middleware_publishes_itself_is_no_message() -> None:
 def test_equal_timestamps_are_counted_and_labelled() -> None:
     """Two publishers stamp the same nanosecond; both messages are taken, then one of two."""
     trace = talker_and_listener()
-    other = 0x1200
-    trace.publisher(25, other, "/data", node=NODE)
+    second = 0x1200
+    trace.publisher(25, second, "/data", node=NODE)
     for us, stamp in ((100, 1000), (500, 2000)):
         trace.publish(us, PUB, stamp=at(stamp), tid=11)
-        trace.publish(us + 10, other, stamp=at(stamp), tid=12)
+        trace.publish(us + 10, second, stamp=at(stamp), tid=12)
     trace.receive(1100, SUB, CALLBACK, stamp=at(1000), pid=2)
     trace.receive(1200, SUB, CALLBACK, stamp=at(1000), pid=2)
     trace.receive(2100, SUB, CALLBACK, stamp=at(2000), pid=2)
@@ -421,14 +421,14 @@ def test_without_takes_callbacks_are_joined_in_order_where_that_says_whose_they_
         trace.run(us, CALLBACK, tid=2)
     tables = trace.tables()
     columns = ("topic", "publisher_node", "publish_ns", "callback_start_ns", "outcome", "match")
-    known, unknown = ("delivered", "approximate"), ("unknown", None)
+    matched, unknown = ("delivered", "approximate"), ("unknown", None)
     assert rows(tables["messages"], *columns) == [
-        ("/data", "/talker", us, start, *(known if start else unknown))
+        ("/data", "/talker", us, start, *(matched if start else unknown))
         for us, start in zip((100, 200, 300), joined, strict=True)
     ]
-    apart = joined.count(None)
-    told = {"approximate_matches": 3 - apart, "loss_not_known": apart}
-    assert findings(tables) == {kind: count for kind, count in told.items() if count}
+    missing = joined.count(None)
+    expected = {"approximate_matches": 3 - missing, "loss_not_known": missing}
+    assert findings(tables) == {kind: count for kind, count in expected.items() if count}
 
 
 def loaned() -> Trace:

@@ -83,8 +83,8 @@ def test_what_two_sessions_record_at_once_is_one_event() -> None:
     for name, frame in expected.items():
         if name not in ("health", "hosts", "processes"):
             assert_frame_equal(tables[name], frame)
-    found = tables["health"].filter(kind="events_of_two_sessions")
-    assert found["count"].to_list() == [len(late)]
+    health = tables["health"].filter(kind="events_of_two_sessions")
+    assert health["count"].to_list() == [len(late)]
 
 
 @given(st.data())
@@ -145,9 +145,9 @@ def test_other_providers_do_not_disturb() -> None:
     heap = kernel.with_columns(vpid=pl.lit(1, pl.Int32), vtid=pl.lit(1, pl.Int32))
     raw = {**trace.frames(), "sched_switch": kernel, "lttng_ust_libc:malloc": heap}
     processes = build_tables(raw)["processes"]
-    alone = build_tables(trace.frames())["processes"]
+    undisturbed = build_tables(trace.frames())["processes"]
     assert rows(processes, "vpid", "events") == [
-        (vpid, events + (vpid == 1)) for vpid, events in rows(alone, "vpid", "events")
+        (vpid, events + (vpid == 1)) for vpid, events in rows(undisturbed, "vpid", "events")
     ]
 
 
@@ -169,12 +169,12 @@ def test_a_loss_says_of_which_stream_when_and_what_it_can_have_bent() -> None:
     trace.lose(30_000, 40_000, 2)
     trace.lose(99, 200, 5, trace="kernel", stream="kchan_0")
     tables = trace.tables()
-    found = tables["health"].filter(kind="discarded_events")
-    assert found.select("count", "where").rows() == [
+    losses = tables["health"].filter(kind="discarded_events")
+    assert losses.select("count", "where").rows() == [
         (9, "ust/uid/0/64-bit/ch0_0"),
         (5, "kernel/kchan_0"),
     ]
-    user, kernel = found["what"]
+    user, kernel = losses["what"]
     assert "between 0.001 s and 0.040 s after the first event; every table may" in user
     assert user.startswith("the tracer discarded events because its buffers were full")
     assert "between 0.000 s and 0.000 s" in kernel

@@ -37,7 +37,7 @@ def test_an_object_ends_when_its_address_is_given_to_the_next_one() -> None:
         ("/a", 10, None),
         ("/b", 510, None),
     ]
-    for name, number, made in (
+    for name, number, created in (
         ("publishers", "publisher_id", 20),
         ("subscriptions", "subscription_id", 30),
         ("timers", "timer_id", 50),
@@ -45,8 +45,8 @@ def test_an_object_ends_when_its_address_is_given_to_the_next_one() -> None:
         ("callbacks", "callback_id", 32),
     ):
         assert rows(tables[name], number, "created_ns", "ended_ns") == [
-            (0, made, 500 + made),
-            (1, 500 + made, None),
+            (0, created, 500 + created),
+            (1, 500 + created, None),
         ], name
 
 
@@ -69,8 +69,8 @@ def test_hosts() -> None:
     trace.node(20, NODE, "b", host="h1")
     trace.node(30, NODE, "c", host="h1", pid=2)
     trace.publisher(50, PUB, "/data", node=NODE, host="h1", pid=2)
-    found = build_tables(trace.frames(), hosts=("h0", "h1", "h2"))["hosts"]
-    assert rows(found, "host", "processes", "begin_ns", "end_ns", "events") == [
+    hosts = build_tables(trace.frames(), hosts=("h0", "h1", "h2"))["hosts"]
+    assert rows(hosts, "host", "processes", "begin_ns", "end_ns", "events") == [
         ("h0", 1, 10, 10, 1),
         ("h1", 2, 20, 50, 4),
         ("h2", 0, None, None, 0),
@@ -121,8 +121,8 @@ def test_what_a_publisher_keeps_for_late_joiners_is_no_message() -> None:
 def test_where_links_of_buffers_were_not_recorded_none_is_a_publishers() -> None:
     trace = one_process()
     trace.rows = [row for row in trace.rows if row[0] != "rclcpp_ipb_to_subscription"]
-    found = trace.tables()["ring_buffers"]
-    assert found.select("subscription_id", "publisher_id", "capacity").rows() == [(None, None, 2)]
+    buffers = trace.tables()["ring_buffers"]
+    assert buffers.select("subscription_id", "publisher_id", "capacity").rows() == [(None, None, 2)]
 
 
 def test_state_machines() -> None:
@@ -159,9 +159,9 @@ def test_two_action_clients_of_one_node() -> None:
     for k, part in enumerate(("send_goal", "cancel_goal", "get_result")):
         service, gid = f"/move/_action/{part}", [k] * 16
         trace.client(60 + k, (k + 1) << 12, service, node=CLIENT_NODE, gid=gid)
-    found = trace.tables()["actions"].filter(pl.col("role") == "client")
-    assert found.select("send_goal_id", "cancel_goal_id", "get_result_id").rows() == [
+    clients = trace.tables()["actions"].filter(pl.col("role") == "client")
+    assert clients.select("send_goal_id", "cancel_goal_id", "get_result_id").rows() == [
         (0, 1, 2),
         (3, 4, 5),
     ]
-    assert (found["created_ns"] - T0).to_list() == [10_500, 60_000]
+    assert (clients["created_ns"] - T0).to_list() == [10_500, 60_000]

@@ -109,10 +109,10 @@ def test_recordings(run_of: str) -> None:
 
 def assert_same(raw: Raw, losses: pl.DataFrame | None, **about: Any) -> None:
     whole = build_tables(raw, losses, **about)
-    found = in_stretches(raw, losses, edges_of(raw, 4), **about)
+    tables = in_stretches(raw, losses, edges_of(raw, 4), **about)
     for name, table in whole.items():
-        assert found[name].equals(table), name
-        assert found[name].schema == table.schema
+        assert tables[name].equals(table), name
+        assert tables[name].schema == table.schema
 
 
 @pytest.mark.recording
@@ -120,8 +120,8 @@ def test_tables_so_far_are_those_of_the_events_so_far() -> None:
     """Asked for in between, and the pass goes on; what is known of processes is of the whole."""
     trace = open_trace(SAMPLES / RUNS[0])
     events = Events(trace.read())
-    found = find_objects(events)
-    about = (events, found, callback_objects(events, found), LOSSES.empty())
+    objects = find_objects(events)
+    about = (events, objects, callback_objects(events, objects), LOSSES.empty())
     (batches,) = batches_of(events)
     frames = {n: pl.DataFrame(b) for n, b in batches.items() if isinstance(b, pl.DataFrame)}
     (edge,) = edges_of(frames, 2)
@@ -133,8 +133,8 @@ def test_tables_so_far_are_those_of_the_events_so_far() -> None:
     begun.feed(before)
     so_far, then = half.tables()[0], begun.tables(last=False)[0]
     begun.feed(after)
-    for one, other in ((so_far, then), (whole.tables()[0], begun.tables()[0])):
-        for name in TABLES.keys() & one.keys():
-            assert one[name].frame().equals(other[name].frame()), name
+    for left, right in ((so_far, then), (whole.tables()[0], begun.tables()[0])):
+        for name in TABLES.keys() & left.keys():
+            assert left[name].frame().equals(right[name].frame()), name
     with pytest.raises(ValueError, match="come to its end"):
         begun.feed(after)

@@ -28,11 +28,15 @@ def talker(trace: Trace, us: float, node: str, topic: str, **where: Any) -> None
     trace.publish(us + 50, 0x200, **where)
 
 
-def with_namespace(frames: dict[str, pl.DataFrame], of: dict[str, int]) -> dict[str, pl.DataFrame]:
+def with_namespace(
+    frames: dict[str, pl.DataFrame], namespaces: dict[str, int]
+) -> dict[str, pl.DataFrame]:
     """Add the context pid_ns, by procname."""
     return {
         name: frame.with_columns(
-            pl.col("procname").replace_strict(of, return_dtype=pl.UInt64).alias("ctx_pid_ns")
+            pl.col("procname")
+            .replace_strict(namespaces, return_dtype=pl.UInt64)
+            .alias("ctx_pid_ns")
         )
         for name, frame in frames.items()
     }
@@ -117,21 +121,21 @@ def test_a_recording_that_happens_again_with_the_same_numbers(distance: int) -> 
         name: pl.concat([
             frame,
             frame.with_columns(
-                *(pl.col(x) + later for x in _TIMES & set(frame.columns)),
-                *(pl.col(x) + distance for x in _ADDRESSES & set(frame.columns)),
+                *(pl.col(column) + later for column in _TIMES & set(frame.columns)),
+                *(pl.col(column) + distance for column in _ADDRESSES & set(frame.columns)),
             ),
         ])
         for name, frame in frames.items()
     }  # fmt: skip
-    once, both = build_tables(frames), build_tables(twice)
-    assert both["processes"].height == 2 * once["processes"].height
+    once, again = build_tables(frames), build_tables(twice)
+    assert again["processes"].height == 2 * once["processes"].height
     counted = [
-        x["messages"]
+        tables["messages"]
         .filter(pl.col("outcome").is_in(TOLD))
         .group_by("topic", "outcome")
         .len()
         .sort("topic", "outcome")
-        for x in (once, both)
+        for tables in (once, again)
     ]
     assert_frame_equal(counted[0].with_columns(pl.col("len") * 2), counted[1])
 

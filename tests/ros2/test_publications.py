@@ -18,16 +18,18 @@ TOPICS = ("/a", "/b", "/c", *INTERNAL, None)
 def by_definition(publishers: pl.DataFrame) -> pl.DataFrame:
     """Of each moment at which a process makes a publisher, all that it has made until then."""
     rows = publishers.filter(~pl.col("topic").is_in([ROSOUT, DISCOVERY])).rows(named=True)
-    found = []
+    guesses = []
     for proc, since in {(row["proc"], row["created_ns"]) for row in rows}:
-        there = [x for x in rows if x["proc"] == proc and x["created_ns"] <= since]
-        there = [x for x in there if x["topic"] not in INTERNAL] or there
-        topics = {x["topic"] for x in there}
+        so_far = [row for row in rows if row["proc"] == proc and row["created_ns"] <= since]
+        so_far = [row for row in so_far if row["topic"] not in INTERNAL] or so_far
+        topics = {row["topic"] for row in so_far}
         topic = topics.pop() if len(topics) == 1 else None
-        found.append((proc, since, topic, there[0]["publisher_id"] if len(there) == 1 else None))
+        guesses.append(
+            (proc, since, topic, so_far[0]["publisher_id"] if len(so_far) == 1 else None)
+        )
     columns = ("proc", "created_ns", "topic", "publisher_id")
     schema = {name: publishers.schema[name] for name in columns}
-    return pl.DataFrame(found, schema, orient="row").rename(
+    return pl.DataFrame(guesses, schema, orient="row").rename(
         {"created_ns": "since_ns", "topic": "guess_topic", "publisher_id": "guess_id"}
     )
 

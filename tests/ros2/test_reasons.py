@@ -287,10 +287,10 @@ CASES: list[tuple[Callable[[], Trace], float | None, set[Said]]] = [
     (rclcpp_event_missing, 1001, {("delivered", "first_event_missing", "approximate")}),
     # In the receiver's process, in the publisher's, in another one; before, and up to its begin.
     *(
-        (lambda p=pid, b=begin, e=end: disordered(spoken(1000, 1000), b, e, pid=p), 1000, {what})
+        (lambda p=pid, b=begin, e=end: disordered(spoken(1000, 1000), b, e, pid=p), 1000, {row})
         for joined in [("delivered", "order_broken", "approximate")]
         for exact in [("delivered", "same_timestamp", "exact")]
-        for pid, begin, end, what in (
+        for pid, begin, end, row in (
             (2, 1010, 1020, joined),
             (1, 1010, 1020, joined),
             (3, 1010, 1020, exact),
@@ -353,8 +353,8 @@ CASES: list[tuple[Callable[[], Trace], float | None, set[Said]]] = [
     (lambda: followed(55_000), 40_020, {("delivered", "nearest_timestamp", "approximate")}),
     # 3: from the publication at 2000 to the take at 3050, these included
     *(
-        (lambda b=begin, e=end: lost_before(spoken(3000, 1000, 3000), b, e), 2000, {what})
-        for begin, end, what in (
+        (lambda b=begin, e=end: lost_before(spoken(3000, 1000, 3000), b, e), 2000, {row})
+        for begin, end, row in (
             (1100, 1999, OVERTAKEN),
             (1100, 2000, GAP),
             (2500, 2600, GAP),
@@ -369,8 +369,8 @@ CASES: list[tuple[Callable[[], Trace], float | None, set[Said]]] = [
     (lambda: lost_before(spoken(3000, 1000, 3000), 2500, 2600, "h1"), 2000, {OVERTAKEN}),
     (lambda: lost_before(until(spoken(2000, 1000), SECOND), 9000, 9100), 2000, {GAP}),
     *(
-        (lambda p=pid: disordered(spoken(3000, 1000, 3000), 2500, 2600, pid=p), 2000, {what})
-        for pid, what in ((2, ("unknown", "order_broken", None)), (1, OVERTAKEN))
+        (lambda p=pid: disordered(spoken(3000, 1000, 3000), 2500, 2600, pid=p), 2000, {row})
+        for pid, row in ((2, ("unknown", "order_broken", None)), (1, OVERTAKEN))
     ),
     (
         lambda: lost_before(disordered(spoken(3000, 1000, 3000), 2500, 2600, pid=2), 2700, 2800),

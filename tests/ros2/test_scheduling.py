@@ -108,21 +108,21 @@ def collected(tmp_path: Path, ros: list[Row], kernel: list[Row]) -> dict[str, pl
         "power_cpu_frequency": FREQUENCY,
         "lttng_statedump_process_pid_ns": PID_NS,
     }
-    there = {row[2] for row in kernel}
-    write(trace / "kernel", "kernel", kernel, {k: v for k, v in kinds.items() if k in there})
+    names = {row[2] for row in kernel}
+    write(trace / "kernel", "kernel", kernel, {k: v for k, v in kinds.items() if k in names})
     recording = Recording.at(tmp_path)
     collect(recording)
     return {name: frame.collect() for name, frame in tables(recording).items()}
 
 
-def scheduling(found: dict[str, pl.DataFrame]) -> list[tuple[Any, ...]]:
+def scheduling(frames: dict[str, pl.DataFrame]) -> list[tuple[Any, ...]]:
     """Rows in microseconds."""
     return [
         tuple(
             value / 1000 if name.endswith("_ns") and value is not None else value
             for name, value in zip(COLUMNS, row, strict=True)
         )
-        for row in found["callback_scheduling"].select(COLUMNS).iter_rows()
+        for row in frames["callback_scheduling"].select(COLUMNS).iter_rows()
     ]
 
 
@@ -151,13 +151,13 @@ def test_where_the_time_of_a_callback_went(tmp_path: Path) -> None:
         frequency(180, 1, 3_000_000),
         switch(300, 1, 70, OTHER, ASLEEP),
     ]
-    found = collected(tmp_path, ros, kernel)
+    frames = collected(tmp_path, ros, kernel)
     # On CPU: 100-110, 125-140, 167-200; 25 us at 2 GHz, 13 at 1, 20 at 3: 123,000 cycles in 58 us.
-    assert scheduling(found) == [
+    assert scheduling(frames) == [
         (58, 15, 20, 7, 1, 1, 1, pytest.approx(123_000 / 58e-6)),
         (20, 0, 0, 0, 0, 0, 0, pytest.approx(3e9)),
     ]
-    parts = found["callback_scheduling"].select(
+    parts = frames["callback_scheduling"].select(
         pl.sum_horizontal("cpu_ns", "preempted_ns", "blocked_ns", "scheduling_delay_ns"),
         "duration_ns",
     )
@@ -187,8 +187,8 @@ def test_cpu_time_of_what_an_executor_does(tmp_path: Path) -> None:
         switch(195, 0, 70, OTHER, ASLEEP),
         switch(300, 0, OTHER, 70),
     ]
-    found = collected(tmp_path, ros, kernel)["executor_intervals"]
-    assert found.select("state", "duration_ns", "cpu_ns").rows() == [
+    intervals = collected(tmp_path, ros, kernel)["executor_intervals"]
+    assert intervals.select("state", "duration_ns", "cpu_ns").rows() == [
         ("wait", 34_000, 4_000),
         ("busy", 35_000, 25_000),
         ("wait", None, None),
@@ -213,9 +213,9 @@ def test_threads_side_by_side_and_nested(tmp_path: Path) -> None:
         switch(140, 0, 71, 70, ASLEEP),
         switch(200, 0, 70, OTHER, ASLEEP),
     ]
-    found = collected(tmp_path, ros, kernel)
+    frames = collected(tmp_path, ros, kernel)
     # 70 outer, 70 inner (10 us less at the end, 5 at the begin), 71; no sched_waking recorded.
-    assert scheduling(found) == [
+    assert scheduling(frames) == [
         (30, 30, 0, None, 1, 0, 0, None),
         (15, 30, 0, None, 1, 0, 0, None),
         (10, 0, 0, None, 0, 0, 0, None),
@@ -242,10 +242,10 @@ def test_what_the_kernel_trace_does_not_cover(tmp_path: Path) -> None:
         switch(180, 0, OTHER, 70),
         switch(230, 1, 98, OTHER, ASLEEP),
     ]
-    found = collected(tmp_path, ros, kernel)
-    assert found["callback_scheduling"]["callback_instance_id"].to_list() == [1]
-    assert scheduling(found) == [(30, 10, 0, None, 1, 0, 0, None)]
-    health = dict(found["health"].select("kind", "count").iter_rows())
+    frames = collected(tmp_path, ros, kernel)
+    assert frames["callback_scheduling"]["callback_instance_id"].to_list() == [1]
+    assert scheduling(frames) == [(30, 10, 0, None, 1, 0, 0, None)]
+    health = dict(frames["health"].select("kind", "count").iter_rows())
     assert health["threads_not_in_kernel_trace"] == 1
     assert health["outside_kernel_trace"] == 2
 
@@ -253,24 +253,24 @@ def test_what_the_kernel_trace_does_not_cover(tmp_path: Path) -> None:
 def in_a_container(tmp_path: Path, kernel: list[Row]) -> dict[str, pl.DataFrame]:
     """Thread 70 of the container is 5070 to the kernel; preempted from 110 to 130."""
     ros = [program(70, 100, "callback_start"), program(70, 150, "callback_end")]
-    found = collected(tmp_path, ros, kernel)
-    assert scheduling(found) == [(30, 20, 0, None, 1, 0, 0, None)]
-    return found
+    frames = collected(tmp_path, ros, kernel)
+    assert scheduling(frames) == [(30, 20, 0, None, 1, 0, 0, None)]
+    return frames
 
 
 def test_threads_of_a_container_by_the_contexts_of_the_switches(tmp_path: Path) -> None:
     """As roslens records: sched_switch has the vpid and vtid of the thread that leaves."""
     mine = {"vpid": 7, "vtid": 70, "procname": "node"}
-    other = {"vpid": 1, "vtid": 1, "procname": "x"}
+    theirs = {"vpid": 1, "vtid": 1, "procname": "x"}
     switches = [
-        (switch(20, 0, OTHER, 5070), other),
+        (switch(20, 0, OTHER, 5070), theirs),
         (switch(110, 0, 5070, 70), mine),  # to the kernel, 70 is quite another thread
-        (switch(130, 0, 70, 5070), other),
+        (switch(130, 0, 70, 5070), theirs),
         (switch(200, 0, 5070, OTHER, ASLEEP), mine),
     ]
     kernel = [(*row[:3], context, row[4]) for row, context in switches]
-    found = in_a_container(tmp_path, kernel)
-    assert found["health"].filter(pl.col("kind") == "thread_ids_assumed").is_empty()
+    frames = in_a_container(tmp_path, kernel)
+    assert frames["health"].filter(pl.col("kind") == "thread_ids_assumed").is_empty()
 
 
 def test_threads_of_a_container_by_the_statedump(tmp_path: Path) -> None:
@@ -295,8 +295,8 @@ def test_threads_whose_numbers_nothing_tells(tmp_path: Path) -> None:
         switch(130, 0, OTHER, 70),
         switch(200, 0, 70, OTHER, ASLEEP),
     ]
-    found = in_a_container(tmp_path, kernel)
-    health = dict(found["health"].select("kind", "count").iter_rows())
+    frames = in_a_container(tmp_path, kernel)
+    health = dict(frames["health"].select("kind", "count").iter_rows())
     assert health["thread_ids_assumed"] == 1
 
 
@@ -319,10 +319,10 @@ def test_executions_of_which_a_switch_may_have_been_dropped() -> None:
         trace.emit(us, "sched_switch", prev_tid=prev, prev_state=state, next_tid=following)
     trace.lose(210, 220, 3, trace="kernel")
     tables = trace.tables()
-    found = tables["callback_scheduling"].select(
+    scheduled = tables["callback_scheduling"].select(
         "callback_instance_id", "cpu_ns", "preempted_ns", "blocked_ns"
     )
-    assert found.rows() == [(0, 40_000, 10_000, 0), (3, 50_000, 0, 0)]
+    assert scheduled.rows() == [(0, 40_000, 10_000, 0), (3, 50_000, 0, 0)]
     assert findings(tables)["outside_kernel_trace"] == 2
     trace.losses.clear()
     assert trace.tables()["callback_scheduling"]["cpu_ns"].to_list() == [
@@ -354,8 +354,8 @@ def test_a_thread_that_runs_leaves_its_cpu_by_an_event_of_it(
         if not gap[0] < us < gap[1]:
             trace.emit(us, "sched_switch", cpu=1, prev_tid=prev, prev_state=1, next_tid=following)
     trace.lose(*gap, count, trace="kernel", cpu_id=1 if gap[0] == 150 else 0)
-    found = trace.tables()["callback_scheduling"].select("callback_instance_id", "cpu_ns")
-    assert found.rows() == known
+    scheduled = trace.tables()["callback_scheduling"].select("callback_instance_id", "cpu_ns")
+    assert scheduled.rows() == known
 
 
 def test_a_thread_that_is_next_seen_to_come_was_on_a_cpu_that_is_not_known() -> None:
@@ -371,8 +371,8 @@ def test_a_thread_that_is_next_seen_to_come_was_on_a_cpu_that_is_not_known() -> 
     ):  # fmt: skip
         trace.emit(us, "sched_switch", cpu=cpu, prev_tid=prev, prev_state=1, next_tid=following)
     trace.lose(160, 200, 2, trace="kernel", cpu_id=1)
-    found = trace.tables()["callback_scheduling"].select("callback_instance_id", "cpu_ns")
-    assert found.rows() == [(0, 40_000), (2, 50_000)]
+    scheduled = trace.tables()["callback_scheduling"].select("callback_instance_id", "cpu_ns")
+    assert scheduled.rows() == [(0, 40_000), (2, 50_000)]
 
 
 @pytest.mark.parametrize("namespaces", [True, False])
@@ -393,8 +393,8 @@ def test_containers_whose_threads_have_one_number(*, namespaces: bool) -> None:
     number = {name: inode for _, name, inode, _ in containers}
     if namespaces:
         for name in ("ros2:callback_start", "ros2:callback_end"):
-            of = pl.col("procname").replace_strict(number, return_dtype=pl.UInt64)
-            frames[name] = frames[name].with_columns(of.alias("ctx_pid_ns"))
+            namespace = pl.col("procname").replace_strict(number, return_dtype=pl.UInt64)
+            frames[name] = frames[name].with_columns(namespace.alias("ctx_pid_ns"))
     frames["kernel:lttng_statedump_process_pid_ns"] = pl.DataFrame(
         [
             {"time_ns": at(10), "host": "h0", "tid": tid, "field_vpid": 7, "field_vtid": 70,
@@ -404,7 +404,7 @@ def test_containers_whose_threads_have_one_number(*, namespaces: bool) -> None:
         schema_overrides={"vpid": pl.Int32, "vtid": pl.Int32, "procname": pl.String},
     )  # fmt: skip
     tables = build_tables(frames)
-    found = tables["callback_scheduling"].select("start_ns", "cpu_ns", "preempted_ns")
+    scheduled = tables["callback_scheduling"].select("start_ns", "cpu_ns", "preempted_ns")
     whole = [(at(100), 30_000, 20_000), (at(200), 50_000, 0)]
-    assert found.rows() == (whole if namespaces else [])
+    assert scheduled.rows() == (whole if namespaces else [])
     assert findings(tables).get("threads_not_in_kernel_trace") == (None if namespaces else 1)

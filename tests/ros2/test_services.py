@@ -143,7 +143,7 @@ def test_calls_of_a_client_and_a_server_whose_begin_was_not_recorded() -> None:
     trace.take_request(12, 0x80, 7, gid=[9] * 16, pid=3)
     tables = trace.tables()
     calls = tables["service_calls"]
-    found = rows(calls, "host", "service", "request_sent_ns", "request_taken_ns")
-    assert found == [("h0", None, 10.0, None), ("h0", None, None, 12.0)]
+    call_rows = rows(calls, "host", "service", "request_sent_ns", "request_taken_ns")
+    assert call_rows == [("h0", None, 10.0, None), ("h0", None, None, 12.0)]
     assert findings(tables) == {"events_before_init": 2}
     assert "service_calls" in tables["health"].filter(kind="events_before_init")["where"].item()

@@ -27,9 +27,9 @@ INSTANCES = ("name", "node", "vpid", "vtid", "start_ns", "end_ns")
 
 def troubles(tables: dict[str, pl.DataFrame]) -> dict[str, int]:
     """Health by kind; only one of these programs plays an executor that emits events."""
-    found = findings(tables)
-    found.pop("executor_without_events", None)
-    return found
+    by_kind = findings(tables)
+    by_kind.pop("executor_without_events", None)
+    return by_kind
 
 
 @pytest.fixture(scope="module")
@@ -148,12 +148,12 @@ def test_an_overwritten_ring_buffer(ros: RosEnvironment, tmp_path: Path) -> None
         trace.emit(us, "rclcpp_ring_buffer_dequeue", buffer=0x700, index=index, size=size, tid=5)
         trace.run(us + 1, 0x490, intra=1, tid=5)
     tables = tables_of(trace, ros, tmp_path)
-    way = ("/data", "/node", "/node", True)
+    route = ("/data", "/node", "/node", True)
     assert rows(tables["messages"], *MESSAGES) == [
-        (*way, 100, None, None, None, "overwritten", "exact"),
-        (*way, 110, 130, 131, 136, "delivered", "exact"),
-        (*way, 120, 140, 141, 146, "delivered", "exact"),
-        (*way, 150, None, None, None, "unknown", None),
+        (*route, 100, None, None, None, "overwritten", "exact"),
+        (*route, 110, 130, 131, 136, "delivered", "exact"),
+        (*route, 120, 140, 141, 146, "delivered", "exact"),
+        (*route, 150, None, None, None, "unknown", None),
     ]
     assert troubles(tables) == {}
 
@@ -362,13 +362,13 @@ def test_what_the_tracer_dropped_is_never_called_lost(ros: RosEnvironment, tmp_p
     """3,000 messages, all delivered, into buffers of 8 KiB: most events are dropped. Nothing may
     be called lost, and what is called delivered has the timestamp of its publication.
     """
-    found, emitted = burst_tables(ros, tmp_path, 3000)
-    dropped = found["losses"]["count"].sum()
-    recorded = found["processes"]["events"].sum()
+    tables, emitted = burst_tables(ros, tmp_path, 3000)
+    dropped = tables["losses"]["count"].sum()
+    recorded = tables["processes"]["events"].sum()
     # The tracer counts in the heads of packets: what it dropped after the last is not counted.
     assert recorded < recorded + dropped <= emitted
-    outcomes = set(found["messages"]["outcome"])
+    outcomes = set(tables["messages"]["outcome"])
     assert outcomes <= {"delivered", "taken", "unknown"}
     assert "delivered" in outcomes
-    assert found["messages"]["message_id"].is_unique().all()
-    assert troubles(found)["discarded_events"] == dropped
+    assert tables["messages"]["message_id"].is_unique().all()
+    assert troubles(tables)["discarded_events"] == dropped

@@ -32,13 +32,13 @@ def test_every_table_names_its_columns_units_and_the_loss(tables: Path) -> None:
     sampled = {table.name: table for table in SAMPLED}
     for path in tables.glob("*.parquet"):
         schema = pq.read_schema(path)
-        said = json.loads(schema.metadata[b"roslens"])
+        about = json.loads(schema.metadata[b"roslens"])
         table = TABLES.get(path.stem) or sampled[path.stem]
-        assert (said["table"], said["definition"]) == (path.stem, table.row)
-        assert list(said["columns"]) == schema.names
-        assert all(column["meaning"] for column in said["columns"].values())
+        assert (about["table"], about["definition"]) == (path.stem, table.row)
+        assert list(about["columns"]) == schema.names
+        assert all(column["meaning"] for column in about["columns"].values())
         # Samples of processes are not the tracer's: what it lost is not theirs.
-        assert said["loss"] == (NOTHING_LOST if path.stem in TABLES else None)
+        assert about["loss"] == (NOTHING_LOST if path.stem in TABLES else None)
     assert {path.stem for path in tables.glob("*.parquet")} >= TABLES.keys()
 
 
@@ -53,9 +53,9 @@ def test_pandas_has_them_as_attrs(tables: Path) -> None:
 def test_duckdb_reads_them(tables: Path) -> None:
     query = "SELECT decode(value) FROM parquet_kv_metadata(?) WHERE decode(key) = 'roslens'"
     ((text,),) = duckdb.execute(query, [str(tables / "messages.parquet")]).fetchall()
-    said = json.loads(text)
-    assert said["columns"]["latency_ns"]["unit"] == "ns"
-    assert said["loss"] == NOTHING_LOST
+    about = json.loads(text)
+    assert about["columns"]["latency_ns"]["unit"] == "ns"
+    assert about["loss"] == NOTHING_LOST
 
 
 def test_what_nothing_counts_is_unknown_and_not_zero() -> None:

@@ -36,15 +36,15 @@ def test_what_was_dropped_makes_no_row_wrong(
     run: str, ways: tuple[str, ...], unknown: float
 ) -> None:
     """What tells of no gap, or of one at the begin; and gaps that the reader tells of."""
-    found = Count()
-    for _, of in trials(Recording.at(SAMPLES / run), TRIALS, 1, ways):
-        found.add(of)
-    assert found.removed > 50
-    assert found.rows > 1000
-    assert found.wrong == {}, found.examples
-    assert found.unknown < unknown * found.messages
-    turned = found.unknown + found.endless
-    assert turned <= 3 * (turned - found.careful.total()), found.careful
+    count = Count()
+    for _, trial in trials(Recording.at(SAMPLES / run), TRIALS, 1, ways):
+        count.add(trial)
+    assert count.removed > 50
+    assert count.rows > 1000
+    assert count.wrong == {}, count.examples
+    assert count.unknown < unknown * count.messages
+    turned = count.unknown + count.endless
+    assert turned <= 3 * (turned - count.careful.total()), count.careful
 
 
 @pytest.mark.recording
@@ -127,10 +127,10 @@ def test_what_cannot_be_told_is_different_in_two_whole_recordings(
         for name, row in trace.rows
         if not at(gap[0]) < row["time_ns"] < at(gap[1]) or name.startswith("rclcpp_executor")
     ]
-    found = Undecidable(trace.frames(), whole, [("h0", None, at(gap[0]), at(gap[1]))])
+    judge = Undecidable(trace.frames(), whole, [("h0", None, at(gap[0]), at(gap[1]))])
     first, second, _ = sorted(whole.pairs.values(), key=lambda row: row["publish_ns"])
     assert second["outcome"] == "lost"
-    assert [found.message(row, row) for row in (first, second)] == undecidable
+    assert [judge.message(row, row) for row in (first, second)] == undecidable
 
 
 def test_an_end_without_a_start_says_that_something_is_missing() -> None:

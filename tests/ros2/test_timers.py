@@ -105,8 +105,8 @@ def test_a_clock_that_runs_otherwise_than_the_timers_is_not_taken_for_lateness(p
 
 def test_two_timers_each_have_their_grid() -> None:
     trace = timer(100)
-    other = timer(1000, us=8, handle=0x21, callback=0x31)
-    trace.rows += [row for row in other.rows if row[0] != "rcl_node_init"]
+    second = timer(1000, us=8, handle=0x21, callback=0x31)
+    trace.rows += [row for row in second.rows if row[0] != "rcl_node_init"]
     trace.run(250, CALLBACK)
     trace.run(270, 0x31)
     trace.run(350, CALLBACK)

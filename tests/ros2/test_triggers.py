@@ -79,14 +79,14 @@ def frames() -> dict[str, pl.DataFrame]:
     That of 50 never is, and that of 90 after 20 ms. The callback takes 2 ms, that of 80 takes 18,
     and the last one does not end.
     """
-    trace, of, to = Trace(), {"pid": 1}, {"pid": 2}
-    trace.node(-90e3, 0x10, "n", **of)
+    trace, sender, to = Trace(), {"pid": 1}, {"pid": 2}
+    trace.node(-90e3, 0x10, "n", **sender)
     trace.node(-90e3, 0x10, "m", **to)
-    trace.publisher(-80e3, 0x20, "/a", node=0x10, **of)
+    trace.publisher(-80e3, 0x20, "/a", node=0x10, **sender)
     trace.subscription(-80e3, 0x30, "/a", node=0x10, callback=0x40, **to)
     for ms in (*range(0, 100, 10), 200):
         at, stamp = ms * 1e3, T0 + ms * MS
-        trace.publish(at, 0x20, stamp=stamp, **of)
+        trace.publish(at, 0x20, stamp=stamp, **sender)
         if ms == 50:
             continue
         late = at + (20e3 if ms == 90 else 1e3)
@@ -213,10 +213,10 @@ def test_what_a_chain_took_and_missed_in_a_window(tmp_path: Path) -> None:
 
     def figures(begin_ms: int, end_ms: int, *texts: str) -> list[tuple[object, ...]]:
         watched = watched_chains(texts, given)
-        found = chain_figures(watched, tables, T0 + begin_ms * MS, T0 + end_ms * MS)
+        table = chain_figures(watched, tables, T0 + begin_ms * MS, T0 + end_ms * MS)
         columns = ("complete", "p50_ms", "p99_ms", "worst_ms", "deadline_ms", "missed")
-        assert found["chain"].to_list() == [x for x, _ in watched]
-        return found.select(columns).rows()
+        assert table["chain"].to_list() == [chain for chain, _ in watched]
+        return table.select(columns).rows()
 
     # The deadline of 200 is at 221, that of 50 at 71.
     assert figures(0, 300, f"{chain} > 21 ms") == [
@@ -227,8 +227,8 @@ def test_what_a_chain_took_and_missed_in_a_window(tmp_path: Path) -> None:
     assert figures(0, 300, "/n -> /b -> /m", chain) == [
         (0, None, None, None, None, None), (9, 3, None, 22, 60, 2)
     ]  # fmt: skip
-    for wrong, told in (("/n -> /a", "ending with a node"), (f"{chain} < 1 s", "only be above")):
-        with pytest.raises(UsageError, match=f"--chain: .*{told}"):
+    for wrong, reason in (("/n -> /a", "ending with a node"), (f"{chain} < 1 s", "only be above")):
+        with pytest.raises(UsageError, match=f"--chain: .*{reason}"):
             watched_chains([wrong], None)
 
 
@@ -262,8 +262,8 @@ def test_processes_are_seen_to_grow_to_work_and_to_die(tmp_path: Path) -> None:
     def hits(text: str, *moments: float) -> list[list[tuple[float, float | None]]]:
         triggers = Triggers(settings(tmp_path, f"triggers: [{text}]\nwindow_s: 5"))
         return [
-            [((x.at_ns - T0) / 1e9, x.value)
-             for x in triggers.hits(tables, T0 - 1, T0 + round(s * 1e9))]
+            [((hit.at_ns - T0) / 1e9, hit.value)
+             for hit in triggers.hits(tables, T0 - 1, T0 + round(s * 1e9))]
             for s in moments
         ]  # fmt: skip
 
@@ -290,7 +290,9 @@ def test_processes_are_seen_to_grow_to_work_and_to_die(tmp_path: Path) -> None:
     assert slope == pytest.approx(1e6 * min(halves))
     assert hits("memory of /works > 0.3 MB/s", 30) == [[]]
     # Two readings are none.
-    processes._samples[1] = deque(x for x in processes._samples[1] if x.time_ns % (4 * 10**9) == 0)
+    processes._samples[1] = deque(
+        sample for sample in processes._samples[1] if sample.time_ns % (4 * 10**9) == 0
+    )
     assert hits("memory of /grows > 0.3 MB/s", 30) == [[]]
     assert hits("process of /gone died", 30) == [[(7, None)]]
     assert hits("process died", 30) == [[(7, None)]]
@@ -361,20 +363,20 @@ def flight_recorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_cooldown_and_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made, few = tmp_path / "made", settings(tmp_path, ANY)
+    folder, few = tmp_path / "made", settings(tmp_path, ANY)
     flight = flight_recorder(tmp_path, monkeypatch)
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    snapshots = Snapshots(flight, made, few, tmp_path / "noted.json")
+    snapshots = Snapshots(flight, folder, few, tmp_path / "noted.json")
     one, other = hit("one", 5), hit("other", 6)
     assert snapshots.heed([one]) == [one]
     assert snapshots.take() is None
     now[0] += 1
     assert snapshots.heed([one, other]) == [other]
     now[0] += 1
-    told = snapshots.take()
-    assert told.endswith("one; other")
-    (first,) = made.iterdir()
+    message = snapshots.take()
+    assert message.endswith("one; other")
+    (first,) = folder.iterdir()
     # What hit at the same time is one recording.
     assert read_manifest(first / "manifest.json").triggered == [one, other]
     now[0] += 8.5
@@ -382,11 +384,11 @@ def test_cooldown_and_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert snapshots.take(at_once=True) is not None
     now[0] += 20
     assert snapshots.heed([other]) == [other]
-    told = snapshots.take(at_once=True)
-    assert told.startswith("no snapshot: 1 MB")
-    assert len(list(made.iterdir())) == 2
+    message = snapshots.take(at_once=True)
+    assert message.startswith("no snapshot: 1 MB")
+    assert len(list(folder.iterdir())) == 2
     noted = json.loads((tmp_path / "noted.json").read_text())
-    assert [Hit(**x) for x in noted] == [one, other, one, other]
+    assert [Hit(**fields) for fields in noted] == [one, other, one, other]
 
 
 def test_what_goes_wrong_with_a_snapshot_is_told_and_leaves_nothing(
@@ -407,15 +409,15 @@ def test_what_goes_wrong_with_a_snapshot_is_told_and_leaves_nothing(
     snapshots.heed([hit("one", 5)])
     with monkeypatch.context() as patch:
         patch.setattr(snapshot, "write_manifest", full)
-        told = snapshots.take(at_once=True)
-    assert "no snapshot: " in told
-    assert "No space left" in told
+        message = snapshots.take(at_once=True)
+    assert "no snapshot: " in message
+    assert "No space left" in message
     assert list((tmp_path / "made").iterdir()) == []
     # The recorder is gone; whoever watches goes on.
     shutil.rmtree(flight)
     snapshots.heed([hit("other", 6)])
-    told = snapshots.take(at_once=True)
-    assert "no flight recorder writes there" in told
+    message = snapshots.take(at_once=True)
+    assert "no flight recorder writes there" in message
     # Where all is recorded, hits are heeded and no more.
     whole = Snapshots(None, tmp_path / "none", few)
     assert whole.heed([hit("one", 7)]) == [hit("one", 7)]
@@ -425,7 +427,7 @@ def test_what_goes_wrong_with_a_snapshot_is_told_and_leaves_nothing(
 
 
 def test_a_flight_is_watched_for_what_no_robot_should_do() -> None:
-    texts = [x.text for x in read_triggers(OF_FLIGHTS).triggers]
+    texts = [trigger.text for trigger in read_triggers(OF_FLIGHTS).triggers]
     assert texts == ["process died", "goal aborted", "callback > 1 s"]
 
 

@@ -45,14 +45,14 @@ def test_a_system_that_runs(seed: int) -> None:
     frames = system.trace.frames()
     assert differences(frames) == {}
     tables = build_tables(frames)
-    made = {s["subscription_id"]: s for s in tables["subscriptions"].iter_rows(named=True)}
-    found = {}
+    by_id = {s["subscription_id"]: s for s in tables["subscriptions"].iter_rows(named=True)}
+    starts = {}
     for row in tables["messages"].drop_nulls("subscription_id").iter_rows(named=True):
-        s = made[row["subscription_id"]]
+        s = by_id[row["subscription_id"]]
         who = (s["host"], s["vpid"], s["subscription_handle"])
-        found[row["publish_ns"], who] = row["callback_start_ns"]
+        starts[row["publish_ns"], who] = row["callback_start_ns"]
     # A call that is still under way has not told all its subscriptions.
-    assert {key: found[key] for key in system.truth} == system.truth
+    assert {key: starts[key] for key in system.truth} == system.truth
 
 
 @settings(max_examples=12)
@@ -99,9 +99,9 @@ def test_a_request_of_which_the_take_is_missing_is_one_call() -> None:
 def test_endpoints_of_which_only_rmw_told_are_not_the_middlewares_own() -> None:
     """rcl's init events are missing; what goes through rcl is no discovery message."""
     trace = one_process()
-    gone = {"rcl_publisher_init", "rcl_subscription_init"}
-    trace.declared |= gone | {"rcl_take", "rcl_publish"}
-    trace.rows = [row for row in trace.rows if row[0] not in gone]
+    missing = {"rcl_publisher_init", "rcl_subscription_init"}
+    trace.declared |= missing | {"rcl_take", "rcl_publish"}
+    trace.rows = [row for row in trace.rows if row[0] not in missing]
     trace.publish(100, PUB)
     trace.take(150, SUB, stamp=at(102), tid=2)
     trace.run(153, CALLBACK, tid=2)
@@ -126,9 +126,9 @@ def test_what_is_compared_is_told_apart() -> None:
     theirs["messages"][0]["outcome"] = "lost"
     theirs["takes"].append(dict(theirs["takes"][0]))
     theirs["publications"][0]["publisher_id"] = None
-    found = compared(ours, theirs)
-    assert list(found) == ["publications", "takes", "messages"]
-    assert "outcome: delivered here, lost there" in found["messages"]
+    faults = compared(ours, theirs)
+    assert list(faults) == ["publications", "takes", "messages"]
+    assert "outcome: delivered here, lost there" in faults["messages"]
 
 
 def test_the_reference_model_is_on_its_own() -> None:

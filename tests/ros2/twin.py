@@ -68,24 +68,24 @@ def clock_bounds(raw: Mapping[str, pl.DataFrame]) -> dict[tuple[str, str], int]:
     crossings = find_crossings(raw)
     hosts = {*crossings["from_host"], *crossings["to_host"]}
     fit = fit_clocks(crossings, sorted(hosts)) if hosts else None
-    found = {} if fit is None else fit.bounds(aligned=False)
-    return {hosts: bound for hosts, ((_, bound),) in found.items()}
+    bounds = {} if fit is None else fit.bounds(aligned=False)
+    return {hosts: bound for hosts, ((_, bound),) in bounds.items()}
 
 
 def compared(ours: Tables, theirs: Tables) -> dict[str, str]:
     """Two sets of tables, held against each other."""
     names = {name: {c.name for c in TABLES[name].columns} - NOT_HERE.get(name, set())
              for name in theirs}  # fmt: skip
-    said = [
+    tallies = [
         {name: _said(tables, name, sorted(names[name])) for name in theirs}
         for tables in (ours, theirs)
     ]
-    found = {}
+    faults = {}
     for name in theirs:
-        ours_only, theirs_only = (said[i][name] - said[1 - i][name] for i in (0, 1))
+        ours_only, theirs_only = (tallies[i][name] - tallies[1 - i][name] for i in (0, 1))
         if ours_only or theirs_only:
-            found[name] = _told(ours_only, theirs_only)
-    return found
+            faults[name] = _told(ours_only, theirs_only)
+    return faults
 
 
 def _said(tables: Tables, name: str, columns: Sequence[str]) -> Counter[tuple[Any, ...]]:
@@ -132,7 +132,8 @@ def _told(ours: Counter[Any], theirs: Counter[Any], at_most: int = 4) -> str:
             lines.append(f"  ours alone: {_short(row)}")
             continue
         near = max(
-            left[:200], key=lambda other: sum(a == b for a, b in zip(row, other, strict=True))
+            left[:200],
+            key=lambda candidate: sum(a == b for a, b in zip(row, candidate, strict=True)),
         )
         left.remove(near)
         cells = [

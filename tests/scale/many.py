@@ -65,19 +65,22 @@ def measured(arguments: list[str | Path]) -> tuple[int, str, float, str]:
     """Exit code, seconds in words, MiB and what was said of a verb."""
     command = [sys.executable, "-m", "roslens", *map(str, arguments)]
     begun, cpu, most = time.monotonic(), cpu_seconds(), 0
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as output:
         with subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=said, stderr=said
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output
         ) as process:
-            own = psutil.Process(process.pid)
+            root = psutil.Process(process.pid)
             while process.poll() is None:
                 with suppress(psutil.Error):
-                    sizes = [x.memory_info().rss for x in (own, *own.children(recursive=True))]
+                    sizes = [
+                        member.memory_info().rss
+                        for member in (root, *root.children(recursive=True))
+                    ]
                     most = max(most, sum(sizes))
                 time.sleep(0.1)
         spent = f"{time.monotonic() - begun:7.1f} s, {cpu_seconds() - cpu:6.1f} s of CPU"
-        said.seek(0)
-        return process.returncode, spent, most / (1 << 20), said.read().decode(errors="replace")
+        output.seek(0)
+        return process.returncode, spent, most / (1 << 20), output.read().decode(errors="replace")
 
 
 def main() -> int:
@@ -87,19 +90,19 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, help="where they are made; default: a new one")
     options = parser.parse_args()
     failed = False
-    with tempfile.TemporaryDirectory(prefix="many-") as made:
-        place = options.folder or Path(made)
-        for what, steps in (
+    with tempfile.TemporaryDirectory(prefix="many-") as folder:
+        place = options.folder or Path(folder)
+        for title, steps in (
             (f"{options.recordings} recordings", recordings(place / "runs", options.recordings)),
             (f"{options.processes} processes", processes(place / "wide", options.processes)),
         ):
             for name, arguments, fine in steps:
-                code, spent, mib, said = measured(arguments)
+                code, spent, mib, output = measured(arguments)
                 bad = code not in fine or mib > MOST_MIB
                 failed |= bad
-                end = f"  exit code {code}: {said[-500:]}" if code not in fine else ""
+                end = f"  exit code {code}: {output[-500:]}" if code not in fine else ""
                 mark = "  LARGE" if mib > MOST_MIB else ""
-                print(f"{what}: {name:16} {spent} {mib:6.0f} MiB{mark}{end}", flush=True)
+                print(f"{title}: {name:16} {spent} {mib:6.0f} MiB{mark}{end}", flush=True)
     return int(failed)
 
 

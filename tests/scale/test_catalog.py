@@ -44,19 +44,19 @@ def in_turn(data: dict[str, Any], number: int) -> None:
 def test_selecting(tmp_path: Path) -> None:
     """Counts by hand: 40 nights, every second one jazzy with payload 100."""
     manifests(tmp_path, 40, in_turn)
-    found = rl.catalog(tmp_path)
-    assert len(found.select()) == 40
-    assert len(found.select(distro="jazzy")) == 20
-    assert len(found.select(distro=["jazzy", "humble"], suite="two_*")) == 40
-    assert len(found.select(since="2026-01-11")) == 30
-    assert len(found.select(since="2026-01-11", until="2026-01-21", distro="jazzy")) == 5
-    assert len(found.select(factors={"payload": 100})) == 20
-    assert len(found.select(factors={"payload": 7})) == 0
-    assert len(found.select(campaign="night00?")) == 10
-    assert len(found.select(suite="another")) == 0
-    assert len(found.select(where=pl.col("repetition") == 0)) == 40
+    catalog = rl.catalog(tmp_path)
+    assert len(catalog.select()) == 40
+    assert len(catalog.select(distro="jazzy")) == 20
+    assert len(catalog.select(distro=["jazzy", "humble"], suite="two_*")) == 40
+    assert len(catalog.select(since="2026-01-11")) == 30
+    assert len(catalog.select(since="2026-01-11", until="2026-01-21", distro="jazzy")) == 5
+    assert len(catalog.select(factors={"payload": 100})) == 20
+    assert len(catalog.select(factors={"payload": 7})) == 0
+    assert len(catalog.select(campaign="night00?")) == 10
+    assert len(catalog.select(suite="another")) == 0
+    assert len(catalog.select(where=pl.col("repetition") == 0)) == 40
     with pytest.raises(UsageError, match="no time"):
-        found.select(since="yesterday")
+        catalog.select(since="yesterday")
 
 
 def test_moments() -> None:
@@ -69,25 +69,25 @@ def test_moments() -> None:
 
 def test_only_what_changed_is_looked_at_again(tmp_path: Path) -> None:
     manifests(tmp_path, 5, in_turn)
-    found = Catalog(rl.catalog(tmp_path).tree, tmp_path / "own.parquet")
-    first = found.update()
+    catalog = Catalog(rl.catalog(tmp_path).tree, tmp_path / "own.parquet")
+    first = catalog.update()
     assert (first.recordings, first.renewed, first.removed) == (5, 5, 0)
-    again = found.update()
+    again = catalog.update()
     assert (again.renewed, again.removed) == (0, 0)
     shutil.rmtree(tmp_path / "night000")
     (tmp_path / "night001" / "run" / "manifest.json").write_text("{")
-    changes = found.update()
+    changes = catalog.update()
     assert (changes.recordings, changes.renewed, changes.removed) == (4, 1, 1)
-    (problem,) = found.frame.collect()["problem"].drop_nulls()
+    (problem,) = catalog.frame.collect()["problem"].drop_nulls()
     assert "not" in problem
 
 
 def test_a_damaged_catalog_is_made_again(tmp_path: Path) -> None:
     manifests(tmp_path, 3, in_turn)
-    found = rl.catalog(tmp_path)
-    found.file.write_bytes(found.file.read_bytes()[:100])
-    assert found.update().renewed == 3
-    assert len(found.select()) == 3
+    catalog = rl.catalog(tmp_path)
+    catalog.file.write_bytes(catalog.file.read_bytes()[:100])
+    assert catalog.update().renewed == 3
+    assert len(catalog.select()) == 3
 
 
 @pytest.fixture(scope="module")
@@ -104,8 +104,8 @@ def collected(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.recording
 def test_tables_of_all(collected: Path) -> None:
     """Against the tables themselves, read one by one; by polars and by DuckDB."""
-    found = rl.catalog(collected)
-    chosen = found.select()
+    catalog = rl.catalog(collected)
+    chosen = catalog.select()
     assert sorted(chosen.rows["path"]) == ["a/run", "b/run", "bare"]
     assert chosen.rows["collected"].all()
     files = [
@@ -115,15 +115,15 @@ def test_tables_of_all(collected: Path) -> None:
     ]
     expected = [pl.read_parquet(file) for file in files]
     frame = chosen.messages.collect()
-    assert frame.height == sum(one.height for one in expected)
-    for path, one in zip(("a/run", "b/run", "bare"), expected, strict=True):
-        assert frame.filter(path=path).select(one.columns).equals(one)
+    assert frame.height == sum(table.height for table in expected)
+    for path, table in zip(("a/run", "b/run", "bare"), expected, strict=True):
+        assert frame.filter(path=path).select(table.columns).equals(table)
     query = f"select count(*) from read_parquet({chosen.files('messages')})"
     ((count,),) = duckdb.sql(query).fetchall()
     assert count == frame.height
-    assert chosen.rows["messages"].to_list() == [one.height for one in expected]
-    assert len(found.select(suite="two_process").messages.collect()) == expected[0].height
-    assert found.select(suite="none").messages.collect().is_empty()
+    assert chosen.rows["messages"].to_list() == [table.height for table in expected]
+    assert len(catalog.select(suite="two_process").messages.collect()) == expected[0].height
+    assert catalog.select(suite="none").messages.collect().is_empty()
 
 
 @pytest.mark.recording
@@ -155,9 +155,11 @@ def test_no_percentile_of_too_few_messages(tmp_path: Path) -> None:
 
 @pytest.mark.recording
 def test_workers_make_the_same_catalog(collected: Path, tmp_path: Path) -> None:
-    one = rl.catalog(collected, file=tmp_path / "one.parquet").frame.collect()
-    two = rl.catalog(collected, file=tmp_path / "two.parquet", workers=Workers(2)).frame.collect()
-    assert one.equals(two)
+    serial = rl.catalog(collected, file=tmp_path / "one.parquet").frame.collect()
+    parallel = rl.catalog(
+        collected, file=tmp_path / "two.parquet", workers=Workers(2)
+    ).frame.collect()
+    assert serial.equals(parallel)
 
 
 @pytest.fixture
@@ -175,17 +177,17 @@ def remote(collected: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.recording
 def test_behind_an_address(collected: Path, remote: str, tmp_path: Path) -> None:
     """The same rows as of the local tree, times and sizes of files aside."""
-    found = rl.catalog(remote, file=tmp_path / "c.parquet")
-    here = rl.catalog(collected)
-    assert found.frame.collect().drop("stamp").equals(here.frame.collect().drop("stamp"))
-    assert found.update().renewed == 0
+    served = rl.catalog(remote, file=tmp_path / "c.parquet")
+    local = rl.catalog(collected)
+    assert served.frame.collect().drop("stamp").equals(local.frame.collect().drop("stamp"))
+    assert served.update().renewed == 0
     # Neither polars nor DuckDB knows this kind of address.
-    messages = found.select().messages.collect()
-    assert messages.equals(here.select().messages.collect())
+    messages = served.select().messages.collect()
+    assert messages.equals(local.select().messages.collect())
     manifest = remote.removeprefix("memory:/") + "/a/run/manifest.json"
     files = fsspec.filesystem("memory")
     files.pipe_file(manifest, files.cat_file(manifest).replace(b'"campaign"', b'"campaign" '))
-    assert found.update().renewed == 1
+    assert served.update().renewed == 1
 
 
 @pytest.mark.recording
@@ -199,15 +201,15 @@ def test_behind_a_web_server(
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{server.server_port}"
-        found = rl.catalog(address, file=tmp_path / "c.parquet")
-        here = rl.catalog(collected)
-        assert found.frame.collect().drop("stamp").equals(here.frame.collect().drop("stamp"))
-        assert found.select().takes.collect().equals(here.select().takes.collect())
-        assert found.update().renewed == 0
+        served = rl.catalog(address, file=tmp_path / "c.parquet")
+        local = rl.catalog(collected)
+        assert served.frame.collect().drop("stamp").equals(local.frame.collect().drop("stamp"))
+        assert served.select().takes.collect().equals(local.select().takes.collect())
+        assert served.update().renewed == 0
         manifest = tmp_path / "served" / "a" / "run" / "manifest.json"
         manifest.write_text(manifest.read_text().replace('"repetition": 0', '"repetition": 3'))
-        assert found.update().renewed == 1
-        assert found.select(where=pl.col("repetition") == 3).rows["path"].to_list() == ["a/run"]
+        assert served.update().renewed == 1
+        assert served.select(where=pl.col("repetition") == 3).rows["path"].to_list() == ["a/run"]
         server.shutdown()
 
 

@@ -35,10 +35,10 @@ pytestmark = pytest.mark.recording
 def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Recording]:
     """All of two recordings: messages between processes; services, goals and timers."""
     folder = tmp_path_factory.mktemp("whole")
-    found = {run: Recording.at(run, folder / run.name) for run in (RUN, DEMO)}
-    for recording in found.values():
+    recordings = {run: Recording.at(run, folder / run.name) for run in (RUN, DEMO)}
+    for recording in recordings.values():
         collect(recording)
-    return found
+    return recordings
 
 
 def span(recording: Recording) -> tuple[int, int]:
@@ -55,15 +55,15 @@ def assert_same(part: Recording, whole: Recording, view: View) -> None:
         expected = pl.read_parquet(whole.tables / f"{name}.parquet").filter(
             *view.filters(table, "", None)
         )
-        found = pl.read_parquet(part.tables / f"{name}.parquet")
-        aside = [column for column in found.columns if column in NUMBERS]
+        actual = pl.read_parquet(part.tables / f"{name}.parquet")
+        aside = [column for column in actual.columns if column in NUMBERS]
         if name in ("hosts", "processes"):
             aside += ["begin_ns", "end_ns", "events"]
         if name == "timer_activations":
             # Estimated from the activations around.
             aside += ["release_ns", "lateness_ns", "skipped", "drift_ns"]
-        aside = [column for column in aside if column in found.columns]
-        assert_frame_equal(found.drop(aside), expected.drop(aside))
+        aside = [column for column in aside if column in actual.columns]
+        assert_frame_equal(actual.drop(aside), expected.drop(aside))
 
 
 @pytest.mark.parametrize("run", [RUN, DEMO])
@@ -118,12 +118,16 @@ def test_an_excerpt_says_that_it_is_one(whole: dict[Path, Recording], tmp_path: 
     excerpt = Excerpt("+2s", f"{(begin + end) // 2}")
     collect(part, excerpt=excerpt)
     note = json.loads((part.tables / NOTE).read_text())
-    first = min(x["time_ns"].min() for x in open_trace(RUN / "trace").read().values() if x.height)
+    first = min(
+        frame["time_ns"].min()
+        for frame in open_trace(RUN / "trace").read().values()
+        if frame.height
+    )
     assert note["excerpt"]["start_ns"] == first + 2_000_000_000
     assert note["excerpt"]["of"] == RUN.name
-    (found,) = find_recordings(tmp_path)
-    assert found.is_excerpt
-    assert found.manifest == Recording.at(RUN).manifest
+    (recording,) = find_recordings(tmp_path)
+    assert recording.is_excerpt
+    assert recording.manifest == Recording.at(RUN).manifest
     opened = rl.open(part.output)
     assert f"only part of {RUN.name}: from +2s" in repr(opened)
     # What was read for it is more, and is not said of it.
@@ -146,9 +150,9 @@ def test_an_excerpt_says_that_it_is_one(whole: dict[Path, Recording], tmp_path: 
     )
     assert opened.resources.collect().height == within.height > 0
     done = roslens("info", part.output, "--json", check=True)
-    told = json.loads(done.stdout)
-    assert told["excerpt"]["asked"]["start"] == "+2s"
-    assert told["events"] == sum(note["events_by_name"].values())
+    info = json.loads(done.stdout)
+    assert info["excerpt"]["asked"]["start"] == "+2s"
+    assert info["events"] == sum(note["events_by_name"].values())
 
 
 def test_something_else_is_made_again(tmp_path: Path) -> None:
@@ -168,7 +172,7 @@ def test_it_does_not_pass_for_the_recording(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="a folder of its own"):
         collect(Recording.at(run), excerpt=Excerpt("+2s"))
     collect(Recording.at(run, run / "part"), excerpt=Excerpt("+2s"))
-    assert [found.path for found in find_recordings(tmp_path)] == [run]
+    assert [recording.path for recording in find_recordings(tmp_path)] == [run]
     assert collect(Recording.at(run)).excerpt is None
     part = Recording.at(run / "part")
     assert not collect(part).rebuilt
@@ -186,8 +190,10 @@ def test_within_limits(tmp_path: Path) -> None:
     done = collect(Recording.at(RUN, tmp_path / "two"), excerpt=excerpt, limits=limits)
     assert done.excerpt == "from +2s to +3s, topic /*"
     for name in TABLES:
-        one, two = (tmp_path / x / "tables" / f"{name}.parquet" for x in ("one", "two"))
-        assert one.read_bytes() == two.read_bytes()
+        plain, limited = (
+            tmp_path / folder / "tables" / f"{name}.parquet" for folder in ("one", "two")
+        )
+        assert plain.read_bytes() == limited.read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -227,5 +233,5 @@ def test_the_share_of_a_callback_is_that_of_the_time_of_the_excerpt(
         pl.col("start_ns").is_between(begin_ns, end_ns), pl.col("node") == "/listener",
         pl.col("name") == "/data",
     )  # fmt: skip
-    found = rl.open(tmp_path / "part").callbacks.summary().filter(pl.col("name") == "/data")
-    assert found["busy"].to_list() == pytest.approx([ran["duration_ns"].sum() / 1e9])
+    summary = rl.open(tmp_path / "part").callbacks.summary().filter(pl.col("name") == "/data")
+    assert summary["busy"].to_list() == pytest.approx([ran["duration_ns"].sum() / 1e9])

@@ -30,16 +30,16 @@ def whole(tmp_path: Path) -> Collected:
     return collect(Recording.at(RUN, tmp_path / "whole"))
 
 
-def assert_same(found: Collected, whole: Collected) -> None:
-    assert found.rows == whole.rows
-    assert found.events_by_name == whole.events_by_name
-    assert found.warnings == whole.warnings
-    one, other = found.recording.output, whole.recording.output
-    names = {path.relative_to(other) for path in other.rglob("*.parquet")}
-    assert {path.relative_to(one) for path in one.rglob("*.parquet")} == names
+def assert_same(collected: Collected, whole: Collected) -> None:
+    assert collected.rows == whole.rows
+    assert collected.events_by_name == whole.events_by_name
+    assert collected.warnings == whole.warnings
+    folder, whole_folder = collected.recording.output, whole.recording.output
+    names = {path.relative_to(whole_folder) for path in whole_folder.rglob("*.parquet")}
+    assert {path.relative_to(folder) for path in folder.rglob("*.parquet")} == names
     for name in names:
-        assert pl.read_parquet(one / name).equals(pl.read_parquet(other / name)), name
-    assert not store.leftovers(found.recording)
+        assert pl.read_parquet(folder / name).equals(pl.read_parquet(whole_folder / name)), name
+    assert not store.leftovers(collected.recording)
 
 
 def stop_after(steps: int, stop: Callable[[], object]) -> Callable[[str], None]:
@@ -97,8 +97,8 @@ def test_one_interrupted_while_it_was_put_in_place_begins_again(
     """The events are in place, the tables are not."""
     recording = Recording.at(RUN, tmp_path / "parts")
 
-    def interrupted(made: Recording, recording: Recording) -> None:
-        (made.output / "events").rename(recording.output / "events")
+    def interrupted(built: Recording, recording: Recording) -> None:
+        (built.output / "events").rename(recording.output / "events")
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
@@ -127,7 +127,7 @@ def test_a_full_disk_leaves_nothing(
 def test_two_collectors_at_once(tmp_path: Path, whole: Collected) -> None:
     """One does it, the other one waits for it; neither removes what the other one makes."""
     recording = Recording.at(RUN, tmp_path / "parts")
-    with ThreadPoolExecutor(2) as both:
-        found = list(both.map(collect, [recording, recording]))
-    assert sorted(one.rebuilt for one in found) == [False, True]
-    assert_same(found[0], whole)
+    with ThreadPoolExecutor(2) as pool:
+        results = list(pool.map(collect, [recording, recording]))
+    assert sorted(result.rebuilt for result in results) == [False, True]
+    assert_same(results[0], whole)

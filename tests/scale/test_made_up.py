@@ -40,17 +40,17 @@ def test_messages_are_as_the_truth_says(tmp_path: Path, seed: int) -> None:
     count = generate(shape, tmp_path, 20_000)
     truth = pl.read_parquet(tmp_path / TRUTH)
     assert open_trace(tmp_path).info().events == count
-    found = rl.open(tmp_path)
-    messages = found.messages.collect()
-    own = [*WHERE, *WHEN]
-    delivered = messages.filter(pl.col("outcome") == "delivered").select(own).sort(own)
-    assert delivered.equals(truth.drop_nulls().select(own).sort(own))
+    opened = rl.open(tmp_path)
+    messages = opened.messages.collect()
+    columns = [*WHERE, *WHEN]
+    delivered = messages.filter(pl.col("outcome") == "delivered").select(columns).sort(columns)
+    assert delivered.equals(truth.drop_nulls().select(columns).sort(columns))
     # Lost ones are told as lost, or, at the edges and where the history is short, as possibly so.
-    others = messages.filter(pl.col("outcome") != "delivered")
-    assert others.height == truth.height - delivered.height
-    assert set(others["outcome"]) <= {"lost", "replaced", "unknown", "not_matched"}
-    assert found.processes.collect().height == shape.processes * (shape.layers + 1)
-    assert found.nodes.collect().height == shape.nodes * (shape.layers + 1)
+    missed = messages.filter(pl.col("outcome") != "delivered")
+    assert missed.height == truth.height - delivered.height
+    assert set(missed["outcome"]) <= {"lost", "replaced", "unknown", "not_matched"}
+    assert opened.processes.collect().height == shape.processes * (shape.layers + 1)
+    assert opened.nodes.collect().height == shape.nodes * (shape.layers + 1)
 
 
 def test_all_that_is_published_on_is_a_chain_of_all_layers(tmp_path: Path) -> None:
@@ -81,13 +81,13 @@ def test_a_first_page_goes_without_chains_where_they_are_too_many(
 
 
 def test_the_same_shape_is_the_same_recording(tmp_path: Path) -> None:
-    made = []
+    contents = []
     for place, seed in (("a", 1), ("b", 1), ("c", 2)):
         generate(Shape(loss=0.5, seed=seed), tmp_path / place, 1_000)
-        files = sorted(x for x in (tmp_path / place).rglob("*") if x.is_file())
-        made.append([x.read_bytes() for x in files])
-    assert made[0] == made[1]
-    assert made[0][0] != made[2][0]
+        files = sorted(path for path in (tmp_path / place).rglob("*") if path.is_file())
+        contents.append([file.read_bytes() for file in files])
+    assert contents[0] == contents[1]
+    assert contents[0][0] != contents[2][0]
 
 
 @pytest.mark.parametrize(
@@ -110,9 +110,9 @@ def test_what_is_no_shape_is_one_line(
     with pytest.raises(SystemExit) as ended:
         main(("dev", "generate", str(tmp_path / "made"), given))
     assert ended.value.code == 2
-    said = capsys.readouterr().err
-    assert told in said
-    assert said.count("\n") == 1
+    error = capsys.readouterr().err
+    assert told in error
+    assert error.count("\n") == 1
     assert not (tmp_path / "made").exists()
 
 

@@ -95,11 +95,11 @@ def test_groups(runs: Path) -> None:
     assert {len(members) for members in recordings.values()} == {1}
     campaigns = groups([runs], "campaign")
     assert {name: len(members) for name, members in campaigns.items()} == {"night0": 3, "night1": 1}
-    one = next(runs.glob("night1/*"))
-    assert list(groups([one], "recording")) == [one.name]
-    shutil.copytree(one, runs.parent / "other" / one.name)
-    with pytest.raises(UsageError, match=f"two recordings are named '{one.name}'"):
-        groups([one, runs.parent / "other" / one.name], "recording")
+    run = next(runs.glob("night1/*"))
+    assert list(groups([run], "recording")) == [run.name]
+    shutil.copytree(run, runs.parent / "other" / run.name)
+    with pytest.raises(UsageError, match=f"two recordings are named '{run.name}'"):
+        groups([run, runs.parent / "other" / run.name], "recording")
 
 
 def test_wrong_use(notebook: Path, runs: Path) -> None:

@@ -25,7 +25,7 @@ from roslens.recording import RoslensError, RunFailedError, UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = Path(__file__).parent
-RUNS = [SAMPLES / "demo" / f"00{n}_r{r}_executor-{x}" for n, r, x in
+RUNS = [SAMPLES / "demo" / f"00{n}_r{r}_executor-{executor}" for n, r, executor in
         ((0, 0, "Events"), (1, 0, "SingleThreaded"), (2, 1, "SingleThreaded"))]  # fmt: skip
 Start = Callable[..., subprocess.Popen[bytes]]
 
@@ -79,9 +79,9 @@ def worker(start: Start, scheduler: str) -> Callable[..., subprocess.Popen[bytes
 
     def begin(path: Path = ROOT / "src") -> subprocess.Popen[bytes]:
         with Client(scheduler, set_as_default=False) as client:
-            there = len(client.scheduler_info()["workers"])
+            count = len(client.scheduler_info()["workers"])
             process = start("worker", scheduler, "--nthreads", "1", "--no-nanny", path=path)
-            client.wait_for_workers(there + 1, timeout=120)
+            client.wait_for_workers(count + 1, timeout=120)
         return process
 
     return begin
@@ -120,13 +120,15 @@ def test_files_are_those_of_one_process(tmp_path: Path, scheduler: str, worker: 
     copies(tmp_path / "two")
     for name in ("one", "two"):
         next((tmp_path / name / bad).rglob("metadata")).write_bytes(b"")
-    here = collect(tmp_path / "one", "--workers", "1")
-    there = collect(tmp_path / "two", "--scheduler", scheduler)
-    assert (here.returncode, there.returncode) == (2, 2), there.stderr
-    assert there.stdout.count("failed:") == here.stdout.count("failed:") == 1
-    assert there.stderr.count("roslens: error:") == 1
-    lines = {line.replace("two/", "one/") for line in there.stdout.splitlines() if "events" in line}
-    assert lines == {line for line in here.stdout.splitlines() if "events" in line}
+    local = collect(tmp_path / "one", "--workers", "1")
+    remote = collect(tmp_path / "two", "--scheduler", scheduler)
+    assert (local.returncode, remote.returncode) == (2, 2), remote.stderr
+    assert remote.stdout.count("failed:") == local.stdout.count("failed:") == 1
+    assert remote.stderr.count("roslens: error:") == 1
+    lines = {
+        line.replace("two/", "one/") for line in remote.stdout.splitlines() if "events" in line
+    }
+    assert lines == {line for line in local.stdout.splitlines() if "events" in line}
     assert files(tmp_path / "one") == files(tmp_path / "two")
 
 
@@ -144,9 +146,9 @@ def test_a_worker_that_goes_away(tmp_path: Path, scheduler: str, worker: Start) 
 
     killer = threading.Thread(target=kill)
     killer.start()
-    found = dict(each(pid_or_end, items, Workers(scheduler=scheduler)))
+    pids = dict(each(pid_or_end, items, Workers(scheduler=scheduler)))
     killer.join()
-    assert found == dict.fromkeys(range(4), second.pid)
+    assert pids == dict.fromkeys(range(4), second.pid)
 
 
 def test_a_scheduler_that_goes_away(tmp_path: Path, start: Start) -> None:
@@ -174,28 +176,30 @@ def test_a_worker_that_does_not_see_the_files(
     tmp_path: Path, scheduler: str, worker: Start
 ) -> None:
     worker()
-    here, missing = tmp_path / "here", tmp_path / "not_there"
-    here.touch()
+    present, missing = tmp_path / "here", tmp_path / "not_there"
+    present.touch()
     with pytest.raises(UsageError) as error:
-        list(each(pid_or_end, [("", str(here))], Workers(scheduler=scheduler), [here, missing]))
+        list(
+            each(pid_or_end, [("", str(present))], Workers(scheduler=scheduler), [present, missing])
+        )
     assert f"does not see {missing}; workers need the recordings" in str(error.value)
 
     async def in_a_notebook() -> list[tuple[int, int | RoslensError]]:
-        return list(each(pid_or_end, [("", str(here))], Workers(scheduler=scheduler), [here]))
+        return list(each(pid_or_end, [("", str(present))], Workers(scheduler=scheduler), [present]))
 
     # Where a loop runs already, as in a notebook.
-    (found,) = asyncio.run(in_a_notebook())
-    assert not isinstance(found[1], RoslensError)
+    (answer,) = asyncio.run(in_a_notebook())
+    assert not isinstance(answer[1], RoslensError)
 
 
 @pytest.mark.recording
 def test_a_worker_with_another_roslens(tmp_path: Path, scheduler: str, worker: Start) -> None:
-    other = tmp_path / "other"
+    folder = tmp_path / "other"
     ignored = shutil.ignore_patterns("target", "tests", "workloads", "notebooks", "data")
-    shutil.copytree(ROOT / "src" / "roslens", other / "roslens", ignore=ignored)
-    with (other / "roslens" / "collectors" / "store.py").open("a") as file:
+    shutil.copytree(ROOT / "src" / "roslens", folder / "roslens", ignore=ignored)
+    with (folder / "roslens" / "collectors" / "store.py").open("a") as file:
         file.write("# another version\n")
-    worker(other)
+    worker(folder)
     done = collect(copies(tmp_path / "runs"), "--scheduler", scheduler)
     assert done.returncode == 2
     assert done.stderr.startswith("roslens: error:")
@@ -214,10 +218,10 @@ def test_a_worker_without_roslens(tmp_path: Path, scheduler: str, worker: Start)
 
 def test_other_versions() -> None:
     """By hand."""
-    here = {"roslens": "a1", "Python": "3.12", "polars": "1.30"}
-    assert other_versions(here, here) == ""
-    assert other_versions({**here, "Python": "3.8"}, here) == "Python 3.8 (here 3.12)"
-    assert other_versions({**here, "roslens": "b2", "polars": "1.0"}, here) == (
+    ours = {"roslens": "a1", "Python": "3.12", "polars": "1.30"}
+    assert other_versions(ours, ours) == ""
+    assert other_versions({**ours, "Python": "3.8"}, ours) == "Python 3.8 (here 3.12)"
+    assert other_versions({**ours, "roslens": "b2", "polars": "1.0"}, ours) == (
         "roslens b2 (here a1), polars 1.0 (here 1.30)"
     )
 

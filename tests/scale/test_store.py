@@ -28,9 +28,9 @@ pytestmark = pytest.mark.recording
 def recording(tmp_path: Path) -> Recording:
     """A collected copy of a sample."""
     uncollected(RUN, tmp_path / "run")
-    found = Recording.at(tmp_path / "run")
-    collect(found)
-    return found
+    collected = Recording.at(tmp_path / "run")
+    collect(collected)
+    return collected
 
 
 def digests(output: Path) -> dict[str, str]:
@@ -144,8 +144,8 @@ def test_collectors_at_the_same_time(recording: Recording, tmp_path: Path) -> No
     for process in running:
         _, errors = process.communicate(timeout=300)
         assert process.returncode == 0, errors
-    made = digests(output)
+    by_path = digests(output)
     # What was sampled beside the run is taken along, where the tables lie elsewhere.
-    made.pop("tables/resources.parquet")
-    assert made == digests(recording.output)
+    by_path.pop("tables/resources.parquet")
+    assert by_path == digests(recording.output)
     assert not list(output.glob(".collect*"))

@@ -46,8 +46,8 @@ def series(values: list[list[float]], commits: list[str] | None = None, **cell: 
         )
         for n, runs in enumerate(values)
     ]
-    found: Cell = dict(cell)
-    return Series("latency_p99", "ns", found, tuple(nights))
+    labels: Cell = dict(cell)
+    return Series("latency_p99", "ns", labels, tuple(nights))
 
 
 def noisy(level: float, count: int, seed: int) -> list[list[float]]:
@@ -60,7 +60,7 @@ def test_the_p_value_is_that_of_all_orders() -> None:
 
     Of seven values with three in each part, a stretch is the first three or four.
     """
-    x = np.array([1.0, 2.0, 1.5, 4.0, 3.0, 5.5, 4.5])
+    values = np.array([1.0, 2.0, 1.5, 4.0, 3.0, 5.5, 4.5])
 
     def largest(y: np.ndarray) -> float:
         total = ((y - y.mean()) ** 2).sum()
@@ -70,9 +70,9 @@ def test_the_p_value_is_that_of_all_orders() -> None:
         ]
         return float(total - min(within))
 
-    exact = np.mean([largest(np.array(o)) >= largest(x) - 1e-9 for o in permutations(x)])
+    exact = np.mean([largest(np.array(o)) >= largest(values) - 1e-9 for o in permutations(values)])
     random = np.random.default_rng(3)
-    cuts, p = stretch(x, 20_000, random)
+    cuts, p = stretch(values, 20_000, random)
     assert cuts == [3]
     # Three standard errors of 20,000 draws.
     assert abs(p - exact) < 3 * np.sqrt(exact * (1 - exact) / 20_000) + 1e-4
@@ -81,8 +81,8 @@ def test_the_p_value_is_that_of_all_orders() -> None:
 def test_two_planted_changes_are_found_where_they_are() -> None:
     means = np.concatenate([np.full(20, 10.0), np.full(15, 12.0), np.full(12, 10.0)])
     noise = np.random.default_rng(5).normal(0, 0.2, means.size)
-    found = change_points(means + noise)
-    assert [point.index for point in found] == [20, 35]
+    points = change_points(means + noise)
+    assert [point.index for point in points] == [20, 35]
 
 
 def test_no_change_in_what_does_not_vary() -> None:
@@ -94,9 +94,9 @@ def test_no_change_in_what_does_not_vary() -> None:
 @given(st.lists(st.integers(-1000, 1000), max_size=25), st.integers(-8, 8))
 def test_changes_do_not_depend_on_the_unit(values: list[int], power: int) -> None:
     """Multiplying by a power of two loses nothing."""
-    x = np.array(values, dtype=float)
-    first = change_points(x, permutations=99, false_alarms=0.05)
-    assert change_points(x * 2.0**power, permutations=99, false_alarms=0.05) == first
+    array = np.array(values, dtype=float)
+    first = change_points(array, permutations=99, false_alarms=0.05)
+    assert change_points(array * 2.0**power, permutations=99, false_alarms=0.05) == first
     assert all(3 <= point.index <= len(values) - 3 for point in first)
 
 
@@ -104,8 +104,8 @@ def test_false_alarms_are_as_rare_as_said() -> None:
     """1,000 skewed series without a change; the level is exact, the bound 4 standard errors."""
     random = np.random.default_rng(11)
     alarms = sum(
-        bool(change_points(x, false_alarms=0.05, permutations=199))
-        for x in random.lognormal(0, 1, (1000, 24))
+        bool(change_points(draw, false_alarms=0.05, permutations=199))
+        for draw in random.lognormal(0, 1, (1000, 24))
     )
     assert alarms / 1000 < 0.05 + 4 * np.sqrt(0.05 * 0.95 / 1000)
 
@@ -146,15 +146,15 @@ def test_how_many_must_follow_a_step(n: int, side: int) -> None:
 @pytest.mark.parametrize("factor", [7.0, 0.2])
 def test_an_end_that_is_far_is_no_good_news(factor: float) -> None:
     """20 campaigns, the last three many times as slow: 14 / C(20, 3) is above 1 %."""
-    found = find_trends([series([*noisy(1e6, 17, 1), *noisy(factor * 1e6, 3, 2)])])
-    (one,) = found.series
-    assert (one.changes, one.least_side, found.exit_code) == ((), 4, 3)
-    table = trend_table(found)
+    trends = find_trends([series([*noisy(1e6, 17, 1), *noisy(factor * 1e6, 3, 2)])])
+    (trend,) = trends.series
+    assert (trend.changes, trend.least_side, trends.exit_code) == ((), 4, 3)
+    table = trend_table(trends)
     side = "above" if factor > 1 else "below"
     assert table.rows[0][0] == "not_enough_evidence (2) (3)"
     assert f"the last 3 campaigns are all far {side} those before them" in table.notes[1]
-    found = find_trends([series([*noisy(1e6, 16, 1), *noisy(factor * 1e6, 4, 2)])])
-    assert [c.index for c in found.series[0].changes] == [16]
+    trends = find_trends([series([*noisy(1e6, 16, 1), *noisy(factor * 1e6, 4, 2)])])
+    assert [c.index for c in trends.series[0].changes] == [16]
     # Loss that begins, and what differs by less than the threshold.
     assert find_trends([series([[0.0]] * 17 + [[0.1], [0.2], [0.1]])]).exit_code == 3
     assert find_trends([series([[1.0]] * 17 + [[1.04]] * 3)]).exit_code == 0
@@ -172,23 +172,23 @@ def test_that_nothing_was_found_is_not_that_nothing_changed() -> None:
 def test_a_regression_is_found_without_a_base() -> None:
     values = [*noisy(1e6, 20, 1), *noisy(1.2e6, 6, 2)]
     commits = ["a" * 40] * 20 + ["b" * 40] * 6
-    found = find_trends([series(values, commits, rmw="x"), series(noisy(1e6, 26, 3), rmw="y")])
-    (change,) = found.series[0].changes
+    trends = find_trends([series(values, commits, rmw="x"), series(noisy(1e6, 26, 3), rmw="y")])
+    (change,) = trends.series[0].changes
     assert (change.index, change.verdict, change.lasts) == (20, "regression", True)
     assert change.effect is not None
     assert change.effect.low < 1.2 < change.effect.high
     assert change.software == (("commit", "a" * 40, "b" * 40),)
-    assert found.series[1].changes == ()
-    assert found.exit_code == 1
-    assert json.loads(found.json_text())["series"][0]["changes"][0]["campaign"] == "night020"
-    assert len(trend_plot(found).figure.axes) == 2
+    assert trends.series[1].changes == ()
+    assert trends.exit_code == 1
+    assert json.loads(trends.json_text())["series"][0]["changes"][0]["campaign"] == "night020"
+    assert len(trend_plot(trends).figure.axes) == 2
 
 
 def test_what_was_mended_is_no_alarm() -> None:
     values = [*noisy(1e6, 15, 1), *noisy(1.2e6, 8, 2), *noisy(1e6, 8, 3)]
-    found = find_trends([series(values)])
-    assert [c.verdict for c in found.series[0].changes] == ["regression", "improvement"]
-    assert found.exit_code == 0
+    trends = find_trends([series(values)])
+    assert [c.verdict for c in trends.series[0].changes] == ["regression", "improvement"]
+    assert trends.exit_code == 0
 
 
 def test_a_stretch_that_ends_where_its_begin_is_far() -> None:
@@ -200,35 +200,35 @@ def test_a_stretch_that_ends_where_its_begin_is_far() -> None:
 
 def test_a_change_below_the_threshold_is_no_regression() -> None:
     values = [*noisy(1e6, 25, 1), *noisy(1.05e6, 25, 2)]
-    found = find_trends([series(values)], threshold=0.5)
-    assert [c.verdict for c in found.series[0].changes] == ["no_difference"]
-    assert found.exit_code == 0
+    trends = find_trends([series(values)], threshold=0.5)
+    assert [c.verdict for c in trends.series[0].changes] == ["no_difference"]
+    assert trends.exit_code == 0
 
 
 def test_one_bad_night_hides_no_change() -> None:
     """One night of 2.5 times the level; a step of four standard deviations of the nights later."""
     values = [*noisy(1e6, 20, 1), *noisy(1.08e6, 12, 2)]
-    values[8] = [2.5 * x for x in values[8]]
-    found = find_trends([series(values)])
-    (change,) = found.series[0].changes
+    values[8] = [2.5 * value for value in values[8]]
+    trends = find_trends([series(values)])
+    (change,) = trends.series[0].changes
     assert (change.index, change.verdict) == (20, "regression")
     assert change.effect is not None
     assert change.effect.low < 1.08 < change.effect.high
-    assert found.series[0].odd == (8,)
-    assert [begin for begin, _ in found.series[0].levels] == [0, 20]
-    data = json.loads(found.json_text())["series"][0]
+    assert trends.series[0].odd == (8,)
+    assert [begin for begin, _ in trends.series[0].levels] == [0, 20]
+    data = json.loads(trends.json_text())["series"][0]
     assert data["odd"] == ["night008"]
     assert data["nights"][8]["value"] == pytest.approx(np.mean(values[8])), "as it was measured"
     lone = noisy(1e6, 30, 4)
     lone[15] = [3e6, 3e6]
     assert find_trends([series(lone)]).series[0].changes == ()
-    assert len(trend_plot(found).figure.axes) == 1
+    assert len(trend_plot(trends).figure.axes) == 1
 
 
 def test_a_series_that_is_too_short_is_drawn_without_levels() -> None:
-    found = find_trends([series(noisy(1e6, 3, 1))])
-    assert found.series[0].refused is not None
-    (axes,) = trend_plot(found).figure.axes
+    trends = find_trends([series(noisy(1e6, 3, 1))])
+    assert trends.series[0].refused is not None
+    (axes,) = trend_plot(trends).figure.axes
     # The three campaigns with their intervals, and no line of a level.
     assert [len(line.get_xdata()) for line in axes.lines if line.get_marker() == "o"] == [3]
     assert not [line for line in axes.lines if line.get_linewidth() == 1.4]
@@ -246,9 +246,9 @@ def test_winsorised() -> None:
 
 
 def test_too_few_nights() -> None:
-    found = find_trends([series(noisy(1e6, 9, 1))])
-    assert found.exit_code == 3
-    assert found.series[0].refused == (
+    trends = find_trends([series(noisy(1e6, 9, 1))])
+    assert trends.exit_code == 3
+    assert trends.series[0].refused == (
         "9 campaigns; a change can be distinguished from chance with 10 or more"
     )
     assert find_trends([]).exit_code == 3
@@ -257,10 +257,10 @@ def test_too_few_nights() -> None:
 def test_a_level_of_zero() -> None:
     """Loss that begins: no ratio, and a regression all the same."""
     values = [[0.0, 0.0]] * 15 + [[0.01, 0.02], [0.015, 0.02], [0.01, 0.01], [0.02, 0.02]]
-    found = find_trends([series(values)])
-    (change,) = found.series[0].changes
+    trends = find_trends([series(values)])
+    (change,) = trends.series[0].changes
     assert (change.index, change.effect, change.verdict) == (15, None, "regression")
-    assert found.exit_code == 1
+    assert trends.exit_code == 1
 
 
 @pytest.mark.parametrize(
@@ -284,10 +284,10 @@ def test_another_machine_or_other_work_on_it_is_no_regression(
         )
         for n, night in enumerate(series(values).nights)
     ]
-    found = find_trends([replace(series(values), nights=tuple(nights))])
-    (change,) = found.series[0].changes
+    trends = find_trends([replace(series(values), nights=tuple(nights))])
+    (change,) = trends.series[0].changes
     assert change.verdict == verdict
-    assert found.exit_code == (1 if verdict == "regression" else 3)
+    assert trends.exit_code == (1 if verdict == "regression" else 3)
 
 
 @pytest.fixture
@@ -297,8 +297,8 @@ def nightly(tmp_path: Path) -> Path:
 
 def test_series_of_a_catalog(nightly: Path) -> None:
     rows = rl.catalog(nightly, update=False).frame.collect()
-    (found,), left_out = series_of(rows, ["latency_p99"])
-    assert [n.campaign for n in found.nights] == [f"night{n:03d}" for n in range(20)]
+    (p99,), left_out = series_of(rows, ["latency_p99"])
+    assert [n.campaign for n in p99.nights] == [f"night{n:03d}" for n in range(20)]
     assert not left_out
     assert series_of(rows.with_columns(collected=False), ["latency_p99"]) == (
         [],
@@ -307,8 +307,8 @@ def test_series_of_a_catalog(nightly: Path) -> None:
     with pytest.raises(UsageError, match="no metric"):
         series_of(rows, ["latency_p12"])
     more = rows.with_columns(disturbances=pl.lit(1), cpu_model=pl.lit("A"), cpu_count=pl.lit(2))
-    (found,), left_out = series_of(more, ["latency_p99", "latency_p99"])
-    assert {(n.disturbed, n.software["machine"]) for n in found.nights} == {(True, "A, 2 CPUs")}
+    (p99,), left_out = series_of(more, ["latency_p99", "latency_p99"])
+    assert {(n.disturbed, n.software["machine"]) for n in p99.nights} == {(True, "A, 2 CPUs")}
     assert left_out == ["20 recordings were disturbed by other work on their host"]
 
 
@@ -318,9 +318,9 @@ def test_the_verb(nightly: Path, tmp_path: Path) -> None:
     assert done.returncode == 1, done.stderr
     assert re.search(r"REGRESSION: latency_p99 \(.*\) since night014", done.stdout)
     assert (tmp_path / "t.png").read_bytes().startswith(b"\x89PNG")
-    found = json.loads((tmp_path / "t.json").read_text())
-    assert found["exit_code"] == 1
-    (software,) = found["series"][0]["changes"][0]["software"]
+    data = json.loads((tmp_path / "t.json").read_text())
+    assert data["exit_code"] == 1
+    (software,) = data["series"][0]["changes"][0]["software"]
     assert software == {"name": "commit", "before": "a" * 40, "after": "b" * 40}
     early = roslens("trend", nightly, "--suite", "none")
     assert early.returncode == 2
@@ -330,6 +330,6 @@ def test_the_verb(nightly: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("verb", ["catalog", "trend"])
 def test_a_folder_without_recordings(verb: str, tmp_path: Path) -> None:
     done = roslens(verb, tmp_path)
-    told = f"roslens: error: {tmp_path}: no recording here or in a folder below\n"
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", told)
+    message = f"roslens: error: {tmp_path}: no recording here or in a folder below\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", message)
     assert not list(tmp_path.iterdir())

@@ -37,10 +37,10 @@ def test_dead_workers_and_errors_cost_themselves(
 ) -> None:
     names = ["a", "kills once", "b", "refuses", "c", "fails", "kills", "d", "e"]
     items = [(name, str(tmp_path / f"{n}")) for n, name in enumerate(names)]
-    found = dict(each(task, items, Workers(2)))
-    assert sorted(found) == list(range(len(names)))
-    errors = {names[n]: x for n, x in found.items() if isinstance(x, RoslensError)}
-    assert {names[n] for n, x in found.items() if x == names[n]} == set(names) - set(errors)
+    results = dict(each(task, items, Workers(2)))
+    assert sorted(results) == list(range(len(names)))
+    errors = {names[n]: result for n, result in results.items() if isinstance(result, RoslensError)}
+    assert {names[n] for n, word in results.items() if word == names[n]} == set(names) - set(errors)
     assert sorted(errors) == ["fails", "kills", "refuses"]
     assert isinstance(errors["refuses"], UsageError)
     assert str(errors["fails"]) == "ValueError: nobody foresaw this"
@@ -90,11 +90,11 @@ def test_ctrl_c_leaves_nothing_half_made(tmp_path: Path) -> None:
     with subprocess.Popen(
         ["env", "--default-signal=INT", *collecting], stderr=subprocess.PIPE, start_new_session=True
     ) as collector:
-        while not (made := list(tmp_path.glob(".*/events/*"))):
+        while not (events := list(tmp_path.glob(".*/events/*"))):
             assert collector.poll() is None
             time.sleep(0.002)
         os.killpg(collector.pid, signal.SIGINT)
         assert b"Traceback" not in collector.communicate(timeout=60)[1]
     assert collector.returncode == 130
-    assert made
+    assert events
     assert not list(tmp_path.iterdir())

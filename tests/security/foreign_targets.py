@@ -55,12 +55,12 @@ class Target:
 def file(name: str, content: str | bytes) -> Callable[[Path], Path]:
     """What makes a file of this content."""
 
-    def made(folder: Path) -> Path:
+    def write(folder: Path) -> Path:
         path = folder / name
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         return path
 
-    return made
+    return write
 
 
 def collected(folder: Path) -> Path:
@@ -121,7 +121,7 @@ def kernel_trace(path: Path) -> None:
     try:
         with read_here(path, "a kernel trace"):
             take_apart(path, scratch=str(out), folder=str(path.parent), max_bytes=LARGEST)
-        assert sum(x.stat().st_size for x in out.rglob("*") if x.is_file()) < LARGEST
+        assert sum(entry.stat().st_size for entry in out.rglob("*") if entry.is_file()) < LARGEST
         for step in (Trace.info, Trace.read):
             with suppress(RoslensError):
                 step(open_trace(out))

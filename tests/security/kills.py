@@ -124,32 +124,34 @@ class Place:
 
     def alive(self) -> list[psutil.Process]:
         """Processes that the verb started, it among them."""
-        found = []
+        processes = []
         for process in psutil.process_iter():
             with suppress(psutil.Error):
                 if process.environ().get(MARK) == str(self.folder):
-                    found.append(process)
-        return found
+                    processes.append(process)
+        return processes
 
     def end_all(self) -> list[str]:
         """Kill those that are still there, and say which."""
         ended = []
-        for one in self.alive():
+        for process in self.alive():
             with suppress(psutil.Error):
-                ended.append(f"process {one.name()} is left: {' '.join(one.cmdline())[-200:]}")
-                one.kill()
-                one.wait(SECONDS)
+                ended.append(
+                    f"process {process.name()} is left: {' '.join(process.cmdline())[-200:]}"
+                )
+                process.kill()
+                process.wait(SECONDS)
         return ended
 
 
 def flight(place: Place, stack: ExitStack) -> None:
     """A program that records itself as a flight recorder."""
-    library, made = native_library("kilted"), place.folder / "talking"
-    compile_program(TESTS / "native_tracer" / "talking.c", library, made)
+    library, program = native_library("kilted"), place.folder / "talking"
+    compile_program(TESTS / "native_tracer" / "talking.c", library, program)
     folder = place.folder / "flight"
     folder.mkdir(mode=0o700)
     begin(
-        place, stack, [str(made), "100000000", "500", "400", "800"],
+        place, stack, [str(program), "100000000", "500", "400", "800"],
         environment(library, folder, ROSLENS_TRACE_FLIGHT="5"),
     )  # fmt: skip
     (place.folder / "triggers.yaml").write_text(TRIGGERS)
@@ -164,8 +166,8 @@ def pair(place: Place, stack: ExitStack) -> None:
     for role in ("listener", "talker"):
         node = [str(TESTS / "kernel" / "pair_node.py"), role, str(place.folder / role)]
         command = [str(ros.python), *node, str(place.folder / "stop")]
-        apart = {"ROS_DOMAIN_ID": str(domain)}
-        begin(place, stack, command, ros.process_environment(os.environ | apart))
+        variables = {"ROS_DOMAIN_ID": str(domain)}
+        begin(place, stack, command, ros.process_environment(os.environ | variables))
     wait_for((place.folder / "listener.on").exists)
 
 
@@ -223,8 +225,12 @@ def manifests(place: Place) -> list[str]:
 
 def snapshots(place: Place) -> list[str]:
     """Those that are not whole."""
-    made = [x for x in place.out.glob("*") if not x.name.startswith(".")]
-    without = [f"{x.name}: no manifest" for x in made if not (x / "manifest.json").is_file()]
+    folders = [folder for folder in place.out.glob("*") if not folder.name.startswith(".")]
+    without = [
+        f"{folder.name}: no manifest"
+        for folder in folders
+        if not (folder / "manifest.json").is_file()
+    ]
     return without + manifests(place)
 
 
@@ -234,8 +240,8 @@ def recorded(place: Place) -> list[str]:
     for path in place.out.rglob("manifest.json"):
         opened = None if wrong or read_manifest(path).status != "complete" else rl.open(path.parent)
         if opened is not None and not any(loss.any for loss in opened.tracer_loss):
-            found = opened.publications.filter(pl.col("topic") == "/chatter").collect().height
-            wrong += [] if found == MESSAGES else [f"complete with {found} of {MESSAGES} messages"]
+            count = opened.publications.filter(pl.col("topic") == "/chatter").collect().height
+            wrong += [] if count == MESSAGES else [f"complete with {count} of {MESSAGES} messages"]
     return wrong
 
 
@@ -263,8 +269,8 @@ def digest(path: Path) -> str:
 
 def below(folder: Path) -> dict[Path, str]:
     """The digest of each file below a folder, by its place there."""
-    found = (path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder): digest(path) for path in found}
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder): digest(path) for path in files}
 
 
 def unlike(place: Place) -> list[str]:
@@ -284,17 +290,25 @@ def catalog(place: Place) -> list[str]:
     """A catalog that cannot be read, and files of a dataset that are no recording's tables."""
     for path in place.work.glob("catalog.parquet"):
         pl.read_parquet(path, glob=False)
-    own = {digest(path) for path in place.work.rglob("tables/*.parquet")}
-    made = (place.work / "dataset").rglob("*.parquet")
-    return tables(place) + [f"{x.parent} is not whole" for x in made if digest(x) not in own]
+    digests = {digest(path) for path in place.work.rglob("tables/*.parquet")}
+    files = (place.work / "dataset").rglob("*.parquet")
+    return tables(place) + [
+        f"{file.parent} is not whole" for file in files if digest(file) not in digests
+    ]
 
 
 def unpacked(place: Place) -> list[str]:
     """A folder without all the files that were packed, as they were."""
-    made = [x for x in (place.work / "unpacked").glob("*") if not x.name.startswith(".")]
+    folders = [
+        folder for folder in (place.work / "unpacked").glob("*") if not folder.name.startswith(".")
+    ]
     whole = below(place.whole / "unpacked")
-    found = {x: y for x, y in below(place.work / "unpacked").items() if x.parts[0][0] != "."}
-    return [] if not made or found == whole else ["unpacked is not whole"]
+    files = {
+        path: content
+        for path, content in below(place.work / "unpacked").items()
+        if path.parts[0][0] != "."
+    }
+    return [] if not folders or files == whole else ["unpacked is not whole"]
 
 
 def cached(place: Place) -> list[str]:
@@ -302,15 +316,17 @@ def cached(place: Place) -> list[str]:
     cache, whole = place.work / "cache", below(place.whole / "cache")
     wrong = [
         f"{name} is not whole"
-        for name, own in below(cache).items()
+        for name, content in below(cache).items()
         # What a compiler writes lies apart until it is whole.
         if ".so" in name.name and "tmp" not in str(name) and name.parts[0] != "ros"
-        if own != whole.get(name)
+        if content != whole.get(name)
     ]
     for marker in cache.glob("ros/*/roslens-complete"):
-        own = marker.parent.relative_to(cache)
-        wanted = {x for x in whole if x.is_relative_to(own)}
-        wrong += [f"ros is without {x}" for x in sorted(wanted) if not (cache / x).is_file()][:1]
+        folder = marker.parent.relative_to(cache)
+        wanted = {path for path in whole if path.is_relative_to(folder)}
+        wrong += [
+            f"ros is without {path}" for path in sorted(wanted) if not (cache / path).is_file()
+        ][:1]
     return wrong
 
 
@@ -386,8 +402,8 @@ VERBS = {
     ),
     "attach": Verb(
         lambda place: [
-            "record", "--attach", *(str(x.pid) for x in place.programs), "--time-limit", "1",
-            "--stacks", "-o", place.out / "new",
+            "record", "--attach", *(str(program.pid) for program in place.programs),
+            "--time-limit", "1", "--stacks", "-o", place.out / "new",
         ],
         pair, manifests,
     ),
@@ -466,11 +482,11 @@ def start(
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
-    with (place.folder / "said").open("wb") as said:
+    with (place.folder / "said").open("wb") as output:
         return subprocess.Popen(
             [sys.executable, "-P", *how, *words], cwd=place.work, env=environment,
-            stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, start_new_session=True,
-            preexec_fn=limit,  # noqa: PLW1509  (this process has one thread)
+            stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+            start_new_session=True, preexec_fn=limit,  # noqa: PLW1509  (this process has one thread)
         )  # fmt: skip
 
 
@@ -497,10 +513,10 @@ def full(verb: Verb, place: Place, size: int) -> tuple[bool, list[str]]:
     """Run it with files of a limited size: whether that met it, and what was wrong."""
     process = start(verb, place, size=size)
     code, wrong = process.wait(), left(process, place) + verb.wrong(place)
-    told = code in (verb.ends or ()) or (
+    reported = code in (verb.ends or ()) or (
         code == 4 and re.search("cannot (be written|write)|file too large", said(place)) is not None
     )
-    if "Traceback" in said(place) or not told:
+    if "Traceback" in said(place) or not reported:
         wrong.append(f"exit code {code}: {said(place)}")
     return code not in (verb.ends or ()), wrong
 
@@ -509,10 +525,10 @@ def kernel_answers(place: Place) -> bool:
     """Whether the lab has told its address, and its kernel runs."""
     text = (place.folder / "said").read_text()
     # Jupyter itself tells it, too, with dots for the token.
-    found = re.search(r"http://127\S+token=\w+", text)
-    if found is None:
+    match = re.search(r"http://127\S+token=\w+", text)
+    if match is None:
         return False
-    address = found[0]
+    address = match[0]
     with suppress(URLError, OSError), urlopen(address.replace("/lab?", "/api/kernels?")) as answer:
         # It is idle only once a page has asked for it.
         return bool(json.load(answer))
@@ -556,24 +572,36 @@ def left(process: subprocess.Popen[bytes], place: Place) -> list[str]:
         wait_for(lambda: not place.alive() and not shared_memory() - place.shared)
     wrong = place.end_all()
     with suppress(OSError), tracefs() as root:
-        there = [*(root / "instances").iterdir(), *(root / "events").glob(f"{PROBES}*")]
+        entries = [*(root / "instances").iterdir(), *(root / "events").glob(f"{PROBES}*")]
         mine = f"-{process.pid}-"
-        wrong += [f"{x.name} is left" for x in there if mine in x.name.replace("_", "-")]
-    wrong += [f"{x} is left" for x in sorted(shared_memory() - place.shared)]
-    wrong += [f"program {x.args!r} ended" for x in place.programs if x.poll() is not None]
+        wrong += [
+            f"{entry.name} is left" for entry in entries if mine in entry.name.replace("_", "-")
+        ]
+    wrong += [f"{name} is left" for name in sorted(shared_memory() - place.shared)]
+    wrong += [
+        f"program {program.args!r} ended"
+        for program in place.programs
+        if program.poll() is not None
+    ]
     return wrong
 
 
 def shared_memory() -> set[str]:
     """All but the one page of all programs with LTTng, which it keeps for ever."""
-    found = (x.name for x in Path("/dev/shm").iterdir())
-    return {x for x in found if not x.startswith("lttng-ust-wait-")} if own_places() else set()
+    names = (path.name for path in Path("/dev/shm").iterdir())
+    return (
+        {name for name in names if not name.startswith("lttng-ust-wait-")}
+        if own_places()
+        else set()
+    )
 
 
 def scratch(place: Place) -> list[Path]:
     """Folders that verbs work in."""
-    hidden = [x for x in place.work.rglob(".*") if x.is_dir()]
-    return hidden + [x for x in Path(tempfile.gettempdir()).glob("roslens-*") if x != place.folder]
+    hidden = [path for path in place.work.rglob(".*") if path.is_dir()]
+    return hidden + [
+        path for path in Path(tempfile.gettempdir()).glob("roslens-*") if path != place.folder
+    ]
 
 
 def own_places() -> bool:
@@ -584,8 +612,8 @@ def own_places() -> bool:
 @contextmanager
 def prepared(verb: Verb) -> Iterator[Place]:
     """A place with what the verb needs; its programs and what the verb started end with it."""
-    with tempfile.TemporaryDirectory(prefix="kills-") as made, ExitStack() as stack:
-        place = Place(Path(made))
+    with tempfile.TemporaryDirectory(prefix="kills-") as folder, ExitStack() as stack:
+        place = Place(Path(folder))
         stack.enter_context(programs_of_ros())
         stack.callback(place.end_all)
         place.given.mkdir()
@@ -604,10 +632,10 @@ def tried(name: str, kills: int, sizes: int, chance: random.Random) -> list[str]
             print(f"{name}: does not run here: {wrong}", flush=True)
             return wrong
         new = below(place.whole).items() - below(place.given).items()
-        largest = max(((place.whole / x).stat().st_size for x, _ in new), default=0)
+        largest = max(((place.whole / path).stat().st_size for path, _ in new), default=0)
         most = met = 0
         while ended.total() < kills and not wrong[20:]:
-            there = set(scratch(place))
+            before = set(scratch(place))
             process = start(verb, place)
             how = chance.choice((signal.SIGKILL, signal.SIGINT))
             with suppress(subprocess.TimeoutExpired):
@@ -615,31 +643,31 @@ def tried(name: str, kills: int, sizes: int, chance: random.Random) -> list[str]
                 # Quicker than the first time.
                 continue
             ended[how.name] += 1
-            found = end(process, how, place)
-            found += left(process, place) + verb.wrong(place)
-            here = set(scratch(place))
-            most = max(most, len(here))
-            if how is signal.SIGINT and here - there:
-                found.append(f"scratch is left: {sorted(here - there)}")
-            for problem in found:
+            problems = end(process, how, place)
+            problems += left(process, place) + verb.wrong(place)
+            after = set(scratch(place))
+            most = max(most, len(after))
+            if how is signal.SIGINT and after - before:
+                problems.append(f"scratch is left: {sorted(after - before)}")
+            for problem in problems:
                 print(f"  {name} {ended.total()} {how.name}: {problem}", flush=True)
-            wrong += found
+            wrong += problems
         for _ in range(3 * sizes if verb.writes else 0):
-            fails, found = full(verb, place, chance.randrange(1, largest))
-            for problem in found:
+            fails, problems = full(verb, place, chance.randrange(1, largest))
+            for problem in problems:
                 print(f"  {name} on a full disk: {problem}", flush=True)
-            met, wrong = met + fails, wrong + found
+            met, wrong = met + fails, wrong + problems
             if met == sizes:
                 break
         _, last = whole(verb, place, anew=not verb.again)
-        last += [f"{x} is left at last" for x in scratch(place)]
+        last += [f"{path} is left at last" for path in scratch(place)]
         for problem in last:
             print(f"  {name} at last: {problem}", flush=True)
         wrong += last
     minutes = (time.monotonic() - begun) / 60
-    killed, told = ended["SIGKILL"], ended["SIGINT"]
+    killed, asked = ended["SIGKILL"], ended["SIGINT"]
     print(
-        f"{name}: {seconds:.1f} s whole, {killed} SIGKILL, {told} SIGINT and {met} full disks in "
+        f"{name}: {seconds:.1f} s whole, {killed} SIGKILL, {asked} SIGINT and {met} full disks in "
         f"{minutes:.1f} min, {most} scratch folders at most, {len(wrong)} wrong",
         flush=True,
     )
@@ -655,10 +683,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     if os.getuid() == 0 and not own_places():
-        own = 'mount -t tmpfs none /tmp && mount -t tmpfs none /dev/shm && exec "$@"'
+        script = 'mount -t tmpfs none /tmp && mount -t tmpfs none /dev/shm && exec "$@"'
         command = [sys.executable, str(Path(__file__).resolve()), *sys.argv[1:]]
         os.environ[f"{MARK}_OWN"] = "1"
-        os.execvp("unshare", ["unshare", "-m", "sh", "-c", own, "sh", *command])
+        os.execvp("unshare", ["unshare", "-m", "sh", "-c", script, "sh", *command])
     bad = [
         tried(name, options.kills, options.sizes, random.Random(f"{options.seed} {name}"))
         for name in options.verbs or (*VERBS, *WRITING)

@@ -107,7 +107,7 @@ BUDGETS = """budgets:
 def copied(source: Path, *names: str) -> Callable[[Path], Path]:
     """What makes a copy of a file, or of a folder (of these files of it)."""
 
-    def made(folder: Path) -> Path:
+    def copy(folder: Path) -> Path:
         if source.is_file():
             return Path(shutil.copy(source, folder))
         for name in names:
@@ -115,7 +115,7 @@ def copied(source: Path, *names: str) -> Callable[[Path], Path]:
             shutil.copy(source / name, folder / source.name / name)
         return folder / source.name
 
-    return made
+    return copy
 
 
 def tool_report(path: Path) -> object:
@@ -138,10 +138,10 @@ def a_plan(folder: Path) -> Path:
 
 def a_study(folder: Path) -> Path:
     """Two nodes of rclcpp's own communication study."""
-    made = folder / "test_intra_shared_1ms_n1_s1_m3_l100"
-    made.mkdir()
-    (made / "publisher_1").write_text("1, 10\n2, 20\n3, 30\n")
-    (made / "subscription_1").write_text("1, 1, 12\n1, 2, 22\n")
+    study = folder / "test_intra_shared_1ms_n1_s1_m3_l100"
+    study.mkdir()
+    (study / "publisher_1").write_text("1, 10\n2, 20\n3, 30\n")
+    (study / "subscription_1").write_text("1, 1, 12\n1, 2, 22\n")
     return folder
 
 
@@ -175,8 +175,8 @@ def a_storage_run(folder: Path) -> Path:
 def a_micro_ros_folder(folder: Path) -> Path:
     """All that a board's run, a bench and a capture leave; its programs by the compiler here."""
     entity, transport = folder / "memory" / "history", folder / "transport" / "udp"
-    for made in (entity / "1", transport, folder / "capture"):
-        made.mkdir(parents=True)
+    for path in (entity / "1", transport, folder / "capture"):
+        path.mkdir(parents=True)
     program = file("x.c", "char pool[1000]; int main(void) { return 0; }")(folder)
     for name in ("baseline.elf", "1/firmware.elf"):
         subprocess.run(["cc", "-c", program, "-o", entity / name], check=True)
@@ -201,25 +201,25 @@ def a_micro_ros_folder(folder: Path) -> Path:
 
 def metrics_file(folder: Path) -> Path:
     """As a report writes it: quantities of every scale in two cells."""
-    found = []
+    estimates = []
     for executor in ("events", "single"):
         cell = {"executor": executor}
         for name, unit, values in (
             ("latency_p99", "ns", [1e6, 2e6, 1.5e6, 1.2e6]),
             ("cpu", "core", [0.2, 0.3, 0.25, 0.2]),
         ):
-            found.append(value_over_runs(Metric(name, "from a to b", unit), cell, values, 400))
+            estimates.append(value_over_runs(Metric(name, "from a to b", unit), cell, values, 400))
         slope = Metric("memory_slope", "growth", "B/s", scale="signed")
-        found.append(value_over_runs(slope, cell, [10.0, -3.0, 4.0], 300))
+        estimates.append(value_over_runs(slope, cell, [10.0, -3.0, 4.0], 300))
         loss = Metric("loss", "lost / sent", "1", scale="fraction")
-        found.append(fraction_over_runs(loss, cell, [0, 1, 3], [100, 100, 100]))
+        estimates.append(fraction_over_runs(loss, cell, [0, 1, 3], [100, 100, 100]))
     run = {
         "run": "a", "suite": "s", "campaign": "c", "cell": {"executor": "events"},
         "status": "complete", "counts": True, "discarded_events": 0, "lost_packets": 0,
         "truncated": 0, "git_commit": None,
     }  # fmt: skip
-    other = {**run, "run": "b", "cell": {"executor": "single"}}
-    return write_metrics(Metrics([run, other], {"python": "3"}, found), folder)
+    second = {**run, "run": "b", "cell": {"executor": "single"}}
+    return write_metrics(Metrics([run, second], {"python": "3"}, estimates), folder)
 
 
 def judged(metrics: Path, budgets: Path) -> None:
@@ -228,15 +228,15 @@ def judged(metrics: Path, budgets: Path) -> None:
     side = load_side(metrics)
     console = Console(file=io.StringIO(), width=150)
     names = ("latency_p99", "loss", "cpu", "memory_slope")
-    for one, two in ((whole, side), (side, whole), (side, side)):
-        compared = compare_sides(one, two, names)
+    for base, new in ((whole, side), (side, whole), (side, side)):
+        compared = compare_sides(base, new, names)
         console.print(comparison_table(compared))
         summary(compared)
         compared.json_text()
-    found = check_budgets(read_budgets(budgets), side)
-    console.print(checks_table(found))
-    check_summary(found)
-    found.json_text()
+    checks = check_budgets(read_budgets(budgets), side)
+    console.print(checks_table(checks))
+    check_summary(checks)
+    checks.json_text()
 
 
 def metrics_judged(path: Path) -> None:
@@ -268,7 +268,9 @@ RECOVERED = (
 TARGETS = {
     **{f"tool {name}": Target(make, tool_report) for name, make in tools.MADE.items()},
     "CTF 2 draft": Target(
-        lambda folder: drafts.trace(folder / "t", [drafts.drafted(x) for x in drafts.fragments()]),
+        lambda folder: drafts.trace(
+            folder / "t", [drafts.drafted(fragment) for fragment in drafts.fragments()]
+        ),
         lambda path: open_trace(path).info(),
         "metadata",
     ),
@@ -320,11 +322,11 @@ TARGETS = {
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """The path to each value below."""
-    found = [path] if path else []
+    paths = [path] if path else []
     if isinstance(value, dict | list):
-        for key, one in value.items() if isinstance(value, dict) else enumerate(value):
-            found += places(one, (*path, key))
-    return found
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            paths += places(item, (*path, key))
+    return paths
 
 
 def changed(value: Any, chance: random.Random) -> Any:
@@ -367,8 +369,8 @@ def mutated(whole: bytes, chance: random.Random) -> bytes:
             case 4:  # a number, or a word
                 words = list(re.finditer(rb"[-+.\w]+", content))
                 if words:
-                    found = chance.choice(words)
-                    content[found.start() : found.end()] = chance.choice(TOKENS)
+                    word = chance.choice(words)
+                    content[word.start() : word.end()] = chance.choice(TOKENS)
             case 5:
                 lines = bytes(content).splitlines(keepends=True)
                 chance.shuffle(lines)
@@ -384,16 +386,18 @@ def failures(
     """What went wrong with each mutant of a target, None of a good one; the whole one is read."""
     path = target.make(folder)
     changing = (
-        [path] if path.is_file() else sorted(x for x in path.glob(target.files) if x.is_file())
+        [path]
+        if path.is_file()
+        else sorted(entry for entry in path.glob(target.files) if entry.is_file())
     )
-    whole = {one: one.read_bytes() for one in changing}
+    whole = {entry: entry.read_bytes() for entry in changing}
     target.read(path)
-    there = everything(folder.parent)
+    present = everything(folder.parent)
     for number in itertools.count():
         if number >= mutations or time.monotonic() > until:
             return
-        one = chance.choice(changing)
-        one.write_bytes(mutated(whole[one], chance))
+        chosen = chance.choice(changing)
+        chosen.write_bytes(mutated(whole[chosen], chance))
         before = cost()
         problem = ""
         try:
@@ -406,28 +410,32 @@ def failures(
         seconds, grown = (after - first for after, first in zip(cost(), before, strict=True))
         if seconds > SECONDS or grown * 1024 > BYTES:
             problem = problem or f"{seconds:.1f} s of CPU, {grown:,.0f} KiB more"
-        left = everything(folder.parent) - there
+        left = everything(folder.parent) - present
         if left:
             problem = problem or f"left behind: {sorted(map(str, left))[:5]}"
-            there |= left
+            present |= left
         if problem:
-            kept = folder.with_name(f"{folder.name}-{number}-{one.name}")
-            shutil.copy(one, kept)
-            there.add(kept)
+            kept = folder.with_name(f"{folder.name}-{number}-{chosen.name}")
+            shutil.copy(chosen, kept)
+            present.add(kept)
             problem = f"{kept}: {problem}"
         yield problem or None
-        one.write_bytes(whole[one])
+        chosen.write_bytes(whole[chosen])
 
 
 def everything(folder: Path) -> set[Path]:
     """What is in it, but for what the readers keep beside a file and for damaged ones."""
-    return {x for x in folder.rglob("*") if x.parent.name != KEPT and KEPT not in x.parts}
+    return {
+        path for path in folder.rglob("*") if path.parent.name != KEPT and KEPT not in path.parts
+    }
 
 
 def cost() -> tuple[float, int]:
     """CPU seconds of this process and its children so far, and KiB that the largest one took."""
-    both = [resource.getrusage(x) for x in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(x.ru_utime + x.ru_stime for x in both), max(x.ru_maxrss for x in both)
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages), max(
+        usage.ru_maxrss for usage in usages
+    )
 
 
 def main() -> None:
@@ -452,17 +460,17 @@ def main() -> None:
         begun, cpu = time.monotonic(), cost()[0]
         until = begun + options.minutes * 60 if options.minutes else math.inf
         chance = random.Random(f"{options.seed} {name}")
-        count, found = 0, []
+        count, problems = 0, []
         for problem in failures(TARGETS[name], folder, most, chance, until):
             count += 1
             if problem:
-                found.append(problem)
+                problems.append(problem)
                 print(f"{name}: {problem}", flush=True)
-        bad += len(found)
+        bad += len(problems)
         used, peak = cost()
         print(
             f"{name}: {count} mutants in {(time.monotonic() - begun) / 60:.1f} min, "
-            f"{len(found)} failures, {used - cpu:.1f} s of CPU, at most {peak >> 10} MiB",
+            f"{len(problems)} failures, {used - cpu:.1f} s of CPU, at most {peak >> 10} MiB",
             flush=True,
         )
     sys.exit(bad > 0)

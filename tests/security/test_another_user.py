@@ -109,7 +109,7 @@ def known(place: Place, before: set[Path]) -> list[list[str | int]]:
     ports: set[int] = set()
     named = {line.split()[6]: line.split()[7] for line in unix_sockets() if len(line.split()) > 7}
     for process in place.alive():
-        files |= {f"/proc/{process.pid}/{x}" for x in ("mem", "environ")}
+        files |= {f"/proc/{process.pid}/{file}" for file in ("mem", "environ")}
         with suppress(psutil.Error, OSError):
             for link in Path(f"/proc/{process.pid}/fd").iterdir():
                 target = str(link.readlink())
@@ -121,16 +121,16 @@ def known(place: Place, before: set[Path]) -> list[list[str | int]]:
         # Also where a file was closed meanwhile.
         with suppress(psutil.Error, OSError):
             ports |= {
-                x.laddr.port
-                for x in process.net_connections(kind="tcp")
-                if x.status == psutil.CONN_LISTEN
+                connection.laddr.port
+                for connection in process.net_connections(kind="tcp")
+                if connection.status == psutil.CONN_LISTEN
             }
-    own = [x for x in Path("/tmp").glob("roslens-*") if x not in before]
-    below = [x for root in (place.folder, *own) for x in [root, *entries(root)]]
-    sockets |= {str(x) for x in below if is_kind(x, stat.S_ISSOCK)}
-    files |= {str(x) for x in below if is_kind(x, stat.S_ISREG)}
-    folders = [str(x) for x in below if is_kind(x, stat.S_ISDIR)]
-    files = {x for x in files if not x.startswith(NOT_OURS)}
+    roots = [path for path in Path("/tmp").glob("roslens-*") if path not in before]
+    below = [path for root in (place.folder, *roots) for path in [root, *entries(root)]]
+    sockets |= {str(path) for path in below if is_kind(path, stat.S_ISSOCK)}
+    files |= {str(path) for path in below if is_kind(path, stat.S_ISREG)}
+    folders = [str(path) for path in below if is_kind(path, stat.S_ISDIR)]
+    files = {file for file in files if not file.startswith(NOT_OURS)}
     return [sorted(files), folders, sorted(sockets), sorted(ports)]
 
 
@@ -152,18 +152,24 @@ def is_kind(path: Path, kind: object) -> bool:
 
 # Those that only read keep their tables as `collect` does.
 @pytest.mark.parametrize(
-    ("name", "umask"), [*((x, 0o022) for x in VERBS | READING), *((x, 0o077) for x in VERBS)]
+    ("name", "umask"),
+    [*((name, 0o022) for name in VERBS | READING), *((name, 0o077) for name in VERBS)],
 )
 def test_another_user_gets_at_nothing(name: str, umask: int) -> None:
     if name == "attach" and (reason := why_no_ftrace()):
         pytest.skip(reason)
     verb = (VERBS | READING)[name]
-    found: dict[str, set[str]] = {"reads": set(), "writes": set(), "reaches": set(), "ports": set()}
+    by_kind: dict[str, set[str]] = {
+        "reads": set(),
+        "writes": set(),
+        "reaches": set(),
+        "ports": set(),
+    }
     tried = [0, 0]
     before = set(Path("/tmp").glob("roslens-*"))
     umask_before = os.umask(umask)
     try:
-        with prepared(verb) as place, intruder() as other:
+        with prepared(verb) as place, intruder() as stranger:
             # Nothing above keeps the other one out.
             place.folder.chmod(0o755)
             given = set(place.folder.rglob("*"))
@@ -172,32 +178,32 @@ def test_another_user_gets_at_nothing(name: str, umask: int) -> None:
             while process.poll() is None and time.monotonic() < until:
                 # Asked before the look, so that the last look is at all that is open by then.
                 answers = verb.ends is None and kernel_answers(place)
-                there = known(place, before)
-                tried = [max(tried[0], len(there[0])), max(tried[1], len(there[2]))]
-                print(json.dumps(there), file=other.stdin, flush=True)
-                for kind, what in json.loads(other.stdout.readline()).items():
-                    found[kind] |= set(what)
+                targets = known(place, before)
+                tried = [max(tried[0], len(targets[0])), max(tried[1], len(targets[2]))]
+                print(json.dumps(targets), file=stranger.stdin, flush=True)
+                for kind, items in json.loads(stranger.stdout.readline()).items():
+                    by_kind[kind] |= set(items)
                 if answers:
-                    check_door(place, there[3])
+                    check_door(place, targets[3])
                     break
                 time.sleep(0.1)
             if verb.ends is None:
                 assert end(process, signal.SIGINT, place) == []
             assert left(process, place) == []
             # What the verb says goes to a file of the test; what is given, it has a copy of.
-            copies = {place.work / x.relative_to(place.given) for x in place.given.rglob("*")}
-            allowed = {str(x) for x in (*given, *copies, place.folder / "said")}
-            reads = {x for x in found["reads"] - allowed if not x.endswith("(deleted)")}
+            copies = {place.work / path.relative_to(place.given) for path in place.given.rglob("*")}
+            allowed = {str(path) for path in (*given, *copies, place.folder / "said")}
+            reads = {path for path in by_kind["reads"] - allowed if not path.endswith("(deleted)")}
             if umask == 0o022:
                 # The folder itself may be open, too.
-                reads = {x for x in reads if not f"{x}/".startswith(f"{place.work}/")}
+                reads = {path for path in reads if not f"{path}/".startswith(f"{place.work}/")}
     finally:
         os.umask(umask_before)
     assert tried[0] > 0, "the verb had open files"
     assert reads == set()
-    assert found["writes"] == set()
-    assert found["reaches"] == set()
-    assert len(found["ports"]) == (name == "lab")
+    assert by_kind["writes"] == set()
+    assert by_kind["reaches"] == set()
+    assert len(by_kind["ports"]) == (name == "lab")
 
 
 def test_what_a_verb_started_ends_where_the_test_fails() -> None:
@@ -248,9 +254,9 @@ def test_the_intruder_finds_what_is_open(tmp_path: Path) -> None:
             Path(path).chmod(0o777)
             number = port.getsockname()[1]
             asked = [[str(folder / "file")], [str(folder)], [path], [number]]
-            with intruder() as other:
-                print(json.dumps(asked), file=other.stdin, flush=True)
-                answer = json.loads(other.stdout.readline())
+            with intruder() as stranger:
+                print(json.dumps(asked), file=stranger.stdin, flush=True)
+                answer = json.loads(stranger.stdout.readline())
     finally:
         for left_there in folder.iterdir():
             left_there.unlink()

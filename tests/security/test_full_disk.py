@@ -95,7 +95,7 @@ def test_one_function_writes_files(tmp_path: Path) -> None:
     assert path.read_text() == "new"
     write_atomically(Path("/dev/null"), "x")
     assert Path("/dev/null").is_char_device()
-    assert sorted(x.name for x in tmp_path.iterdir()) == ["file", "link"]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file", "link"]
 
 
 def test_an_index_links_whole_pages_only(tmp_path: Path) -> None:

@@ -147,19 +147,28 @@ def test_verbs_show_a_hostile_trace(hostile_run: Path, tmp_path: Path) -> None:
         ("info", "no\x1b[2J"),
     ]
     (tmp_path / "budgets.yaml").write_text("budgets:\n- latency_p99 < 50 ms\n")
-    said = {verb: in_terminal(*verb, cwd=tmp_path) for verb in verbs}
-    assert {verb: found[0] for verb, text in said.items() if (found := BAD.search(text))} == {}
-    for verb, text in said.items():
+    by_verb = {verb: in_terminal(*verb, cwd=tmp_path) for verb in verbs}
+    assert {verb: match[0] for verb, text in by_verb.items() if (match := BAD.search(text))} == {}
+    for verb, text in by_verb.items():
         assert text or verb[0] == "export"
         assert "Traceback" not in text
         assert "error of roslens itself" not in text
-    assert r"w\x1b]\u202eub (" in said["info", str(hostile_run)]
-    assert r"/t\x1b\u202e -> " in said["chains", str(hostile_run)]
-    made = [x for x in tmp_path.rglob("*") if x.suffix in {".html", ".md", ".json", ".dot", ".mmd"}]
-    assert {x.suffix for x in made} == {".html", ".md", ".json", ".dot", ".mmd"}
-    assert [file for file in made if BAD.search(file.read_text())] == []
-    notebooks = [json.loads(x.read_text()) for x in (tmp_path / "report").glob("*.ipynb")]
-    outputs = [x for notebook in notebooks for cell in notebook["cells"] for x in outputs_of(cell)]
+    assert r"w\x1b]\u202eub (" in by_verb["info", str(hostile_run)]
+    assert r"/t\x1b\u202e -> " in by_verb["chains", str(hostile_run)]
+    files = [
+        path
+        for path in tmp_path.rglob("*")
+        if path.suffix in {".html", ".md", ".json", ".dot", ".mmd"}
+    ]
+    assert {path.suffix for path in files} == {".html", ".md", ".json", ".dot", ".mmd"}
+    assert [file for file in files if BAD.search(file.read_text())] == []
+    notebooks = [json.loads(path.read_text()) for path in (tmp_path / "report").glob("*.ipynb")]
+    outputs = [
+        output
+        for notebook in notebooks
+        for cell in notebook["cells"]
+        for output in outputs_of(cell)
+    ]
     assert len(outputs) > 20
     assert not BAD.search("".join(outputs))
     assert r"/\x07\u202e" in "".join(outputs)

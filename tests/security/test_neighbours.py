@@ -17,7 +17,7 @@ pytestmark = pytest.mark.timeout(120)
 def doors(_: int) -> list[str]:
     """What this process and its parent listen on: ports, and sockets with a name."""
     family = [psutil.Process(), psutil.Process(os.getppid())]
-    found = [
+    listening = [
         str(connection.laddr)
         for process in family
         for connection in process.net_connections(kind="inet")
@@ -27,8 +27,8 @@ def doors(_: int) -> list[str]:
     for process in family:
         for link in Path(f"/proc/{process.pid}/fd").iterdir():
             inode = str(link.readlink()) if link.is_symlink() else ""
-            found += [name for number, name in named.items() if inode == f"socket:[{number}]"]
-    return found
+            listening += [name for number, name in named.items() if inode == f"socket:[{number}]"]
+    return listening
 
 
 def _unix_sockets() -> list[str]:
@@ -40,8 +40,8 @@ def test_nothing_listens() -> None:
     answers = dict(each(doors, [0, 1, 2], Workers(2)))
     assert answers == {0: [], 1: [], 2: []}
     with socket.create_server(("127.0.0.1", 0)):
-        found = dict(each(doors, [0, 1], Workers(2)))
-    assert all(found.values())
+        listening = dict(each(doors, [0, 1], Workers(2)))
+    assert all(listening.values())
 
 
 INTRUDER = """

@@ -48,11 +48,11 @@ def test_no_line_unpickles_or_starts_a_shell() -> None:
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode in (0, 1), done.stderr
-    found = {
-        (Path(one["filename"]).resolve().relative_to(ROOT).as_posix(), one["code"])
-        for one in json.loads(done.stdout)
+    findings = {
+        (Path(finding["filename"]).resolve().relative_to(ROOT).as_posix(), finding["code"])
+        for finding in json.loads(done.stdout)
     }
-    assert found == JUSTIFIED
+    assert findings == JUSTIFIED
 
 
 @pytest.mark.recording
@@ -83,16 +83,16 @@ def test_verbs_unpickle_nothing_start_no_shell_and_keep_temporary_folders_to_the
     ):
         done = roslens(*verb, cwd=tmp_path, env=environment, umask=0)
         assert done.returncode == 0, done.stderr
-    told = [json.loads(line) for line in heard.read_text().splitlines()]
-    events = {event for event, *_ in told}
+    records = [json.loads(line) for line in heard.read_text().splitlines()]
+    events = {event for event, *_ in records}
     assert "os.mkdir" in events  # it was heard at all, and in the kernel of the report, too
     assert "subprocess.Popen" in events
-    assert len({argument for _, argument, _ in told}) > 1
+    assert len({argument for _, argument, _ in records}) > 1
     assert not events & {"os.system", "pickle.find_class"}
-    started = [given for event, _, given in told if event in {"subprocess.Popen", "os.exec"}]
+    started = [given for event, _, given in records if event in {"subprocess.Popen", "os.exec"}]
     assert not {Path(program).name for program, _ in started} & {"sh", "bash", "dash"}
-    made = [given for event, _, given in told if event == "os.mkdir"]
-    modes = [mode for folder, mode in made if Path(folder).parent == temporary]
+    created = [given for event, _, given in records if event == "os.mkdir"]
+    modes = [mode for folder, mode in created if Path(folder).parent == temporary]
     assert modes
     assert set(modes) == {0o700}
     assert not list(tmp_path.rglob("pwned"))

@@ -35,9 +35,9 @@ def test_the_kernel_of_a_report_has_no_port(tmp_path: Path) -> None:
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "x", "language": "python"}
     nbformat.write(notebook, source)
     done = execute(source, tmp_path / "out.ipynb", {})
-    told = json.loads(done.cells[-1].outputs[0]["text"])
-    assert told["mine"] == []
-    assert told["transport"] == "ipc"
-    assert told["mode"] == 0o700
-    assert told["sockets"] >= 5
-    assert not Path(told["folder"]).exists()
+    answer = json.loads(done.cells[-1].outputs[0]["text"])
+    assert answer["mine"] == []
+    assert answer["transport"] == "ipc"
+    assert answer["mode"] == 0o700
+    assert answer["sockets"] >= 5
+    assert not Path(answer["folder"]).exists()

@@ -36,27 +36,27 @@ class Given:
 
 @pytest.fixture(scope="module")
 def given(tmp_path_factory: pytest.TempPathFactory) -> Given:
-    there = Given(tmp_path_factory.mktemp("given"))
-    uncollected(RUN, there.run)
-    uncollected(RUN, there.other)
-    uncollected(SAMPLES / "communication", there.campaign)
-    there.budgets.write_text("budgets: ['latency_p99 < 50 ms']")
+    prepared = Given(tmp_path_factory.mktemp("given"))
+    uncollected(RUN, prepared.run)
+    uncollected(RUN, prepared.other)
+    uncollected(SAMPLES / "communication", prepared.campaign)
+    prepared.budgets.write_text("budgets: ['latency_p99 < 50 ms']")
     for arguments in (
-        ("collect", there.run, there.other, there.campaign),
-        ("catalog", there.campaign, "--file", there.catalog),
-        ("pack", there.run, "-o", there.archive),
+        ("collect", prepared.run, prepared.other, prepared.campaign),
+        ("catalog", prepared.campaign, "--file", prepared.catalog),
+        ("pack", prepared.run, "-o", prepared.archive),
     ):
-        done = roslens(*arguments, cwd=there.folder)
+        done = roslens(*arguments, cwd=prepared.folder)
         assert done.returncode == 0, done.stderr
     # Any program is one of a flight recorder's once it has the library.
-    there.flight.mkdir(mode=0o700)
+    prepared.flight.mkdir(mode=0o700)
     environment = {
         "LD_PRELOAD": str(native_library("kilted")),
-        "ROSLENS_TRACE_FOLDER": str(there.flight),
+        "ROSLENS_TRACE_FOLDER": str(prepared.flight),
         "ROSLENS_TRACE_FLIGHT": "5",
     }
     subprocess.run([sys.executable, "-c", EMIT], env=os.environ | environment, check=True)
-    return there
+    return prepared
 
 
 @pytest.fixture
@@ -192,9 +192,9 @@ def test_every_verb_names_what_cannot_be_written(
     before = set(disk.rglob("*"))
     done = ask(verb, arguments)
     assert done.returncode == 4, done.stderr
-    (said,) = [x for x in done.stderr.splitlines() if x.startswith("roslens: error: ")]
+    (error,) = [line for line in done.stderr.splitlines() if line.startswith("roslens: error: ")]
     # The lab's folder is below the working directory.
-    assert ("data/reports/start" if verb == "lab" else str(disk)) in said
+    assert ("data/reports/start" if verb == "lab" else str(disk)) in error
     left = set(disk.rglob("*")) - before
     if verb in FOLDERS:
         assert not [path for path in left if not path.is_dir()]

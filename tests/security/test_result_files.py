@@ -26,28 +26,28 @@ PIECES = st.lists(
 def test_mutants_are_read_or_refused_in_a_line(tmp_path: Path, name: str) -> None:
     (tmp_path / "own").mkdir()
     mutants = TARGETS[name].mutants
-    found = failures(TARGETS[name], tmp_path / "own", mutants, random.Random(name))
-    assert list(found) == [None] * mutants
+    problems = failures(TARGETS[name], tmp_path / "own", mutants, random.Random(name))
+    assert list(problems) == [None] * mutants
 
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_what_follows_a_whole_beginning_is_read_or_refused_in_a_line(name: str) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         path = TARGETS[name].make(Path(scratch))
-        found = [path] if path.is_file() else path.glob(TARGETS[name].files)
-        changing = {one: one.read_bytes() for one in sorted(found) if one.is_file()}
+        files = [path] if path.is_file() else path.glob(TARGETS[name].files)
+        changing = {file: file.read_bytes() for file in sorted(files) if file.is_file()}
 
         @settings(max_examples=max(3, TARGETS[name].mutants // 2))
         @given(st.sampled_from(sorted(changing)), st.floats(0, 1), PIECES, st.booleans())
-        def read(one: Path, kept: float, pieces: bytes, goes_on: bool) -> None:
-            whole = changing[one]
+        def read(file: Path, kept: float, pieces: bytes, goes_on: bool) -> None:
+            whole = changing[file]
             at = round(kept * len(whole))
-            one.write_bytes(whole[:at] + pieces + (whole[at:] if goes_on else b""))
+            file.write_bytes(whole[:at] + pieces + (whole[at:] if goes_on else b""))
             try:
                 TARGETS[name].read(path)
             except RoslensError as error:
                 assert "\n" not in str(error)  # noqa: PT017
             finally:
-                one.write_bytes(whole)
+                file.write_bytes(whole)
 
         read()

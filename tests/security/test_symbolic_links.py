@@ -32,7 +32,7 @@ def test_links_that_go_round_are_walked_once(run: Path) -> None:
         (run / "trace" / name).symlink_to(target)
     (run / "trace" / "nowhere").symlink_to("nothing")
     assert find_traces(run) == before
-    assert [found.path for found in find_recordings(run)] == [run]
+    assert [recording.path for recording in find_recordings(run)] == [run]
     assert len(list(LocalTree(run.parent).places())) == 2
 
 
@@ -47,8 +47,8 @@ def test_info_and_collect_of_such_a_recording_end(run: Path) -> None:
 def test_a_trace_behind_a_link_is_read(run: Path, tmp_path: Path) -> None:
     elsewhere = (run / "trace").rename(tmp_path / "elsewhere")
     (run / "trace").symlink_to(elsewhere)
-    (found,) = find_recordings(run)
-    assert find_traces(found.trace_root)
+    (recording,) = find_recordings(run)
+    assert find_traces(recording.trace_root)
     bare = tmp_path / "bare"
     bare.mkdir()
     (bare / "link").symlink_to(elsewhere)
@@ -77,8 +77,8 @@ def test_linked_runs_keep_their_manifests_and_are_found_once(run: Path, tmp_path
     (links / "again").symlink_to(run)
     # What a run links to is part of it.
     (run / "trace" / "other").symlink_to(run.parent / "other")
-    found = find_recordings(links)
-    assert [x.path for x in found] == [links / "again", links / "other"]
-    for x in found:
-        assert x.manifest == read_manifest(x.path.resolve() / "manifest.json")
-        assert x.samples
+    recordings = find_recordings(links)
+    assert [recording.path for recording in recordings] == [links / "again", links / "other"]
+    for recording in recordings:
+        assert recording.manifest == read_manifest(recording.path.resolve() / "manifest.json")
+        assert recording.samples

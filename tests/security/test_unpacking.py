@@ -73,7 +73,7 @@ def large_header(kind: bytes) -> Iterator[bytes]:
 
 def many(number: int) -> Iterator[bytes]:
     for start in range(0, number, 1000):
-        yield b"".join(header(f"{x}") for x in range(start, start + 1000))
+        yield b"".join(header(f"{index}") for index in range(start, start + 1000))
 
 
 def headers_within_headers() -> Iterator[bytes]:
@@ -84,7 +84,7 @@ def headers_within_headers() -> Iterator[bytes]:
 
 def extended(*records: bytes) -> bytes:
     """A pax header of these records, each without its length, and the empty file `a`."""
-    lines = b"".join(b"%d %s\n" % (len(x) + 4, x) for x in records)
+    lines = b"".join(b"%d %s\n" % (len(record) + 4, record) for record in records)
     return header("x", len(lines), b"x") + lines.ljust(-(-len(lines) // 512) * 512, b"\0")
 
 
@@ -135,8 +135,8 @@ HOSTILE: dict[str, tuple[Callable[[], Iterator[bytes]], str]] = {
     "damaged": (lambda: iter([header("a"), b"x" * 512, bytes(1024)]), "invalid header"),
 }
 OURS: dict[str, tuple[Callable[[], Iterator[bytes]], str]] = {
-    name: (lambda files=files: iter([*files, bytes(1024)]), said)
-    for name, files, said in (
+    name: (lambda files=files: iter([*files, bytes(1024)]), refusal)
+    for name, files, refusal in (
         ("no sum", [file("a", b"x")], "wrong checksum"),
         ("another sum", [file("a", b"x"), file(SUMS, b"0  a\n")], "wrong checksum"),
         ("sum of no file", [file(SUMS, b"0  a\n")], "wrong checksum"),
@@ -161,7 +161,7 @@ def read(archive: Path, scratch: Path) -> None:
     ],
 )
 def test_hostile_tar_files(tmp_path: Path, form: str, name: str) -> None:
-    blocks, said = (HOSTILE | OURS)[name]
+    blocks, refusal = (HOSTILE | OURS)[name]
 
     def content() -> Iterator[bytes]:
         if form == "tar.zst":
@@ -172,7 +172,7 @@ def test_hostile_tar_files(tmp_path: Path, form: str, name: str) -> None:
     archive = write(tmp_path / f"bad.{form}", content())
     (tmp_path / "out").mkdir()
     do = unpack if form == "tar.zst" else read
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=refusal):
         do(archive, tmp_path / ("out" if form == "tar.zst" else "scratch"))
     assert list((tmp_path / "out").iterdir()) == []
     assert not list(tmp_path.rglob("evil"))
@@ -188,18 +188,18 @@ STREAMS = {
     "name", sorted(STREAMS.keys() - NO_FILES.keys() - {"many", "more than 256 MiB"})
 )
 def test_a_hostile_stream_of_another_host(tmp_path: Path, name: str) -> None:
-    blocks, said = STREAMS[name]
-    told = {"large": RunFailedError}.get(name, UsageError)
-    with pytest.raises(told, match=said):
+    blocks, refusal = STREAMS[name]
+    error = {"large": RunFailedError}.get(name, UsageError)
+    with pytest.raises(error, match=refusal):
         unpack_stream(io.BytesIO(b"".join(blocks())).read, tmp_path / "out", "what it sent")
-    assert {x.name for x in tmp_path.rglob("*")} <= {"out", "a"}
+    assert {path.name for path in tmp_path.rglob("*")} <= {"out", "a"}
 
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE])
 def test_a_stream_of_another_host_brings_files_alone(tmp_path: Path, kind: bytes) -> None:
     content = header("b", 1) + b"x".ljust(512, b"\0") + header("a", 0, kind) + bytes(1024)
     unpack_stream(io.BytesIO(content).read, tmp_path / "out", "what it sent")
-    assert [x.name for x in (tmp_path / "out").iterdir()] == ["b"]
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["b"]
 
 
 def zipped(path: Path, *entries: tuple[zipfile.ZipInfo | str, bytes]) -> Path:
@@ -227,16 +227,16 @@ def test_hostile_zip_files(tmp_path: Path) -> None:
     }
     # A directory of 20 MB: names of 60 kB each.
     cases["longer than 1024 B"] = zipped(
-        tmp_path / "names.zip", *((f"{x}".ljust(60_000, "n"), b"") for x in range(350))
+        tmp_path / "names.zip", *((f"{number}".ljust(60_000, "n"), b"") for number in range(350))
     )
     broken = zipped(tmp_path / "whole.zip", ("metadata", os.urandom(5000))).read_bytes()
     (tmp_path / "flipped.zip").write_bytes(broken[:2000] + b"\0\0\0\0" + broken[2004:])
     (tmp_path / "cut.zip").write_bytes(broken[:-40])
     cases["cannot be read as an archive"] = tmp_path / "flipped.zip"
     cases["cut off"] = tmp_path / "cut.zip"
-    for said, archive in cases.items():
-        limit = 1000 if said.startswith("more than") else None
-        with pytest.raises(UsageError, match=said):
+    for refusal, archive in cases.items():
+        limit = 1000 if refusal.startswith("more than") else None
+        with pytest.raises(UsageError, match=refusal):
             unpack(archive, tmp_path / "out", max_bytes=limit)
         assert list((tmp_path / "out").iterdir()) == []
     assert not (tmp_path / "evil").exists()
@@ -245,7 +245,7 @@ def test_hostile_zip_files(tmp_path: Path) -> None:
 def test_streams_of_xz_one_after_the_other(tmp_path: Path) -> None:
     """As parallel tools write; one that is cut off is refused."""
     whole = header("metadata", 4) + b"/**/".ljust(512, b"\0") + bytes(1024)
-    halves = [lzma.compress(x) for x in (whole[:700], whole[700:])]
+    halves = [lzma.compress(part) for part in (whole[:700], whole[700:])]
     (tmp_path / "two.tar.xz").write_bytes(b"".join(halves))
     assert len(unpack(tmp_path / "two.tar.xz", tmp_path / "out")) == 1
     (tmp_path / "cut.tar.xz").write_bytes(b"".join(halves)[:-20])
@@ -268,19 +268,19 @@ def test_a_trace_comes_out_of_each_form(tmp_path: Path, form: str) -> None:
     if form == "tar.zst":
         pack([RUN], archive)
     elif form == "zip":
-        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as found:
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zip_file:
             for path in sorted((RUN / "trace").rglob("*")):
-                found.write(path, path.relative_to(RUN))
+                zip_file.write(path, path.relative_to(RUN))
     else:
         content = io.BytesIO()
         with tarfile.open(fileobj=content, mode="w") as tar:
             tar.add(RUN / "trace", "./trace")
         write = {"tar.gz": gz, "tar.xz": xz, "tzst": zstd}[form]
         write(archive, iter([content.getvalue()]))
-    (made,) = unpack(archive, tmp_path / "out")
-    assert made.name == (RUN.name if form == "tar.zst" else "public")
-    assert open_trace(made).info().events == open_trace(RUN).info().events
-    assert list((tmp_path / "out").iterdir()) == [made]
+    (folder,) = unpack(archive, tmp_path / "out")
+    assert folder.name == (RUN.name if form == "tar.zst" else "public")
+    assert open_trace(folder).info().events == open_trace(RUN).info().events
+    assert list((tmp_path / "out").iterdir()) == [folder]
 
 
 def test_long_and_odd_names_come_out_as_they_went_in(tmp_path: Path) -> None:
@@ -293,9 +293,9 @@ def test_long_and_odd_names_come_out_as_they_went_in(tmp_path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(str(len(name)))
     pack([run], tmp_path / "x.tar.zst")
-    (made,) = unpack(tmp_path / "x.tar.zst", tmp_path / "out")
+    (folder,) = unpack(tmp_path / "x.tar.zst", tmp_path / "out")
     for name in names:
-        assert (made / "native" / name).read_text() == str(len(name))
+        assert (folder / "native" / name).read_text() == str(len(name))
 
 
 def test_what_one_that_was_ended_left_is_taken_away(tmp_path: Path) -> None:
@@ -307,20 +307,20 @@ def test_what_one_that_was_ended_left_is_taken_away(tmp_path: Path) -> None:
         "m.unpack(Path(sys.argv[1]), Path(sys.argv[2]))"
     )
     command = [sys.executable, "-c", code, str(archive), str(tmp_path / "out")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == "here\n"
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "here\n"
         (held,) = (tmp_path / "out").iterdir()
         assert held.stat().st_mode & 0o777 == 0o700
         # While it works it keeps what it has.
         with pytest.raises(UsageError):
             unpack(zstd(tmp_path / "none.tar.zst", iter([bytes(1024)])), tmp_path / "out")
         assert held.exists()
-        other.send_signal(signal.SIGTERM)
-        other.wait()
+        process.send_signal(signal.SIGTERM)
+        process.wait()
     assert held.exists()
-    (made,) = unpack(archive, tmp_path / "out")
-    assert list((tmp_path / "out").iterdir()) == [made]
+    (folder,) = unpack(archive, tmp_path / "out")
+    assert list((tmp_path / "out").iterdir()) == [folder]
 
 
 def test_it_is_read_as_a_stream(tmp_path: Path) -> None:

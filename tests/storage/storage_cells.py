@@ -37,11 +37,11 @@ Cell = Callable[..., Done]
 
 def left_over() -> list[Path]:
     """Those that nobody holds: others may be under way on this machine."""
-    found = []
+    folders = []
     for folder in SHM.glob("roslens-storage-*"):
         with lock_of(folder) as free:
-            found += [folder] if free else []
-    return found
+            folders += [folder] if free else []
+    return folders
 
 
 def facts_of(**told: object) -> Facts:

@@ -65,13 +65,13 @@ def test_the_library_counts_what_a_program_allocates(tmp_path: Path) -> None:
     source, program = tmp_path / "program.c", tmp_path / "program"
     source.write_text(PROGRAM)
     subprocess.run(["cc", "-O0", "-fno-builtin", str(source), "-o", str(program)], check=True)
-    said = subprocess.check_output(
+    output = subprocess.check_output(
         [str(program)],
         env={**os.environ, "LD_PRELOAD": str(preloadable(SOURCE, "test"))},
         text=True,
     )
     total = 1000 + 7 * 30 + 5 + 2000 + 128 + 256
-    assert said.split() == ["6", str(total), "0"]
+    assert output.split() == ["6", str(total), "0"]
 
 
 @pytest.mark.live
@@ -121,18 +121,18 @@ def test_the_table_by_hand() -> None:
         run_of("1", [(4, 100), (6, 300), (2, 400)], 2_000_000),
         run_of("2", [(4, 100), (8, 300), (4, 400)], None),
     ]
-    found = {e.metric: e for e in allocation_estimates(runs, 0.95)}
+    by_metric = {e.metric: e for e in allocation_estimates(runs, 0.95)}
     # (4 + 6) / 2 and (4 + 8) / 2 a call; 12 and 16 of four messages; 800 bytes of 400.
-    assert found["storage_allocations_per_call"].value == pytest.approx(5.5)
-    assert found["storage_allocations_per_message"].value == pytest.approx(3.5)
-    assert found["storage_allocated_per_byte"].value == pytest.approx(2)
+    assert by_metric["storage_allocations_per_call"].value == pytest.approx(5.5)
+    assert by_metric["storage_allocations_per_message"].value == pytest.approx(3.5)
+    assert by_metric["storage_allocated_per_byte"].value == pytest.approx(2)
     # Of one run the memory is not known: not taken for 0.
-    assert found["storage_memory"].value == pytest.approx(2_000_000)
-    assert found["storage_memory"].runs == 1
-    headline, of_a = allocation_sentences(list(found.values()))
+    assert by_metric["storage_memory"].value == pytest.approx(2_000_000)
+    assert by_metric["storage_memory"].runs == 1
+    headline, of_a = allocation_sentences(list(by_metric.values()))
     assert headline.startswith("Per message a allocates least (3.5 times)")
     assert of_a == "a: 3.5 allocations per message; at most 2.0 MB more are resident."
-    (row,) = allocations_table(list(found.values())).rows
+    (row,) = allocations_table(list(by_metric.values())).rows
     assert row[0] == "plugin_config=a"
     assert len(row) == 9
 

@@ -58,14 +58,14 @@ def test_claims_about_compression() -> None:
         for block in range(3)
         for (config, mode), (us, disk) in taken.items()
     ]
-    found = compression_claims(runs)
-    assert [s.verdict for s in found] == ["holds", "in part", "undecided", "holds", "false"]
+    claims = compression_claims(runs)
+    assert [s.verdict for s in claims] == ["holds", "in part", "undecided", "holds", "false"]
     # 130,000 of 50,000 and 160,000 of 70,000 bytes.
-    assert found[0].because == "holds in 2 of 2 cells; 2.29 to 2.60 times"
+    assert claims[0].because == "holds in 2 of 2 cells; 2.29 to 2.60 times"
     # Of memory all need the same.
-    assert found[2].because == "undecided in 2 of 2 cells; 1.00 times"
-    (said,) = compression_sentences(runs)
-    assert "none 1.10 and 1.00 µs; message 1.30 and 4.00 µs; chunks 0.600 and 3.00 µs" in said
+    assert claims[2].because == "undecided in 2 of 2 cells; 1.00 times"
+    (sentence,) = compression_sentences(runs)
+    assert "none 1.10 and 1.00 µs; message 1.30 and 4.00 µs; chunks 0.600 and 3.00 µs" in sentence
     every = [*estimates(runs, 0.95), *compression_estimates(runs, 0.95)]
     times = {str(e.cell["plugin_config"]): e for e in every if e.metric == PER_MESSAGE.name}
     # (3000 + 3001 + 3002) / 3 us of 1000 messages.
@@ -81,10 +81,10 @@ def test_claims_about_a_disk() -> None:
         for config, us in (("mcap_default", 1000), ("mcap_default+fsync", 3000))
         for on in ({"file_system": place},)
     ]
-    found = disk_claims(runs)
-    assert [s.verdict for s in found] == ["holds", "holds", "holds"]
+    claims = disk_claims(runs)
+    assert [s.verdict for s in claims] == ["holds", "holds", "holds"]
     # 2001 of 1001, 6001 of 3001, and on the disk 6001 of 2001 us.
-    assert [s.because.rpartition("; ")[2] for s in found] == [
+    assert [s.because.rpartition("; ")[2] for s in claims] == [
         "2.00 times",
         "2.00 times",
         "3.00 times",

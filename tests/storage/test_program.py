@@ -115,13 +115,13 @@ def written(folder: Path, config: str) -> tuple[Done, Path]:
 
 def slices() -> list[bytes]:
     """Consecutive slices of the content, beginning anew where one does not fit any more."""
-    content, position, found = bytes(range(1, 252)) * 9000, 0, []
+    content, position, parts = bytes(range(1, 252)) * 9000, 0, []
     for _ in range((1 << 20) // 10_240):
         if position + 10_240 > len(content):
             position = 0
-        found.append(content[position : position + 10_240])
+        parts.append(content[position : position + 10_240])
         position += 10_240
-    return found
+    return parts
 
 
 @pytest.mark.parametrize("config", ["sqlite_default", "sqlite_resilient"])
@@ -181,7 +181,7 @@ def run_program(programs: str, folder: Path, given: bytes, **options: str) -> tu
     done = subprocess.run(
         [
             f"{programs}/bag_writer",
-            *(x for k, v in every.items() if v != LEFT_OUT for x in (f"--{k}", v)),
+            *(word for k, v in every.items() if v != LEFT_OUT for word in (f"--{k}", v)),
         ],
         input=given,
         capture_output=True,
@@ -211,9 +211,9 @@ GIVEN = bytes(3) + bytes(range(100))
 def test_the_program_says_which_option_or_input_is_wrong(
     options: dict[str, str], given: bytes, expected: tuple[int, str], programs: str, tmp_path: Path
 ) -> None:
-    status, said = run_program(programs, tmp_path, given, **options)
-    assert (status, len(said.splitlines())) == (expected[0], int(expected[0] > 0)), said
-    assert expected[1] in said
+    status, output = run_program(programs, tmp_path, given, **options)
+    assert (status, len(output.splitlines())) == (expected[0], int(expected[0] > 0)), output
+    assert expected[1] in output
 
 
 def test_an_option_without_a_value_is_named(programs: str) -> None:
@@ -331,11 +331,11 @@ def test_messages_that_come_slowly_all_arrive(cell: Cell) -> None:
 def test_a_disk_is_named_as_the_system_names_it(cell: Cell, tmp_path: Path) -> None:
     """Second implementation: df."""
     asked = ["df", "--output=fstype,source", str(tmp_path)]
-    said = subprocess.check_output(asked, text=True)
-    kind, source = said.splitlines()[1].split(maxsplit=1)
+    listing = subprocess.check_output(asked, text=True)
+    kind, source = listing.splitlines()[1].split(maxsplit=1)
     done = cell(place=tmp_path, any_disk=True)
     assert done.status == 0, done.said
-    told = done.facts["file_system"].split()
-    assert told[0] == kind
-    if len(told) > 2 and source == f"/dev/{Path(source).name}":
-        assert Path(source).resolve().name == told[2]
+    words = done.facts["file_system"].split()
+    assert words[0] == kind
+    if len(words) > 2 and source == f"/dev/{Path(source).name}":
+        assert Path(source).resolve().name == words[2]

@@ -58,22 +58,22 @@ def run_of(name: str, **changed: int) -> RecorderRun:
 
 def test_losses_by_hand() -> None:
     runs = [run_of("1"), run_of("2", received=100, lost_in_cache=0, written=100), run_of("3")]
-    found = {e.metric: e for e in recorder_estimates(runs, 0.95)}
+    by_name = {e.metric: e for e in recorder_estimates(runs, 0.95)}
     # 10, 0 and 10 of 100; 20, 0 and 20 of 100.
-    assert found[BY_MIDDLEWARE.name].value == pytest.approx(20 / 300)
-    assert found[BY_CACHE.name].value == pytest.approx(40 / 300)
-    (said,) = recorder_sentences(runs)
-    assert said.startswith(
+    assert by_name[BY_MIDDLEWARE.name].value == pytest.approx(20 / 300)
+    assert by_name[BY_CACHE.name].value == pytest.approx(40 / 300)
+    (sentence,) = recorder_sentences(runs)
+    assert sentence.startswith(
         "mcap_default: at 100 MiB/s of 300 messages of 1MiB the middleware lost "
     )
-    assert said.endswith(" 20 and the cache 40.")
+    assert sentence.endswith(" 20 and the cache 40.")
     # 20 and 40 of 300; then of 400, with 100 that arrived at half the rate.
-    of = "the middleware lost {} % and rosbag2's cache {} %; "
-    told = recorder_headline(runs)
-    assert told == f"Of 300 messages {of.format('6.7', '13')}at no rate did all arrive."
+    shares = "the middleware lost {} % and rosbag2's cache {} %; "
+    headline = recorder_headline(runs)
+    assert headline == f"Of 300 messages {shares.format('6.7', '13')}at no rate did all arrive."
     whole = {"received": 100, "lost_in_cache": 0, "written": 100, "rate_bytes_per_s": 50 << 20}
-    told = recorder_headline([*runs, run_of("slow", **whole)])
-    assert told == f"Of 400 messages {of.format('5.0', '10')}up to 50 MiB/s all arrived."
+    headline = recorder_headline([*runs, run_of("slow", **whole)])
+    assert headline == f"Of 400 messages {shares.format('5.0', '10')}up to 50 MiB/s all arrived."
     table = recorder_table(runs, 0.95)
     # 300 messages of 1 MiB in 3 s.
     assert list(table.rows[0][:5]) == ["plugin_config=mcap_default", "3", "100", "300", "240"]
@@ -81,7 +81,7 @@ def test_losses_by_hand() -> None:
 
 
 def test_none_lost_is_said() -> None:
-    runs = [run_of(x, received=100, lost_in_cache=0, written=100) for x in "123"]
+    runs = [run_of(name, received=100, lost_in_cache=0, written=100) for name in "123"]
     assert recorder_headline(runs) == "Nothing was lost of 300 messages."
     assert recorder_sentences(runs) == [
         "mcap_default: at 100 MiB/s none of 300 messages of 1MiB was lost."
@@ -105,7 +105,7 @@ def serialized(publisher: int, number: int, size: int) -> bytes:
     """A UInt8MultiArray by the rules of CDR, little-endian (a second implementation)."""
     data = bytearray(i % 256 for i in range(size))
     data[:8] = (publisher * 2**32 + number).to_bytes(8, "little")
-    head = b"\x00\x01\x00\x00" + b"".join(struct.pack("<I", x) for x in (0, 0, size))
+    head = b"\x00\x01\x00\x00" + b"".join(struct.pack("<I", length) for length in (0, 0, size))
     return head + bytes(data)
 
 
@@ -114,7 +114,9 @@ def bag(folder: Path, messages: list[bytes]) -> Path:
     connection = sqlite3.connect(folder / "recording_0.db3")
     with connection:
         connection.execute("CREATE TABLE messages (id INTEGER PRIMARY KEY, timestamp, data)")
-        connection.executemany("INSERT INTO messages (data) VALUES (?)", [(x,) for x in messages])
+        connection.executemany(
+            "INSERT INTO messages (data) VALUES (?)", [(message,) for message in messages]
+        )
     connection.close()
     return folder
 
@@ -122,14 +124,14 @@ def bag(folder: Path, messages: list[bytes]) -> Path:
 def test_the_bag_is_counted_message_by_message(tmp_path: Path) -> None:
     counts = {"published": 5, "received": 4, "lost_in_cache": 1}
     three = [serialized(0, 0, 600), serialized(1, 0, 600), serialized(0, 2, 600)]
-    found = _read_back(bag(tmp_path / "whole", three), 600, counts)
-    assert found["written"] == 3
+    read_back = _read_back(bag(tmp_path / "whole", three), 600, counts)
+    assert read_back["written"] == 3
     twice = bag(tmp_path / "twice", [*three[:2], three[0]])
     with pytest.raises(RunFailedError, match="twice"):
         _read_back(twice, 600, counts)
-    other = bag(tmp_path / "other", [*three[:2], three[2][:-1] + b"?"])
+    altered = bag(tmp_path / "other", [*three[:2], three[2][:-1] + b"?"])
     with pytest.raises(RunFailedError, match="not as published"):
-        _read_back(other, 600, counts)
+        _read_back(altered, 600, counts)
     with pytest.raises(
         RunFailedError, match="5 published, 4 received, 1 lost in the cache, but 2 in"
     ):

@@ -40,13 +40,16 @@ def test_every_message_is_accounted_for(tmp_path: Path) -> None:
         rl.open(result.folder), pl.DataFrame(), StorageParameters(recordings=[str(result.folder)])
     )
     assert len(report.recorded) == 2
-    for found in report.recorded:
-        facts = found.facts
+    for recorded in report.recorded:
+        facts = recorded.facts
         # 20 MiB in messages of 10 KiB, by two publishers.
         assert facts.published == 2048
         assert 0 < facts.written == facts.received - facts.lost_in_cache <= facts.published
     # Readers that did not write.
-    readers = {x.facts.plugin_config: x.facts.reader.split()[0] for x in report.recorded}
+    readers = {
+        recorded.facts.plugin_config: recorded.facts.reader.split()[0]
+        for recorded in report.recorded
+    }
     assert readers == {"sqlite_default": "sqlite3", "mcap_default": "mcap"}
     assert any("at 20 MiB/s" in line for line in report.sentences())
     assert "written" in str(report.recorder())

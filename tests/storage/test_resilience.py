@@ -77,12 +77,12 @@ def test_the_log_of_writes_makes_the_very_files(config: str, library: Path, tmp_
     assert process.wait() == 0
     operations = read_log(log)
     # The index of a log in memory is no part of the recording.
-    names = {x.name for x in operations} - {"recording.db3-shm"}
+    names = {operation.name for operation in operations} - {"recording.db3-shm"}
     synced = [*operations, *(Operation(SYNC, n) for n in names if (place / n).exists())]
-    synced = [x for x in synced if x.name in names]
+    synced = [operation for operation in synced if operation.name in names]
     after_power_loss(synced, tmp_path / "again", "dropped", SOURCE)
-    again, there = files(tmp_path / "again"), files(place)
-    assert again == {name: data for name, data in there.items() if name in names}
+    again, on_disk = files(tmp_path / "again"), files(place)
+    assert again == {name: data for name, data in on_disk.items() if name in names}
     assert len(again[recording_in(place).name]) > 200_000
 
 
@@ -120,12 +120,12 @@ def test_torn_writes_keep_what_was_synced_and_tear_by_blocks(
             operations.append(Operation(SYNC, "a"))
             durable = offset
     after_power_loss(operations, folder, "torn", random.Random(seed))
-    found = (folder / "a").read_bytes()
-    whole = b"".join(x.data for x in operations)
-    assert found[:durable] == whole[:durable]
-    assert len(found) <= len(whole)
+    content = (folder / "a").read_bytes()
+    whole = b"".join(operation.data for operation in operations)
+    assert content[:durable] == whole[:durable]
+    assert len(content) <= len(whole)
     # Beyond it each byte is what was written, or was never written.
-    assert all(a in (0, b) for a, b in zip(found[durable:], whole[durable:], strict=False))
+    assert all(a in (0, b) for a, b in zip(content[durable:], whole[durable:], strict=False))
 
 
 def ran(folder: Path, library: Path, **options: object) -> subprocess.CompletedProcess[str]:
@@ -163,9 +163,9 @@ def test_a_killed_recorder_loses_at_most_what_its_library_held(
         "mcap_nochunking": 1,
         "mcap_default": 2 * (768 << 10) // 10_240 + 2,
     }
-    found = read_recovery(path)
-    assert found.height == 3
-    for row in found.iter_rows(named=True):
+    recovery = read_recovery(path)
+    assert recovery.height == 3
+    for row in recovery.iter_rows(named=True):
         assert row["recovered"] >= row["acknowledged"] - held[config]
         assert row["wrong"] == 0
     assert set(left_over()) <= before

@@ -98,7 +98,7 @@ def test_files_are_synced_when_they_are_closed(storage: str, tmp_path: Path) -> 
             },
         )
         assert process.wait() == 0
-        kinds = [x.kind for x in read_log(log)]
+        kinds = [operation.kind for operation in read_log(log)]
         assert WRITE in kinds
         synced[config] = SYNC in kinds
         assert WRITE not in kinds[kinds.index(SYNC) :] if SYNC in kinds else True

@@ -59,15 +59,15 @@ def test_tracepoints_and_the_own_clock_agree(folder: Path) -> None:
         traced = write_calls(recording.events)
         assert traced is not None
         assert traced["call"].to_list() == list(range(run.facts.write_calls))
-        own = run.batches.calls["write_ns"].to_numpy()
+        clocked = run.batches.calls["write_ns"].to_numpy()
         seen = (traced["end_ns"] - traced["begin_ns"]).to_numpy()
         # What a tracepoint takes is the machine's affair (200 to 400 ns on a quiet one), but a call
         # is nearer to its own tracepoints than to those of its neighbours.
-        apart = np.median(np.abs(seen - own))
-        assert apart < np.median(np.abs(seen[1:] - own[:-1]))
-        assert apart < np.median(np.abs(seen[:-1] - own[1:]))
+        difference = np.median(np.abs(seen - clocked))
+        assert difference < np.median(np.abs(seen[1:] - clocked[:-1]))
+        assert difference < np.median(np.abs(seen[:-1] - clocked[1:]))
         # The tracepoints enclose the readings of the program's clock.
-        assert (seen >= own).mean() > 0.99
+        assert (seen >= clocked).mean() > 0.99
 
 
 def test_the_report_of_a_small_campaign(folder: Path, tmp_path: Path) -> None:
@@ -81,9 +81,9 @@ def test_the_report_of_a_small_campaign(folder: Path, tmp_path: Path) -> None:
     assert "mcap" in text.lower()
     assert [t.verdict for t in report.takeaways][1] == "refused"
     assert [a.matched for a in report.agreements] == [a.calls for a in report.agreements]
-    apart = sum(not a.agrees for a in report.agreements)  # of a slow machine's tracepoints
-    told = f"In {apart} of 6 runs" if apart else "agree in all 6 runs"
-    assert told in str(report.clocks())
+    disagreeing = sum(not a.agrees for a in report.agreements)  # of a slow machine's tracepoints
+    sentence = f"In {disagreeing} of 6 runs" if disagreeing else "agree in all 6 runs"
+    assert sentence in str(report.clocks())
     report.write()
     written = pl.read_csv(tmp_path / "cells.csv")
     assert written.height == 2

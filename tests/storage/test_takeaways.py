@@ -44,7 +44,7 @@ def test_the_answers_on_both_machines(digests: pl.DataFrame) -> None:
         ("nuc", STATEMENTS["crc"]): "holds",
         # Slower by the means of a cell: un-chunked than the default in three cells of m1, and one
         # of nuc; the larger batch in two and one; SQLite's default in one and three, counted apart.
-        **{(m, STATEMENTS[x]): "in part" for m in ("m1", "nuc") for x in LATER},
+        **{(m, STATEMENTS[claim]): "in part" for m in ("m1", "nuc") for claim in LATER},
     }
     for machine, statement, cells in (
         ("m1", "fastest_mcap", 3), ("nuc", "fastest_mcap", 1),
@@ -74,19 +74,19 @@ def test_the_headline_names_the_machine(digests: pl.DataFrame) -> None:
         ),
         f"False on nuc: {STATEMENTS['on_par']}: holds in 7, false in 1 of 8 cells.",
     ]
-    one = StorageReport(None, digests.filter(machine="nuc"), StorageParameters()).sentences()
-    assert one[0] == "Of 6 statements of the study 3 are in part, 2 are kept, 1 is false."
-    assert one[1].startswith("False: MCAP")
+    sentences = StorageReport(None, digests.filter(machine="nuc"), StorageParameters()).sentences()
+    assert sentences[0] == "Of 6 statements of the study 3 are in part, 2 are kept, 1 is false."
+    assert sentences[1].startswith("False: MCAP")
 
 
 def test_rows_from_a_file_of_one_s_own_are_not_called_published(digests: pl.DataFrame) -> None:
-    own = StorageReport(None, digests, StorageParameters(digests="own/mine.csv"))
+    report = StorageReport(None, digests, StorageParameters(digests="own/mine.csv"))
     published = StorageReport(None, digests, StorageParameters())
-    assert own.origin() == {"from": "own/mine.csv", "rows": "480", "machines": "m1, nuc"}
-    assert "480 rows from own/mine.csv" in repr(own.loss())
+    assert report.origin() == {"from": "own/mine.csv", "rows": "480", "machines": "m1, nuc"}
+    assert "480 rows from own/mine.csv" in repr(report.loss())
     for name in ("loss", "write_calls", "resources", "clocks"):
-        assert "published" not in repr(getattr(own, name)())
-        assert "own/mine.csv" in repr(getattr(own, name)())
+        assert "published" not in repr(getattr(report, name)())
+        assert "own/mine.csv" in repr(getattr(report, name)())
     assert "The published rows are digests" in repr(published.write_calls())
 
 
@@ -164,12 +164,12 @@ def test_what_is_slower_by_less_than_the_threshold_is_not_false(digests: pl.Data
     for mcap, expected in ((97.0, "holds"), (90.0, "false"), (95.2, "undecided")):
         rows = [
             {"machine": "m", "messages": "1MiB", "batch_size": "1KiB", "plugin_config": config,
-             "run": run, "avg_byte_throughput": mean * x}
+             "run": run, "avg_byte_throughput": mean * factor}
             for config, mean in (("mcap_default", mcap), ("sqlite_default", 100.0))
-            for run, x in enumerate(scatter)
+            for run, factor in enumerate(scatter)
         ]  # fmt: skip
-        (found,) = comparisons(pl.DataFrame(rows), 0.05).filter(statement="on_par")["answer"]
-        assert found == expected
+        (answer,) = comparisons(pl.DataFrame(rows), 0.05).filter(statement="on_par")["answer"]
+        assert answer == expected
 
 
 def test_larger_batches_and_the_resilient_setting() -> None:
@@ -218,8 +218,8 @@ def test_resilience_is_judged_on_each_machine() -> None:
     # On the other one the blocks disagree.
     runs += [trials("mcap_default", block, 50, "two") for block in range(3)]
     runs += [trials("sqlite_default", block, (0, 100, 50)[block], "two") for block in range(3)]
-    found = {(s.subject, s.claim): s.verdict for s in resilience(runs)}
-    assert found == {
+    verdicts = {(s.subject, s.claim): s.verdict for s in resilience(runs)}
+    assert verdicts == {
         ("one", CLAIMS["sqlite_default"]): "holds",
         ("one", CLAIMS["sqlite_resilient"]): "false",
         ("two", CLAIMS["sqlite_default"]): "undecided",

@@ -54,9 +54,9 @@ def write(path: Path, kind: str, messages: Iterator[tuple[int, bytes]]) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_message_is_read_in_order(kind: str, tmp_path: Path) -> None:
     write(tmp_path / "recording", kind, numbered(CONTENT))
-    found = read_back(tmp_path)
-    assert (found.messages, found.bytes) == (3000, sum(map(len, CONTENT)))
-    assert found.crc32 == zlib.crc32(b"".join(CONTENT))
+    content = read_back(tmp_path)
+    assert (content.messages, content.bytes) == (3000, sum(map(len, CONTENT)))
+    assert content.crc32 == zlib.crc32(b"".join(CONTENT))
 
 
 @pytest.mark.parametrize("kind", KINDS[1:])
@@ -65,8 +65,8 @@ def test_chunks_are_cut_as_the_library_cuts_them(kind: str, tmp_path: Path) -> N
     path = tmp_path / "recording"
     write(path, kind, ((i * 7, data) for i, data in numbered(CONTENT)))
     with path.open("rb") as stream:
-        records = [x for x in StreamReader(stream).records if isinstance(x, Message)]
-    assert [*messages_of(path)[1]] == [(x.log_time, x.data) for x in records]
+        records = [record for record in StreamReader(stream).records if isinstance(record, Message)]
+    assert [*messages_of(path)[1]] == [(record.log_time, record.data) for record in records]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -81,16 +81,16 @@ def test_what_is_not_as_written_is_seen(kind: str, tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     with pytest.raises(NotAsWrittenError, match="cannot read it"):
         read_back(tmp_path / "cut")
-    other = [*CONTENT[:-1], b"?"]
-    write(tmp_path / "other" / "recording", kind, numbered(other))
-    assert read_back(tmp_path / "other").crc32 == zlib.crc32(b"".join(other))
+    altered = [*CONTENT[:-1], b"?"]
+    write(tmp_path / "other" / "recording", kind, numbered(altered))
+    assert read_back(tmp_path / "other").crc32 == zlib.crc32(b"".join(altered))
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "chunks"])
 def test_what_rosbag2_compressed_is_unpacked(kind: str, tmp_path: Path) -> None:
     """Packed here by zstandard, and laid out as rosbag2's writer does."""
     pack = zstandard.ZstdCompressor(level=1).compress
-    plain, messages, file = (tmp_path / x / "recording" for x in ("none", "message", "file"))
+    plain, messages, file = (tmp_path / mode / "recording" for mode in ("none", "message", "file"))
     for folder in (plain, messages, file):
         folder.mkdir(parents=True)
     name = "recording_0.db3" if kind == "sqlite" else "recording_0.mcap"
@@ -98,8 +98,8 @@ def test_what_rosbag2_compressed_is_unpacked(kind: str, tmp_path: Path) -> None:
     write(messages / name, kind, ((i, pack(data)) for i, data in numbered(CONTENT)))
     (file / f"{name}.zstd").write_bytes(pack((plain / name).read_bytes()))
     for mode in ("none", "message", "file"):
-        found = read_back(tmp_path / mode, mode)
-        assert (found.messages, found.crc32) == (3000, zlib.crc32(b"".join(CONTENT)))
+        content = read_back(tmp_path / mode, mode)
+        assert (content.messages, content.crc32) == (3000, zlib.crc32(b"".join(CONTENT)))
     with pytest.raises(NotAsWrittenError, match="unpack a message"):
         read_back(tmp_path / "none", "message")
     (file / f"{name}.zstd").write_bytes(b"not packed at all" * 9)

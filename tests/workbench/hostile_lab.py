@@ -69,10 +69,12 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
         frame.write_parquet(path)
     # The digests of the tables as they are now, or they would be made again.
     note = recording.tables / NOTE
-    told = json.loads(note.read_text())
+    content = json.loads(note.read_text())
     with store.describing(recording) as described:
         files = described.all()
-    note.write_text(json.dumps(told | {"files": {name: files[name] for name in told["files"]}}))
+    note.write_text(
+        json.dumps(content | {"files": {name: files[name] for name in content["files"]}})
+    )
     assert TOPIC in rl.open(bare).messages.collect()["topic"].to_list()
     return bare
 
@@ -137,12 +139,12 @@ class Lab:
     def show_all(self) -> None:
         """Zoom out."""
         self.box.get_by_role("button", name="all").click()
-        made = self.timeline_tables
+        tables = self.timeline_tables
         self.page.wait_for_function(
             "span => { const { begin, end } = JSON.parse("
             "document.querySelector('.roslens-pane .roslens-timeline').dataset.places);"
             " return begin === 0 && end === span; }",
-            arg=made.end_ns - made.begin_ns,
+            arg=tables.end_ns - tables.begin_ns,
         )
 
 

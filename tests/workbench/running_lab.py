@@ -38,8 +38,8 @@ def wait_until(what: str, condition: Callable[[], T]) -> T:
     """What `condition` gives once it is true."""
     deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline:
-        if found := condition():
-            return found
+        if value := condition():
+            return value
         time.sleep(0.05)
     raise NotInTimeError(f"in {SECONDS} s: no {what}")
 
@@ -83,8 +83,8 @@ def running_lab(recording: Path, home: Path) -> Iterator[tuple[subprocess.Popen[
         def address() -> str | None:
             text = log.read_text()
             assert process.poll() is None, text
-            found = pattern.search(text)
-            return found.group() if found else None
+            match = pattern.search(text)
+            return match.group() if match else None
 
         yield process, str(wait_until("server", address)), home
     finally:

@@ -67,14 +67,14 @@ def test_the_start_notebook_ran_through_when_it_opened(lab: Lab) -> None:
 @pytest.mark.recording
 def test_a_flame_graph_is_drawn_and_widens_what_is_clicked(lab: Lab) -> None:
     """All of its functions are drawn; a click shows a function as wide as all of them."""
-    told = pl.DataFrame(
+    samples = pl.DataFrame(
         {
             "path": ["f\nmain", f"{HOSTILE}\nmain"],
             "cpu_ns": [30, 10],
             "slow": [False, True],
         }
     )
-    flame = Flame(frames_of(told), f"The timer {HOSTILE}", "4 samples")
+    flame = Flame(frames_of(samples), f"The timer {HOSTILE}", "4 samples")
     data = flame._repr_mimebundle_()
     output = nbformat.v4.new_output("execute_result", data=data, execution_count=1)
     notebook = nbformat.v4.new_notebook(
@@ -89,8 +89,8 @@ def test_a_flame_graph_is_drawn_and_widens_what_is_clicked(lab: Lab) -> None:
     assert drawn.count() == 4
 
     def widths() -> list[float]:
-        boxes = [x.bounding_box() for x in drawn.all()]
-        return [x["width"] / boxes[0]["width"] for x in boxes]
+        boxes = [shape.bounding_box() for shape in drawn.all()]
+        return [box["width"] / boxes[0]["width"] for box in boxes]
 
     assert sorted(widths()) == pytest.approx([0.25, 0.75, 1, 1], abs=0.02)
     page.screenshot(path=lab.pictures / "flame.png")
@@ -178,13 +178,13 @@ def test_the_server_answers_at_once_and_its_kernel_is_the_prepared_one(tmp_path:
 
         def kernel(part: str) -> psutil.Process | None:
             """The one kernel, if that stands in its command line."""
-            there = [
+            kernels = [
                 child
                 for child in psutil.Process(process.pid).children()
                 if "kernel" in re.split(r"\W", " ".join(child.cmdline()))
             ]
-            assert len(there) <= 1
-            return there[0] if there and part in " ".join(there[0].cmdline()) else None
+            assert len(kernels) <= 1
+            return kernels[0] if kernels and part in " ".join(kernels[0].cmdline()) else None
 
         answer()
         first = kernel("roslens.widgets.kernel")
@@ -200,12 +200,14 @@ def test_the_server_answers_at_once_and_its_kernel_is_the_prepared_one(tmp_path:
         server = psutil.Process(process.pid)
         ports = {
             connection.laddr.port
-            for one in (server, *server.children(recursive=True))
-            for connection in one.net_connections("tcp")
+            for member in (server, *server.children(recursive=True))
+            for connection in member.net_connections("tcp")
             if connection.status == psutil.CONN_LISTEN
         }
         assert ports == {int(url.partition("/lab")[0].rpartition(":")[2])}
-        (private,) = {x.parent for x in Path("/tmp").glob(f"roslens-lab-*/kernel-{number}.json")}
+        (private,) = {
+            path.parent for path in Path("/tmp").glob(f"roslens-lab-*/kernel-{number}.json")
+        }
         assert private.stat().st_mode & 0o777 == 0o700
         # A menu's list that waits until nobody needs the server.
         assert "html" in ask(url, "nbconvert")
@@ -237,8 +239,8 @@ def test_a_second_window_shows_the_start_page_too(lab: Lab, tmp_path: Path) -> N
 
 
 def test_a_port_that_is_taken_is_refused() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port = other.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
         with pytest.raises(UsageError, match=f"port {port}: address already in use; .*--port"):
             run_lab([], port=port)
 

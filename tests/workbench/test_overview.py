@@ -56,7 +56,7 @@ def messages() -> pl.LazyFrame:
 
 def test_edges_have_rate_latency_and_loss() -> None:
     edges = graph_edges(messages())
-    found = {
+    by_edge = {
         (r["node"], r["topic"]): (
             r["publishes"],
             r["messages"],
@@ -67,7 +67,7 @@ def test_edges_have_rate_latency_and_loss() -> None:
         for r in edges.iter_rows(named=True)
     }
     # A message to two subscriptions was published once; five messages have no rate.
-    assert found == {
+    assert by_edge == {
         ("/a", "/t"): (True, 5, None, None, None),
         ("/b", "/t"): (False, 5, None, pytest.approx(3), 0),
         ("/c", "/t"): (False, 5, None, pytest.approx(10), pytest.approx(0.4)),
@@ -117,13 +117,13 @@ def test_every_part_of_the_graph_says_what_it_is() -> None:
     renamed = messages().with_columns(pl.col("topic").replace({"/t": HOSTILE}))
     drawing = draw_graph(graph_edges(renamed))
     assert drawing is not None
-    found = {
+    parts = {
         (g.get("data-node"), g.get("data-topic"))
         for g in ElementTree.fromstring(drawing.svg).iter("{http://www.w3.org/2000/svg}g")
     }
     nodes, topics = {"/a", "/b", "/c"}, {HOSTILE, "/nobody"}
     edges = {("/a", HOSTILE), ("/b", HOSTILE), ("/c", HOSTILE), ("/b", "/nobody")}
-    assert found == {(n, None) for n in nodes} | {(None, t) for t in topics} | edges
+    assert parts == {(n, None) for n in nodes} | {(None, t) for t in topics} | edges
 
 
 def test_what_runs_lost_is_counted_over_all_their_messages() -> None:
@@ -246,8 +246,8 @@ def test_the_worst_messages_come_first_and_those_of_every_node_not_at_all() -> N
             [("/t", 1000, 5 * MS), ("/t", 10**9, 7 * MS), ("/t", 0, None), ("/rosout", 0, 99 * MS)]
         )
     ]  # fmt: skip
-    found = worst_messages(pl.LazyFrame(rows), 1000)
-    assert found.select("latency_ms", "at_s", "callback_instance_id").rows() == [
+    worst = worst_messages(pl.LazyFrame(rows), 1000)
+    assert worst.select("latency_ms", "at_s", "callback_instance_id").rows() == [
         (7.0, (10**9 - 1000) / 1e9, 1),
         (5.0, 0.0, 0),
     ]
@@ -270,15 +270,15 @@ def test_chains_are_counted_by_where_they_began() -> None:
 def test_two_runs_stand_side_by_side() -> None:
     page = StartPage([str(ROOT / "data" / "samples" / "demo")])
     # Each as `why` says it of the message, up to the start of its callback.
-    told = page._worst()["why"].to_list()
-    assert all(told[:10])
-    assert set(told[10:]) == {""}
-    assert page._worst()["why"].to_list() == told
+    reasons = page._worst()["why"].to_list()
+    assert all(reasons[:10])
+    assert set(reasons[10:]) == {""}
+    assert page._worst()["why"].to_list() == reasons
     page.beside = 3  # as the first one it has the 299 latencies that a P99 needs
     row = page._topics().filter(pl.col("topic") == "/samples").row(0, named=True)
     for name, index in (("P99 [ms]", 0), ("P99 ∥", 3)):
-        own = topics_overview(page.all.only(page.all.runs[index].name).messages)
-        assert row[name] == own.filter(pl.col("topic") == "/samples")["p99_ms"].item()
+        overview = topics_overview(page.all.only(page.all.runs[index].name).messages)
+        assert row[name] == overview.filter(pl.col("topic") == "/samples")["p99_ms"].item()
     assert row["∥/P99"] == row["P99 ∥"] / row["P99 [ms]"]
 
 
@@ -324,19 +324,19 @@ def test_a_run_that_was_deleted_meanwhile_is_not_one_without_messages(
     page.timeline()
     pane = page.runs()
     assert isinstance(pane, ipywidgets.VBox)
-    (choice, beside), lost = pane.children[0].children, pane.children[1]
+    (choice, comparison), lost = pane.children[0].children, pane.children[1]
     page.topics()
-    told: list[dict[str, str]] = []
-    monkeypatch.setattr(page.widget, "send", lambda content, _: told.append(content))
+    messages: list[dict[str, str]] = []
+    monkeypatch.setattr(page.widget, "send", lambda content, _: messages.append(content))
     shutil.rmtree(tmp_path / "demo" / page.all.runs[1].name)
     choice.value = 1
     assert (choice.value, page.chosen) == (0, 0)
     assert "gone since it was opened" in lost.value
     with pytest.raises(UsageError, match="gone since it was opened"):
         page.all.only(page.all.runs[1].name).messages.collect()
-    beside.value = 1
-    assert "gone since it was opened" in told.pop()["text"]
-    beside.value = -1
+    comparison.value = 1
+    assert "gone since it was opened" in messages.pop()["text"]
+    comparison.value = -1
     choice.value = 2
     assert page.run.runs[0].name == page.all.runs[2].name
     assert "The tracer lost nothing" in lost.value
@@ -344,8 +344,8 @@ def test_a_run_that_was_deleted_meanwhile_is_not_one_without_messages(
 
 def test_names_in_the_way_of_a_message_are_text() -> None:
     hop = Hop("publish -> take", 0, 2 * MS)
-    own = Journey("message", 3, HOSTILE, HOSTILE, HOSTILE, HOSTILE, None, 7, [hop])
-    page = message_html([own], 7)
+    journey = Journey("message", 3, HOSTILE, HOSTILE, HOSTILE, HOSTILE, None, 7, [hop])
+    page = message_html([journey], 7)
     assert "<img" not in page
     assert page.count("&lt;img") == 4
     assert "2.000 ms" in page

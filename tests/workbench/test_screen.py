@@ -200,7 +200,7 @@ def test_a_range_is_that_of_every_pane(lab: Lab, canvas: str) -> None:
     wait_until("callbacks of the range", lambda: cells_of(ran)[2] == str(of_topic.height))
     took = (of_topic["end_ns"] - of_topic["start_ns"]) / 1e6
     expected = [took.sum(), took.mean(), took.max()]
-    assert [float(x) for x in cells_of(ran)[3:6]] == pytest.approx(expected, rel=6e-3)
+    assert [float(cell) for cell in cells_of(ran)[3:6]] == pytest.approx(expected, rel=6e-3)
     worst = sent["latency_ns"].max()
     assert isinstance(worst, int)
     slowest = lab.pane("Worst messages").locator("tr:has(td)").first
@@ -417,11 +417,11 @@ def test_callbacks_topics_and_help_by_keyboard(lab: Lab) -> None:
     lab.pane("Nodes").locator(".marked").first.wait_for(state="attached")
     # One at a time: what the kernel says later would stand in place of what follows.
     live = lab.box.locator(".live")
-    here = f"message {messages['message_id'][0]} "
+    label = f"message {messages['message_id'][0]} "
     lab.press("n")
-    wait_until("next callback", lambda: " in " in (t := live.inner_text()) and here not in t)
+    wait_until("next callback", lambda: " in " in (t := live.inner_text()) and label not in t)
     lab.press("p")
-    lab.said(here)
+    lab.said(label)
     # The latency of the next topic, and help.
     topic = lab.box.get_by_label("latency of")
     before = topic.input_value()
@@ -479,41 +479,43 @@ def test_a_dense_recording_is_drawn_by_levels_of_detail(lab: Lab, dense: Path) -
         wait_for_answers(page, 1)
         timeline = page.locator(".roslens-timeline")
 
-        def told(name: str) -> int:
+        def number(name: str) -> int:
             return int(timeline.get_attribute(f"data-{name}") or 0)
 
-        made = timeline_of(measured.opened(dense))
+        model = timeline_of(measured.opened(dense))
 
         def expected() -> Picture:
             asked = json.loads(timeline.get_attribute("data-question") or "")
-            begin, end = (made.begin_ns + asked[name] for name in ("begin", "end"))
-            return made.picture(begin, end, asked["width"], asked["shown"])
+            begin, end = (model.begin_ns + asked[name] for name in ("begin", "end"))
+            return model.picture(begin, end, asked["width"], asked["shown"])
 
         # Columns, not callbacks; the same that this process computes.
-        wait_until("same picture", lambda: told("marks") == expected().marks)
-        assert expected().bins.column.size > 0.9 * told("marks") > 1000
-        assert told("marks") <= MOST_MARKS
-        assert told("arrows") == 0
+        wait_until("same picture", lambda: number("marks") == expected().marks)
+        assert expected().bins.column.size > 0.9 * number("marks") > 1000
+        assert number("marks") <= MOST_MARKS
+        assert number("arrows") == 0
         timeline.get_by_text("messages: zoom in for their arrows").wait_for()
         # In a window of few callbacks each is drawn, with the arrows of its messages.
         for _ in range(12):
-            answers = told("answers")
+            answers = number("answers")
             timeline.get_by_role("button", name="+", exact=True).click()
             wait_for_answers(page, answers + 1)
-        wait_until("few marks", lambda: 0 < told("marks") < 300)
+        wait_until("few marks", lambda: 0 < number("marks") < 300)
         assert expected().bins.column.size == 0
-        assert told("marks") == expected().marks
-        assert told("arrows") > 0
+        assert number("marks") == expected().marks
+        assert number("arrows") > 0
         # A kernel that ends is said, to the eye and to screen readers.
         token = lab.url.partition("token=")[2]
         base = lab.url.partition("/lab?")[0]
-        with urllib.request.urlopen(f"{base}/api/sessions?token={token}", timeout=SECONDS) as found:
-            sessions = json.load(found)
-        (own,) = [s["kernel"]["id"] for s in sessions if s["path"] == "dense.ipynb"]
+        with urllib.request.urlopen(
+            f"{base}/api/sessions?token={token}", timeout=SECONDS
+        ) as response:
+            sessions = json.load(response)
+        (kernel_id,) = [s["kernel"]["id"] for s in sessions if s["path"] == "dense.ipynb"]
         (kernel,) = [
             process
             for process in lab.process.children(recursive=True)
-            if any(own in part for part in process.cmdline())
+            if any(kernel_id in part for part in process.cmdline())
         ]
         kernel.kill()
         timeline.locator(".live", has_text="The kernel has ended").wait_for()
@@ -555,11 +557,11 @@ def test_lanes_of_the_kernel_are_drawn(lab: Lab, tmp_path: Path) -> None:
         wait_for_answers(page, 1)
         lanes = {"running", "runnable", "core"}
         tracks = timeline_of(measured.opened(tmp_path / "run")).tracks
-        own = {i for i, track in enumerate(tracks) if track.kind in lanes}
-        assert {tracks[i].kind for i in own} == lanes
+        indexes = {i for i, track in enumerate(tracks) if track.kind in lanes}
+        assert {tracks[i].kind for i in indexes} == lanes
         timeline = page.locator(".roslens-timeline")
         rows = json.loads(timeline.get_attribute("data-places") or "")["rows"]
-        assert own <= {row.get("track") for row in rows}
+        assert indexes <= {row.get("track") for row in rows}
         page.screenshot(path=lab.pictures / "kernel.png")
         with page.expect_download() as download:
             timeline.locator(".bar").get_by_role("button", name="SVG").click()

@@ -35,11 +35,11 @@ def brush(page: Page) -> None:
     """The third fifth of the timeline."""
     box = page.locator(".roslens-pane .roslens-timeline .plot canvas").bounding_box()
     assert box is not None
-    x = [box["x"] + 230 + (box["width"] - 230) * part for part in (0.4, 0.5, 0.6)]
+    places = [box["x"] + 230 + (box["width"] - 230) * part for part in (0.4, 0.5, 0.6)]
     page.keyboard.down("Shift")
-    page.mouse.move(x[0], box["y"] + 40)
+    page.mouse.move(places[0], box["y"] + 40)
     page.mouse.down()
-    for place in x[1:]:
+    for place in places[1:]:
         page.mouse.move(place, box["y"] + 40)
     page.mouse.up()
     page.keyboard.up("Shift")
@@ -65,13 +65,15 @@ def test_tables_are_whole_and_notebooks_open_beside_the_timeline(
         assert page.evaluate(CUT) == []
         brush(page)
         (start,) = home.glob("data/reports/start/*/start.ipynb")
-        told = start.with_name(RANGE)
-        wait_until("range", lambda: told.is_file() and json.loads(told.read_text())["window_ns"])
+        selection = start.with_name(RANGE)
+        wait_until(
+            "range", lambda: selection.is_file() and json.loads(selection.read_text())["window_ns"]
+        )
         page.locator(".lm-TabBar-tab", has_text="Notebooks").click()
         pane_of(page, "Notebooks").get_by_role("link", name="latency", exact=True).click()
-        beside = page.locator(".jp-NotebookPanel:visible", has_text="run.view(), below")
-        beside.first.wait_for()
-        box = beside.first.bounding_box()
+        notebook = page.locator(".jp-NotebookPanel:visible", has_text="run.view(), below")
+        notebook.first.wait_for()
+        box = notebook.first.bounding_box()
         timeline = pane_of(page, "Timeline").bounding_box()
         assert box is not None
         assert timeline is not None
@@ -80,7 +82,7 @@ def test_tables_are_whole_and_notebooks_open_beside_the_timeline(
         browser.close()
         copied = nbformat.read(start.with_name("latency.ipynb"), as_version=4)
         assert any(str(demo) in cell.source for cell in copied.cells)
-        selected = json.loads(told.read_text())
+        selected = json.loads(selection.read_text())
         opened = rl.open(demo)
         assert opened.view().runs == opened.runs
         monkeypatch.setenv(FOLDER, str(start.parent))
@@ -96,6 +98,6 @@ def test_why_nothing_can_be_read_stands_on_the_screen(tmp_path: Path) -> None:
     empty.mkdir()
     with running_lab(empty, tmp_path / "home") as (_, url, _), sync_playwright() as playwright:
         page = open_notebook(chromium(playwright), url)
-        told = pane_of(page, "Timeline").get_by_text("empty: no recording here")
-        told.wait_for()
+        reason = pane_of(page, "Timeline").get_by_text("empty: no recording here")
+        reason.wait_for()
         assert pane_of(page, "Timeline").get_by_text("Reading the recordings").count() == 0

@@ -41,7 +41,9 @@ def track(intervals: list[tuple[int, int]]) -> Track:
 
 
 INTERVALS = st.lists(
-    st.tuples(st.integers(0, 200), st.integers(0, 60)).map(lambda x: (x[0], x[0] + x[1])),
+    st.tuples(st.integers(0, 200), st.integers(0, 60)).map(
+        lambda pair: (pair[0], pair[0] + pair[1])
+    ),
     max_size=40,
 )
 
@@ -50,12 +52,12 @@ INTERVALS = st.lists(
 def test_every_interval_that_touches_a_window_is_in_its_range(
     intervals: list[tuple[int, int]], begin: int, length: int
 ) -> None:
-    made = track(intervals)
-    first, last = made.range(begin, begin + length)
+    row = track(intervals)
+    first, last = row.range(begin, begin + length)
     touching = {
         i
-        for i in range(made.ids.size)
-        if made.begin_ns[i] <= begin + length and made.end_ns[i] >= begin
+        for i in range(row.ids.size)
+        if row.begin_ns[i] <= begin + length and row.end_ns[i] >= begin
     }
     assert touching <= set(range(first, last))
 
@@ -64,16 +66,16 @@ def test_every_interval_that_touches_a_window_is_in_its_range(
 def test_the_busy_part_is_the_union_of_the_intervals(
     intervals: list[tuple[int, int]], columns: int
 ) -> None:
-    made = track(intervals)
+    row = track(intervals)
     edges = np.linspace(0, 270, columns + 1).astype(np.int64)
     # A second way: every nanosecond by itself.
     covered = np.zeros(270, bool)
     for begin, end in intervals:
         covered[begin:end] = True
     expected = [covered[a:b].mean() for a, b in pairwise(edges)]
-    np.testing.assert_allclose(made.busy(edges), expected, atol=1e-12)
+    np.testing.assert_allclose(row.busy(edges), expected, atol=1e-12)
     begun = [sum(a <= b < e for b, _ in intervals) for a, e in pairwise(edges)]
-    assert made.starts(edges).tolist() == begun
+    assert row.starts(edges).tolist() == begun
 
 
 @settings(deadline=None)
@@ -173,7 +175,7 @@ def test_tracks_by_process_node_and_executor() -> None:
         by: [track.places[by] for track in timeline.tracks]
         for by in ("process", "node", "executor")
     }
-    both = "h0 talker 7, executor of threads 7, 8"
+    executor = "h0 talker 7, executor of threads 7, 8"
     assert shown["process"] == [
         ("h0 talker 7", label)
         for label in ("/a", "waiting for work", "/a, thread 8", "/b, thread 8", "/b, thread 9")
@@ -186,7 +188,7 @@ def test_tracks_by_process_node_and_executor() -> None:
         ("/b", "h0 talker 7, thread 9"),
     ]
     assert [heading for heading, _ in shown["executor"]] == [
-        *4 * [both],
+        *4 * [executor],
         "h0 talker 7, executor of thread 9",
     ]
 
@@ -233,7 +235,7 @@ def test_latencies_are_counted_by_time_and_size() -> None:
     assert (grid.low_ns, grid.high_ns) == (900, pytest.approx(110_000))
     # Equal steps of the logarithm: 36 from 0.9 to 110 µs.
     step = np.log(110_000 / 900) / ROWS
-    expected = [int(np.log(x / 900) / step) for x in (1_000, 10_000, 100_000)]
+    expected = [int(np.log(latency / 900) / step) for latency in (1_000, 10_000, 100_000)]
     assert np.argmax(grid.counts[[0, 5, 9]], axis=1).tolist() == expected
     assert latencies.grid("/t", 10, 90, 4).counts.sum() == 1
     assert latencies.nearest("/t", 52, 11_000, 10, 1.5) == 6
@@ -247,9 +249,9 @@ def test_what_was_published_before_the_first_callback_is_seen() -> None:
     messages = recordings.messages.filter(pl.col("latency_ns").is_not_null()).collect()
     timeline, latencies = timeline_of(recordings), Latencies(recordings.messages)
     assert messages["publish_ns"].min() < recordings.callback_instances.collect()["start_ns"].min()
-    for (topic,), own in messages.group_by("topic"):
+    for (topic,), of_topic in messages.group_by("topic"):
         grid = latencies.grid(str(topic), timeline.begin_ns, timeline.end_ns, 100)
-        assert grid.counts.sum() == own.height
+        assert grid.counts.sum() == of_topic.height
 
 
 def test_a_run_without_callbacks_is_empty_and_no_error() -> None:
@@ -318,29 +320,29 @@ def test_arrows_of_a_window_and_their_number_beyond_the_most() -> None:
         {"message_id": list(range(10)), "callback_instance_id": [None, *range(20, 29)]}
     )
     flows = Flows(messages.lazy(), publications.lazy())
-    found = flows.arrows(300, 400).rows
+    arrows = flows.arrows(300, 400).rows
     # Those published from 50 to 400: 1 (ends at 350) to 4.
-    assert found["to_id"].to_list() == [1, 2, 3, 4]
-    assert found["from_id"].to_list() == [20, 21, 22, 23]
-    assert found["name"].unique().to_list() == ["/t"]
-    assert found["kind"].unique().to_list() == [kinds.MESSAGE]
+    assert arrows["to_id"].to_list() == [1, 2, 3, 4]
+    assert arrows["from_id"].to_list() == [20, 21, 22, 23]
+    assert arrows["name"].unique().to_list() == ["/t"]
+    assert arrows["kind"].unique().to_list() == [kinds.MESSAGE]
     assert flows.arrows(0, 5000).rows["from_id"][0] is None
     # All took equally long: each has the place in the middle of the ten.
-    assert found["place"].to_list() == [0.55] * 4
+    assert arrows["place"].to_list() == [0.55] * 4
     many = flows.arrows(0, 5000, most=3)
     assert (many.count, many.rows.height) == (10, 0)
     # The order of the table does not matter.
     turned = Flows(messages.reverse().lazy(), publications.reverse().lazy())
-    assert turned.arrows(300, 400).rows.equals(found)
+    assert turned.arrows(300, 400).rows.equals(arrows)
 
 
 def test_a_lost_message_is_where_it_was_published() -> None:
     lost = MESSAGE | {"message_id": 8, "outcome": "lost", "publish_ns": 300, "latency_ns": None,
                       "callback_start_ns": None, "callback_instance_id": None}  # fmt: skip
     publications = pl.LazyFrame({"message_id": [5, 8], "callback_instance_id": [None, 21]})
-    found = Flows(pl.LazyFrame([MESSAGE, lost]), publications).arrows(0, 1000).rows
+    arrows = Flows(pl.LazyFrame([MESSAGE, lost]), publications).arrows(0, 1000).rows
     names = ("begin_ns", "end_ns", "from_id", "to_id", "kind", "place")
-    assert found.select(names).rows() == [
+    assert arrows.select(names).rows() == [
         (100, 500, None, 2, kinds.MESSAGE, 1.0),
         (300, 300, 21, None, kinds.LOST_MESSAGE, None),
     ]
@@ -484,7 +486,7 @@ def test_lanes_of_the_kernel_by_cpu_and_thread() -> None:
     wakes = pl.LazyFrame({"host": ["h0"], "tid": [7], "time_ns": [300]})
     events = {"sched_switch": switches, "sched_waking": wakes}
     timeline = build_timeline(callbacks, waits, processes, kernel=events)
-    found = {
+    lanes = {
         (t.group, t.label): [
             (int(b), int(e), timeline.names[int(n)])
             for b, e, n in zip(t.begin_ns, t.end_ns, t.names, strict=True)
@@ -492,7 +494,7 @@ def test_lanes_of_the_kernel_by_cpu_and_thread() -> None:
         for t in timeline.tracks
         if t.kind in {"running", "runnable", "core"}
     }
-    assert found == {
+    assert lanes == {
         ("h0 talker 7, thread 7", "on a CPU"): [
             (100, 150, "on CPU 0"), (180, 200, "on CPU 0"), (320, 350, "on CPU 1"),
         ],

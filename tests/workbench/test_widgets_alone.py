@@ -94,9 +94,9 @@ def test_the_graph_of_a_pane_says_what_is_not_drawn(page: Page) -> None:
         pl.DataFrame({"node": "/a", "topic": f"/t{i}", "publishes": True, "messages": 9,
                       "rate_hz": 1.0, "p50_ms": None, "lost": None} for i in range(43))
     )  # fmt: skip
-    for drawing, told in ((drawn, "3 less busy topics are not shown"), (None, "No node sent")):
+    for drawing, sentence in ((drawn, "3 less busy topics are not shown"), (None, "No node sent")):
         graph = GraphWidget()
         graph.show(drawing)
         data = {name: getattr(graph, name) for name in ("svg", "caption", "chosen", "marked")}
         show(page, script, style, data)
-        assert page.get_by_text(told).is_visible()
+        assert page.get_by_text(sentence).is_visible()

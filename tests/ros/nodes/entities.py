@@ -134,7 +134,7 @@ def main():
             "MultiThreaded": MultiThreadedExecutor,
         }[name]()
     node = Entities()
-    while not all(x.get_subscription_count() for x in node.senders.values()):
+    while not all(sender.get_subscription_count() for sender in node.senders.values()):
         time.sleep(0.005)
     while not node.client.service_is_ready():
         time.sleep(0.005)
