@@ -12,23 +12,23 @@ addEventListener("beforeprint", () => document.querySelectorAll("details").forEa
 
 // A mark of a timeline tells what it is where it is clicked, as well as where it is pointed at.
 document.querySelectorAll(".roslens-figure svg").forEach((svg) => {
-  const told = document.createElement("p");
-  told.className = "roslens-note";
-  told.setAttribute("aria-live", "polite");
-  svg.after(told);
-  let before = null;
+  const note = document.createElement("p");
+  note.className = "roslens-note";
+  note.setAttribute("aria-live", "polite");
+  svg.after(note);
+  let marked = null;
   svg.addEventListener("click", (event) => {
     const title = event.target.querySelector(":scope > title");
-    if (before) before.removeAttribute("stroke");
-    before = title ? event.target : null;
-    if (before) before.setAttribute("stroke", "currentColor");
-    told.textContent = title ? title.textContent : "";
+    if (marked) marked.removeAttribute("stroke");
+    marked = title ? event.target : null;
+    if (marked) marked.setAttribute("stroke", "currentColor");
+    note.textContent = title ? title.textContent : "";
   });
 });
 
 const number = (text) => {
-  const found = text.replace(/,/g, "").match(/^[-+]?[\d.]+(e[-+]?\d+)?/i);
-  return found ? parseFloat(found[0]) : NaN;
+  const match = text.replace(/,/g, "").match(/^[-+]?[\d.]+(e[-+]?\d+)?/i);
+  return match ? parseFloat(match[0]) : NaN;
 };
 document.querySelectorAll(".roslens-table").forEach((table) => {
   const body = table.tBodies[0];
@@ -47,9 +47,9 @@ document.querySelectorAll(".roslens-table").forEach((table) => {
       up = !up;
       const text = (r) => (column ? r.row.cells[column].textContent : r.first);
       const order = [...rows].sort((a, b) => {
-        const [x, y] = [text(a), text(b)], [m, n] = [number(x), number(y)];
+        const [left, right] = [text(a), text(b)], [m, n] = [number(left), number(right)];
         if (isNaN(m) !== isNaN(n)) return isNaN(m) ? 1 : -1;
-        return (up ? 1 : -1) * (isNaN(m) ? x.localeCompare(y) : m - n);
+        return (up ? 1 : -1) * (isNaN(m) ? left.localeCompare(right) : m - n);
       });
       order.forEach((r) => { r.row.cells[0].textContent || (r.row.cells[0].textContent = r.first); body.append(r.row); });
     });

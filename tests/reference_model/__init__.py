@@ -84,15 +84,17 @@ def tables(
         instances=callbacks.instances, gaps=gaps, happened={e["event"] for e in events},
         bounds_of=bounds_of,
     )  # fmt: skip
-    alone = one_sided(messages.takes_alone, publications.rows, objects, synchronisation)
-    found = {
+    one_sided_messages = one_sided(
+        messages.takes_alone, publications.rows, objects, synchronisation
+    )
+    rows_by_table = {
         "processes": list(objects.processes.values()),
         **{name: objects.rows[name] for name in OBJECTS},
         "callback_instances": [*callbacks.instances, *callbacks.functions],
         "publications": publications.rows,
         "takes": takes.rows,
         "messages": messages.rows,
-        "one_sided_messages": alone,
+        "one_sided_messages": one_sided_messages,
         "service_calls": services.rows,
         "timer_activations": timers.activations(callbacks.instances, gaps),
         "executor_intervals": executors.rows,
@@ -100,27 +102,27 @@ def tables(
         "callback_heap": heap.by_callback(),
         "callback_allocations": heap.instances(),
     }
-    _number(found)
-    return found
+    _number(rows_by_table)
+    return rows_by_table
 
 
 _NUMBERED = {name: name.removesuffix("s") for name in (*OBJECTS, "callback_instances", "takes")}
 _NUMBERED |= {"publications": "message", "processes": "process"}
 """What the numbers of a table's rows are called."""
 _REFERENCES = {
-    f"_{what}": f"{what}_id"
-    for what in (*_NUMBERED.values(), "client_callback_instance", "owner")
-    if what != "message"
+    f"_{noun}": f"{noun}_id"
+    for noun in (*_NUMBERED.values(), "client_callback_instance", "owner")
+    if noun != "message"
 } | {"_call": "message_id"}
 
 
-def _number(found: Mapping[str, list[Row]]) -> None:
+def _number(rows_by_table: Mapping[str, list[Row]]) -> None:
     """Give rows their numbers, and the numbers of the rows that they refer to."""
     numbers = {}
-    for name, what in _NUMBERED.items():
-        for number, row in enumerate(found[name]):
-            numbers[id(row)] = row[f"{what}_id"] = number
-    for rows in found.values():
+    for name, noun in _NUMBERED.items():
+        for number, row in enumerate(rows_by_table[name]):
+            numbers[id(row)] = row[f"{noun}_id"] = number
+    for rows in rows_by_table.values():
         for row in rows:
             for key, column in _REFERENCES.items():
                 if key in row:

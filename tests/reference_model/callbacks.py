@@ -58,8 +58,8 @@ class Callbacks:
         }
         self.instances.append(instance)
         self.latest[e["thread"]] = instance
-        others = (i for i in self._open[e["thread"]] if i["_address"] != e["callback"])
-        self._open[e["thread"]] = (*others, instance)
+        remaining = (i for i in self._open[e["thread"]] if i["_address"] != e["callback"])
+        self._open[e["thread"]] = (*remaining, instance)
 
     def on_function_entry(self, e: Event) -> None:
         self._leave(e)
@@ -95,8 +95,8 @@ class Callbacks:
 
     def open_one(self, e: Event) -> Row | None:
         """The execution of the event's callback that is open on its thread."""
-        own = (i for i in self._open[e["thread"]] if i["_address"] == e["callback"])
-        return next(own, None)
+        executions = (i for i in self._open[e["thread"]] if i["_address"] == e["callback"])
+        return next(executions, None)
 
     def on_gap(self, e: Event) -> None:
         for instance in self._open[e["thread"]]:

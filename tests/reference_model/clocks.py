@@ -12,18 +12,18 @@ BoundsOf = Callable[[Sequence[tuple[str, str, int, int]]], Mapping[tuple[str, st
 
 def bound_clocks(rows: Sequence[Row], bounds_of: BoundsOf) -> None:
     """Tell ``clock_bound_ns`` of each message, and no latency that it could explain."""
-    between = [
+    between_hosts = [
         (row["publisher_host"], row["subscription_host"], row["rmw_publish_ns"], row["take_ns"])
         for row in rows
         if row["match"] == "exact" and row["publisher_host"] != row["subscription_host"]
     ]
-    bounds = bounds_of([row for row in between if None not in row])
+    bounds = bounds_of([message for message in between_hosts if None not in message])
     for row in rows:
         row["clock_bound_ns"] = None
         if row["latency_ns"] is None:
             continue
-        one, other = row["publisher_host"], row["_callback_instance"]["host"]
-        if one != other:
-            bound = row["clock_bound_ns"] = bounds.get((one, other))
+        publisher_host, callback_host = row["publisher_host"], row["_callback_instance"]["host"]
+        if publisher_host != callback_host:
+            bound = row["clock_bound_ns"] = bounds.get((publisher_host, callback_host))
             if bound is None or row["latency_ns"] <= bound:
                 row["latency_ns"] = None

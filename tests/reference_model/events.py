@@ -108,32 +108,32 @@ def _once(events: list[Event]) -> None:
     """Rename what was recorded again: it happened once."""
     kept: dict[Any, list[tuple[Event, set[Any]]]] = defaultdict(list)
     """By what is said: the first record, and the sessions that hold it."""
-    both = _mark(events, kept, lambda e: e["event"] in INIT)
-    if both:
+    at_once = _mark(events, kept, lambda e: e["event"] in INIT)
+    if at_once:
         kept.clear()
         _mark(events, kept, lambda e: e["recorded"].startswith("ros2:"))
 
 
 def _mark(events: Iterable[Event], kept: Any, wanted: Callable[[Event], bool]) -> bool:
     """Mark what was recorded again; whether two sessions recorded something at once."""
-    sessions = False
+    at_once = False
     for e in events:
         if e["event"] == AGAIN or not wanted(e):
             continue
-        said = tuple(sorted((k, str(v)) for k, v in e.items() if k not in _ABOUT))
-        for first, traces in reversed(kept[said]):
-            apart = e["time_ns"] - first["time_ns"]
-            if apart > APART_NS:
+        payload = tuple(sorted((k, str(v)) for k, v in e.items() if k not in _ABOUT))
+        for first, traces in reversed(kept[payload]):
+            elapsed = e["time_ns"] - first["time_ns"]
+            if elapsed > APART_NS:
                 continue
-            if (apart == 0 and e["event"] in INIT) or e["trace"] not in traces:
+            if (elapsed == 0 and e["event"] in INIT) or e["trace"] not in traces:
                 # One for one: what one session holds twice happened twice.
-                sessions |= apart > 0
+                at_once |= elapsed > 0
                 traces.add(e["trace"])
                 e["event"] = AGAIN
                 break
         else:
-            kept[said].append((e, {e["trace"]}))
-    return sessions
+            kept[payload].append((e, {e["trace"]}))
+    return at_once
 
 
 def _used_again(events: list[Event]) -> dict[Proc, list[int]]:
@@ -143,18 +143,18 @@ def _used_again(events: list[Event]) -> dict[Proc, list[int]]:
         if e.get("vpid") is not None and e["vpid"] == e.get("vtid") and e.get("procname"):
             mains[_number(e)].append(e)
     begins = {}
-    for number, of_main in mains.items():
-        runs: list[Event] = []
-        for e in of_main:
-            if e["event"] in INIT and (not runs or runs[-1]["procname"] != e["procname"]):
-                runs.append(e)
-        names = [e["procname"] for e in runs]
+    for number, main_events in mains.items():
+        starts: list[Event] = []
+        for e in main_events:
+            if e["event"] in INIT and (not starts or starts[-1]["procname"] != e["procname"]):
+                starts.append(e)
+        names = [e["procname"] for e in starts]
         if len(names) < 2 or len(set(names)) < len(names):
             continue
-        later = zip(names[:-1], [e["time_ns"] for e in runs[1:]], strict=True)
+        ends = zip(names[:-1], [e["time_ns"] for e in starts[1:]], strict=True)
         if any(
-            e["procname"] == name and e["time_ns"] >= end for name, end in later for e in of_main
+            e["procname"] == name and e["time_ns"] >= end for name, end in ends for e in main_events
         ):
             continue
-        begins[number] = [e["time_ns"] for e in runs[1:]]
+        begins[number] = [e["time_ns"] for e in starts[1:]]
     return begins

@@ -45,53 +45,58 @@ def decide(row: Row, way: Sequence[Row], known: Messages) -> tuple[str, str]:
     return outcome, reason
 
 
-def _rules(row: Row, way: Sequence[Row], known: Messages) -> tuple[tuple[Any, str, str], ...]:
+def _rules(row: Row, way: Sequence[Row], messages: Messages) -> tuple[tuple[Any, str, str], ...]:
     """Of a message between processes that was not taken: whether each rule applies."""
-    stamp, of, publisher = row["_call"]["_key"], id(row["_subscription"]), row["_publisher"]
+    stamp, subscription, publisher = (
+        row["_call"]["_key"],
+        id(row["_subscription"]),
+        row["_publisher"],
+    )
     published, proc = row["publish_ns"], row["_sub_proc"]
-    place = next((n for n, other in enumerate(way) if other is row), 0)
+    place = next((n for n, message in enumerate(way) if message is row), 0)
     before, after = _times(way[:place]), _times(way[place + 1 :])
-    then, longest = [*after, FOREVER][0], known.longest.get(of, USUAL_WAIT_NS)
-    strayed = any(published <= time <= then for time in known.strays.get(of, ()))
-    gone = row["_subscription"]["ended_ns"]
-    end = min(known.ends.get(proc, FOREVER), FOREVER if gone is None else gone)
+    until, longest = [*after, FOREVER][0], messages.longest.get(subscription, USUAL_WAIT_NS)
+    strayed = any(published <= time <= until for time in messages.strays.get(subscription, ()))
+    ended = row["_subscription"]["ended_ns"]
+    end = min(messages.ends.get(proc, FOREVER), FOREVER if ended is None else ended)
     unseen = published + longest > end
     sent = row["rmw_publish_ns"] is not None
     depth = row["_subscription"]["queue_depth"]
-    here = row["publisher_host"] == proc[0]
+    same_host = row["publisher_host"] == proc[0]
     later = way[place + min(depth or MOST, MOST) :]
     return (
         # 1
-        ("rmw_take" not in known.happened or of in known.untaken,
+        ("rmw_take" not in messages.happened or subscription in messages.untaken,
          "unknown", "takes_not_recorded"),
         (publisher is None, "unknown", "publisher_unknown"),
-        ((row["topic"], stamp) in known.shared, "unknown", "shared_timestamp"),
+        ((row["topic"], stamp) in messages.shared, "unknown", "shared_timestamp"),
         # 2
         (stamp is None and not (sent and before and after and not strayed),
          "unknown", "no_timestamp"),
         # 3
-        (known.gaps.dropped(proc, published, then), "unknown", "gap"),
-        (known.gaps.disordered(proc, published, then), "unknown", "order_broken"),
+        (messages.gaps.dropped(proc, published, until), "unknown", "gap"),
+        (messages.gaps.disordered(proc, published, until), "unknown", "order_broken"),
         # 4
         (not after and unseen, "unknown", "recording_ended"),
         # 5
         (not before and after, "not_matched", "before_first_take"),
         (not before, "not_matched", "never_taken"),
         # 6
-        (here and depth and after and later and _pushed_out(row, later[0], before, then, longest),
+        (same_host and depth and after and later
+         and _pushed_out(row, later[0], before, until, longest),
          "replaced", "pushed_out"),
         # 7
-        (here and not depth and after, "unknown", "depth_unknown"),
+        (same_host and not depth and after, "unknown", "depth_unknown"),
         # 8
         (after, "lost", "overtaken"),
         (True, "lost", "receiver_seen"),
     )  # fmt: skip
 
 
-def _pushed_out(row: Row, by: Row, before: Sequence[int], then: int, longest: int) -> bool:
+def _pushed_out(row: Row, successor: Row, before: Sequence[int], until: int, longest: int) -> bool:
     """Whether a later message had its place before the next one was taken."""
-    soon = _pushed(by) - max([_pushed(row), *before]) <= longest
-    return _pushed(by) < then and (row["_subscription"]["queue_depth"] > 1 or soon)
+    soon = _pushed(successor) - max([_pushed(row), *before]) <= longest
+    return _pushed(successor) < until and (row["_subscription"]["queue_depth"] > 1 or soon)
 
 
 def taken(row: Row) -> int | None:

@@ -72,11 +72,11 @@ class Executors:
         self.rows.append(row)
 
     def finish(self) -> None:
-        ran = defaultdict(list)
+        by_thread = defaultdict(list)
         for instance in self.callbacks.instances:
             if instance["end_ns"] is not None:
-                ran[instance["_thread"]].append((instance["start_ns"], instance["end_ns"]))
-        merged = {thread: _merged(spans) for thread, spans in ran.items()}
+                by_thread[instance["_thread"]].append((instance["start_ns"], instance["end_ns"]))
+        merged = {thread: _merged(spans) for thread, spans in by_thread.items()}
         for row in self.rows:
             begin, end = row["begin_ns"], row["end_ns"]
             if end is None:
@@ -96,13 +96,13 @@ class Executors:
 
     def _split(self, instances: Iterable[Row]) -> None:
         """Cut busy stretches where another thread of the executor waited and nothing was run."""
-        ran = defaultdict(list)
+        by_thread = defaultdict(list)
         for instance in instances:
-            ran[instance["_thread"]].append(instance)
+            by_thread[instance["_thread"]].append(instance)
         rows, self.rows = self.rows, []
         waits = defaultdict(list)
         latest = {row["_thread"]: row["begin_ns"] for row in rows}
-        for thread, executions in ran.items():
+        for thread, executions in by_thread.items():
             latest[thread] = max(executions[-1]["start_ns"], latest.get(thread, 0))
         for row in rows:
             # One without an end that something follows on its thread ended nobody knows when.
@@ -114,16 +114,16 @@ class Executors:
         for row in rows:
             cuts = []
             if row["state"] == "busy" and row["end_ns"] is not None:
-                for begin, end in _idle(row, ran[row["_thread"]]):
-                    for other in list(waits):
-                        if _shared(ran, row["_thread"], other) and not any(
+                for begin, end in _idle(row, by_thread[row["_thread"]]):
+                    for waiter in list(waits):
+                        if _shared(by_thread, row["_thread"], waiter) and not any(
                             a < d and c < b
                             for a, b in waits[row["_thread"]]
-                            for c, d in waits[other]
+                            for c, d in waits[waiter]
                         ):
-                            both = [(max(begin, c), int(min(end, d))) for c, d in waits[other]]
-                            cuts += [(c, d) for c, d in both if c < d]
-            self.rows += _pieces(row, _merged(cuts), ran[row["_thread"]]) if cuts else [row]
+                            overlaps = [(max(begin, c), int(min(end, d))) for c, d in waits[waiter]]
+                            cuts += [(c, d) for c, d in overlaps if c < d]
+            self.rows += _pieces(row, _merged(cuts), by_thread[row["_thread"]]) if cuts else [row]
         self.rows.sort(key=lambda row: row["begin_ns"])
 
 
@@ -133,8 +133,10 @@ def _shared(ran: dict[Any, list[Row]], thread: Any, target: Any) -> bool:
     if target in reached:
         return False
     while True:
-        callbacks = {id(i["_callback"]) for x in reached for i in ran[x] if i["_callback"]}
-        more = {x for x in ran if any(id(i["_callback"]) in callbacks for i in ran[x])} - reached
+        callbacks = {id(i["_callback"]) for peer in reached for i in ran[peer] if i["_callback"]}
+        more = {
+            peer for peer in ran if any(id(i["_callback"]) in callbacks for i in ran[peer])
+        } - reached
         if target in more or not more:
             return target in more
         reached |= more
@@ -158,19 +160,19 @@ def _idle(row: Row, instances: list[Row]) -> list[tuple[int, int]]:
 
 def _pieces(row: Row, cuts: list[tuple[int, int]], instances: list[Row]) -> list[Row]:
     edges = [row["begin_ns"], *(t for cut in cuts for t in cut), row["end_ns"]]
-    ran = _merged([(i["start_ns"], i["end_ns"]) for i in instances if i["end_ns"] is not None])
+    spans = _merged([(i["start_ns"], i["end_ns"]) for i in instances if i["end_ns"] is not None])
     starts = [i["start_ns"] for i in instances if i["kind"] in {"timer", "subscription"}]
-    found = []
+    pieces = []
     for number, (begin, end) in enumerate(itertools.pairwise(edges)):
         if begin < end:
             piece = dict(row) | {"begin_ns": begin, "end_ns": end, "duration_ns": end - begin}
             piece["state"] = "blocked" if number % 2 else "busy"
             piece["executed"] = sum(begin <= t < end for t in starts)
-            piece["callback_ns"] = sum(max(0, min(end, b) - max(begin, a)) for a, b in ran)
-            found.append(piece)
-    rest = row["executed"] - sum(piece["executed"] for piece in found)
-    found[0]["executed"] += max(rest, 0)
-    return found
+            piece["callback_ns"] = sum(max(0, min(end, b) - max(begin, a)) for a, b in spans)
+            pieces.append(piece)
+    rest = row["executed"] - sum(piece["executed"] for piece in pieces)
+    pieces[0]["executed"] += max(rest, 0)
+    return pieces
 
 
 def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -23,15 +23,17 @@ class Gaps:
     """All losses but the kernel's (`rows`), and the stretches of `broken` orders."""
 
     def __init__(self, losses: Iterable[Mapping[str, Any]]) -> None:
-        self.rows = [x for x in losses if "kernel" not in (x.get("trace") or "").split("/")]
+        self.rows = [
+            loss for loss in losses if "kernel" not in (loss.get("trace") or "").split("/")
+        ]
         self.broken: list[tuple[Proc, int, int]] = []
         self._losses = [
             (
-                x["host"], _writer(x), x["cpu_id"],
-                (x["begin_ns"], -FOREVER)[x["begin_ns"] is None],
-                (x["end_ns"], FOREVER)[x["end_ns"] is None],
+                loss["host"], _writer(loss), loss["cpu_id"],
+                (loss["begin_ns"], -FOREVER)[loss["begin_ns"] is None],
+                (loss["end_ns"], FOREVER)[loss["end_ns"] is None],
             )
-            for x in self.rows
+            for loss in self.rows
         ]  # fmt: skip
         self._last: dict[Any, tuple[int, int | None]] = {}
 
@@ -57,9 +59,9 @@ class Gaps:
 
     def disordered(self, proc: Proc, begin: int, end: int) -> bool:
         """Whether an order of a process was broken from one time to another."""
-        return any(of == proc and b <= end and e >= begin for of, b, e in self.broken)
+        return any(process == proc and b <= end and e >= begin for process, b, e in self.broken)
 
 
 def _writer(loss: Mapping[str, Any]) -> int | None:
-    found = _FILE.fullmatch((loss.get("stream") or "").split("/")[-1])
-    return int(found[1]) if found else None
+    match = _FILE.fullmatch((loss.get("stream") or "").split("/")[-1])
+    return int(match[1]) if match else None

@@ -94,11 +94,11 @@ class Heap:
 
     def by_callback(self) -> list[Row]:
         """Rows of ``callback_heap``."""
-        known = [b for b in self.blocks if b["_instance"] and b["_instance"]["_callback"]]
-        of = {id(b["_instance"]["_callback"]): b["_instance"]["_callback"] for b in known}
-        rows = _over_time(known, lambda b: (b["_proc"], id(b["_instance"]["_callback"])))
+        blocks = [b for b in self.blocks if b["_instance"] and b["_instance"]["_callback"]]
+        by_id = {id(b["_instance"]["_callback"]): b["_instance"]["_callback"] for b in blocks}
+        rows = _over_time(blocks, lambda b: (b["_proc"], id(b["_instance"]["_callback"])))
         for row in rows:
-            callback = row["_callback"] = of[row["_of"]]
+            callback = row["_callback"] = by_id[row["_of"]]
             row |= {name: callback[name] for name in ("kind", "name", "node")}
         return rows
 
@@ -106,9 +106,9 @@ class Heap:
         """Rows of ``callback_allocations``: executions of processes whose heap was recorded."""
         recorded = {call["_proc"] for call in (*self.blocks, *self.frees)}
         got, gave = defaultdict(list), defaultdict(list)
-        for calls, by in ((self.blocks, got), (self.frees, gave)):
+        for calls, by_instance in ((self.blocks, got), (self.frees, gave)):
             for call in calls:
-                by[id(call["_instance"])].append(call)
+                by_instance[id(call["_instance"])].append(call)
         return [
             instance
             | {
@@ -124,23 +124,25 @@ class Heap:
         ]
 
 
-def _over_time(blocks: Iterable[Row], of: Callable[[Row], Any]) -> list[Row]:
-    changes = [(b["time_ns"], 1, b["size"], of(b)) for b in blocks]
-    changes += [(b["until_ns"], -1, -b["size"], of(b)) for b in blocks if b["until_ns"] is not None]
+def _over_time(blocks: Iterable[Row], key_of: Callable[[Row], Any]) -> list[Row]:
+    changes = [(b["time_ns"], 1, b["size"], key_of(b)) for b in blocks]
+    changes += [
+        (b["until_ns"], -1, -b["size"], key_of(b)) for b in blocks if b["until_ns"] is not None
+    ]
     # Of one time, what is freed comes first.
     changes.sort(key=lambda change: change[:2])
     sums: dict[Any, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     steps: dict[Any, Row] = {}
     for time_ns, n, size, key in changes:
-        now = sums[key]
-        for i, more in enumerate((size, n, max(size, 0), max(n, 0))):
-            now[i] += more
+        totals = sums[key]
+        for i, amount in enumerate((size, n, max(size, 0), max(n, 0))):
+            totals[i] += amount
         proc = key[0]
         row = steps.setdefault(
             (*key, time_ns // STEP_NS),
-            {"host": proc[0], "vpid": proc[2], "_of": key[1], "peak_bytes": now[0]},
+            {"host": proc[0], "vpid": proc[2], "_of": key[1], "peak_bytes": totals[0]},
         )
         names = ("live_bytes", "live_blocks", "allocated_bytes", "allocations")
-        row |= {"time_ns": time_ns, **dict(zip(names, now, strict=True))}
-        row["peak_bytes"] = max(row["peak_bytes"], now[0])
+        row |= {"time_ns": time_ns, **dict(zip(names, totals, strict=True))}
+        row["peak_bytes"] = max(row["peak_bytes"], totals[0])
     return list(steps.values())

@@ -86,9 +86,9 @@ class Messages:
         """Subscriptions of which no take was recorded, though their callbacks ran."""
         self.happened = happened
         self.nameless = any(take["topic"] is None for take in takes)
-        made = max((s["created_ns"] for s in objects.rows["subscriptions"]), default=-1)
+        last_created = max((s["created_ns"] for s in objects.rows["subscriptions"]), default=-1)
         begin = min((loss["begin_ns"] or 0 for loss in gaps.rows), default=FOREVER)
-        self.unseen_since = begin if begin <= made else FOREVER
+        self.unseen_since = begin if begin <= last_created else FOREVER
         self._stamp()
         self._matched = self._by_timestamp()
         self.ends = {proc: process["end_ns"] for proc, process in objects.processes.items()}
@@ -100,21 +100,21 @@ class Messages:
 
     def _stamp(self) -> None:
         """Give publications without timestamp the one that was taken soonest after them."""
-        known, without = set(), defaultdict(list)
+        published, unstamped = set(), defaultdict(list)
         for call in self.calls:
             call["_key"], call["_estimated"] = call["source_timestamp_ns"], False
-            known.add((call["topic"], call["_key"]))
+            published.add((call["topic"], call["_key"]))
             moment = _first(call["rmw_publish_ns"], call["rcl_publish_ns"])
             if call["_key"] is None and call["topic"] is not None and moment is not None:
-                without[call["topic"]].append((moment, call))
-        stamps = {(t["topic"], t["source_timestamp_ns"]) for t in self.inter} - known
-        for calls in without.values():
+                unstamped[call["topic"]].append((moment, call))
+        stamps = {(t["topic"], t["source_timestamp_ns"]) for t in self.inter} - published
+        for calls in unstamped.values():
             calls.sort(key=lambda pair: pair[0])
         for topic, stamp in sorted(
             ((t, s) for t, s in stamps if t is not None and s is not None),
             key=lambda pair: pair[1],
         ):
-            calls = without[topic]
+            calls = unstamped[topic]
             before = bisect_right(calls, stamp, key=lambda pair: pair[0])
             if before and stamp - calls[before - 1][0] <= TOLERANCE_NS:
                 call = calls[before - 1][1]
@@ -136,13 +136,13 @@ class Messages:
             for call, take in zip(calls, takes, strict=False):
                 how = NEAREST if call["_estimated"] else SAME
                 matched.append(_joined(call, take, SHARED if len(calls) > 1 else how))
-        done = {id(row["_take"]) for row in matched}
-        alone = [take for take in self.inter if id(take) not in done]
+        joined = {id(row["_take"]) for row in matched}
+        unmatched = [take for take in self.inter if id(take) not in joined]
         stamped = defaultdict(list)
         for call in self.calls:
             stamped[call["_key"]].append(call)
         self.takes_alone = []
-        for take in alone:
+        for take in unmatched:
             calls = stamped[take["source_timestamp_ns"]]
             known = take["source_timestamp_ns"] is not None and len(calls) == 1
             if known and None in {take["topic"], calls[0]["topic"]}:
@@ -155,21 +155,21 @@ class Messages:
 
     def _existing(self) -> list[tuple[Row, Row]]:
         """Each publication with each subscription of its topic that existed then."""
-        of_topic = defaultdict(list)
+        by_topic = defaultdict(list)
         for subscription in self.objects.rows["subscriptions"]:
             if subscription["topic"] not in {None, DISCOVERY}:
-                of_topic[subscription["topic"]].append(subscription)
+                by_topic[subscription["topic"]].append(subscription)
         pairs, first_after = [], {}
         for call in self.calls:
             now = call["publish_ns"]
-            for s in of_topic[call["topic"]]:
+            for s in by_topic[call["topic"]]:
                 ended = FOREVER if s["ended_ns"] is None else s["ended_ns"]
                 if not s["created_ns"] <= now < ended:
                     continue
-                gone = self.ends.get(s["_proc"], now)
-                first = first_after.setdefault(id(s), now) if now > gone else now
-                if now > max(first, gone + GRACE_NS) and not self.gaps.dropped(
-                    s["_proc"], gone, now
+                last_seen = self.ends.get(s["_proc"], now)
+                first = first_after.setdefault(id(s), now) if now > last_seen else now
+                if now > max(first, last_seen + GRACE_NS) and not self.gaps.dropped(
+                    s["_proc"], last_seen, now
                 ):
                     continue
                 pairs.append((call, s))
@@ -189,21 +189,21 @@ class Messages:
             if len(calls) == len(starts) and all(
                 i["start_ns"] >= call["publish_ns"] for call, i in zip(calls, starts, strict=True)
             ):
-                found = calls
+                chosen = calls
             else:
                 # The latest publication before each of them, if that is another one for each.
                 times = [call["publish_ns"] for call in calls]
                 places = [bisect_right(times, i["start_ns"]) - 1 for i in starts]
                 if -1 in places or len(set(places)) < len(places):
                     continue
-                found = [calls[p] for p in places]
+                chosen = [calls[p] for p in places]
             matched += [
                 _EMPTY | {
                     "_call": call, "_subscription": subscription, "_how": IN_ORDER,
                     "callback_start_ns": i["start_ns"], "callback_end_ns": i["end_ns"],
                     "_callback_instance": i, "_take": None,
                 }
-                for call, i in zip(found, starts, strict=True)
+                for call, i in zip(chosen, starts, strict=True)
             ]  # fmt: skip
         return matched
 
@@ -215,10 +215,10 @@ class Messages:
         return call["topic"] is None or self.nameless or late
 
     def _rows(self) -> list[Row]:
-        inside = [self._through_a_buffer(enqueue) for enqueue in self.enqueues]
-        known = [row for row in inside if row["_call"] is not None]
-        within = {_pair(row) for row in known}
-        nowhere = {id(row["_call"]) for row in known if row["_subscription"] is None}
+        buffered = [self._through_a_buffer(enqueue) for enqueue in self.enqueues]
+        published = [row for row in buffered if row["_call"] is not None]
+        within = {_pair(row) for row in published}
+        nowhere = {id(row["_call"]) for row in published if row["_subscription"] is None}
         by_pair: dict[Any, Row] = {}
         for row in self._matched:
             by_pair.setdefault(_pair(row), row)
@@ -231,21 +231,21 @@ class Messages:
                     row["_fate"] = PENDING
                 between.append(row)
         paired = within | {_pair(row) for row in between}
-        late = [
+        unpaired = [
             _EMPTY | row | {"_fate": REPLAYED if row["_subscription"] else None}
             for row in self._matched
             if row["_subscription"] is None or _pair(row) not in paired
         ]
-        told = {id(row["_call"]) for row in (*inside, *between, *late)}
-        nobody = [
+        with_rows = {id(row["_call"]) for row in (*buffered, *between, *unpaired)}
+        unheard = [
             _EMPTY | {
                 "_call": call, "_subscription": None,
                 "_fate": NOBODY_KNOWN if self._unheard(call) else NO_SUBSCRIBER,
             }
             for call in self.calls
-            if id(call) not in told
+            if id(call) not in with_rows
         ]  # fmt: skip
-        return [*inside, *between, *late, *nobody]
+        return [*buffered, *between, *unpaired, *unheard]
 
     @staticmethod
     def _through_a_buffer(enqueue: Row) -> Row:
@@ -289,11 +289,11 @@ class Messages:
         self.longest: dict[int, int] = {}
         """The longest that a message of a subscription waited until it was taken or ran."""
         for row in rows:
-            of, then = id(row["_subscription"]), taken(row)
+            subscription, taken_ns = id(row["_subscription"]), taken(row)
             counts = row["_subscription"] is not None and row["_fate"] != REPLAYED
-            if counts and then is not None and row["publish_ns"] is not None:
-                waited = then - row["publish_ns"]
-                self.longest[of] = max(self.longest.get(of, waited), waited)
+            if counts and taken_ns is not None and row["publish_ns"] is not None:
+                waited = taken_ns - row["publish_ns"]
+                self.longest[subscription] = max(self.longest.get(subscription, waited), waited)
         self.strays = defaultdict(list)
         """When a subscription took something whose publication is not known."""
         for take in self.takes_alone:

@@ -127,8 +127,14 @@ class Objects:
 
     def _rmw_endpoint(self, kind: str, e: Event) -> None:
         rmw = f"rmw_{kind}_handle"
-        own = DISCOVERY if f"rcl_{kind}_init" in self.declared else None
-        columns = {rmw: e[rmw], f"{kind}_handle": None, "gid": e["gid"], "topic": own, "type": None}
+        topic = DISCOVERY if f"rcl_{kind}_init" in self.declared else None
+        columns = {
+            rmw: e[rmw],
+            f"{kind}_handle": None,
+            "gid": e["gid"],
+            "topic": topic,
+            "type": None,
+        }
         self._new(f"{kind}s", e, (rmw,), **columns, queue_depth=None, _node=None, _rcl=False)
 
     on_rmw_publisher_init = partialmethod(_rmw_endpoint, "publisher")
@@ -136,11 +142,11 @@ class Objects:
 
     def _rcl_endpoint(self, kind: str, e: Event) -> None:
         handle, rmw = f"{kind}_handle", f"rmw_{kind}_handle"
-        begun = self.now(rmw, e["proc"], e[rmw])
-        if begun is None or begun["_rcl"]:
-            begun = self._new(f"{kind}s", e, (), **{rmw: e[rmw]}, gid=None, type=None)
-            self._name(begun, rmw)
-        begun.update(
+        endpoint = self.now(rmw, e["proc"], e[rmw])
+        if endpoint is None or endpoint["_rcl"]:
+            endpoint = self._new(f"{kind}s", e, (), **{rmw: e[rmw]}, gid=None, type=None)
+            self._name(endpoint, rmw)
+        endpoint.update(
             place(e),
             created_ns=e["time_ns"],
             topic=e["topic_name"],
@@ -148,12 +154,12 @@ class Objects:
             _node=self._node(e),
             _rcl=True,
         )
-        begun[handle] = e[handle]
-        self._typed[kind, e["proc"], e[handle]] = begun
+        endpoint[handle] = e[handle]
+        self._typed[kind, e["proc"], e[handle]] = endpoint
         if not (kind == "publisher" and e["topic_name"] == ROSOUT):
-            self._name(begun, handle)
+            self._name(endpoint, handle)
         if kind == "publisher":
-            self._last_publisher[e["thread"]] = begun
+            self._last_publisher[e["thread"]] = endpoint
 
     on_rcl_publisher_init = partialmethod(_rcl_endpoint, "publisher")
     on_rcl_subscription_init = partialmethod(_rcl_endpoint, "subscription")
@@ -168,8 +174,8 @@ class Objects:
 
     def on_rcl_client_init(self, e: Event) -> None:
         client = self._service_end("client", e)
-        below = self.now("_client_gid", e["proc"], e["rmw_client_handle"])
-        client["gid"] = below["gid"] if below else None
+        rmw_client = self.now("_client_gid", e["proc"], e["rmw_client_handle"])
+        client["gid"] = rmw_client["gid"] if rmw_client else None
 
     def on_rmw_client_init(self, e: Event) -> None:
         self._new("_", e, ("_client_gid",), _client_gid=e["rmw_client_handle"], gid=e["gid"])

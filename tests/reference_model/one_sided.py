@@ -23,8 +23,8 @@ def one_sided(
     stamped = defaultdict(list)
     for call in publications:
         if None not in {call["rmw_publish_ns"], call["source_timestamp_ns"]}:
-            told = call["rmw_publish_ns"]
-            stamped[call["host"]].append((told, call["source_timestamp_ns"] - told))
+            published = call["rmw_publish_ns"]
+            stamped[call["host"]].append((published, call["source_timestamp_ns"] - published))
     for offsets in stamped.values():
         offsets.sort(key=lambda pair: pair[0])
     rows = []

@@ -170,37 +170,37 @@ class Publications:
             call["_callback_instance"] = within(call["_running"])
 
     def _name(self, call: Row, publishers: list[Row]) -> None:
-        of = call["_publishers"]
+        by_kind = call["_publishers"]
         # The handle of rcl before that of rclcpp, as there is at most one publisher of a call.
-        told = next((k for k in (RCL, INTRA, RCLCPP) if call["_handles"].get(k) is not None), None)
-        publisher = of.get(RMW) or (of[told] if told else None)
+        kind = next((k for k in (RCL, INTRA, RCLCPP) if call["_handles"].get(k) is not None), None)
+        publisher = by_kind.get(RMW) or (by_kind[kind] if kind else None)
         topic = publisher and publisher["topic"]
         node = publisher and publisher["_node"]
-        above = any(call[kind] is not None for kind in (INTRA, RCLCPP, RCL))
-        alone = call[RCLCPP] is None and call[INTRA] is None
+        above = any(call[column] is not None for column in (INTRA, RCLCPP, RCL))
+        no_rclcpp = call[RCLCPP] is None and call[INTRA] is None
         call["_guessed"] = False
         if publisher is None and not above and "rcl_publish" in self.objects.declared:
             topic = DISCOVERY
         elif above and topic == DISCOVERY and "rcl_publish" in self.objects.declared:
             topic = None
         elif (
-            publisher is None and call[RCL] is not None and alone and call["_rmw_handle"] is None
-            and any(p["topic"] == ROSOUT for p in publishers)
+            publisher is None and call[RCL] is not None and no_rclcpp
+            and call["_rmw_handle"] is None and any(p["topic"] == ROSOUT for p in publishers)
         ):  # fmt: skip
             topic = ROSOUT
         elif (
             topic is None and call[RCLCPP] is not None and call[RCL] is None
             and "rcl_publish" not in self.objects.declared
         ):  # fmt: skip
-            there = [
+            candidates = [
                 p
                 for p in publishers
                 if p["created_ns"] <= call["publish_ns"]
                 and p["topic"] not in {None, ROSOUT, DISCOVERY}
             ]
-            there = [p for p in there if p["topic"] not in INTERNAL] or there
-            if len({p["topic"] for p in there}) == 1:
-                topic, call["_guessed"] = there[0]["topic"], True
-            if len(there) == 1:
-                publisher, node = there[0], there[0]["_node"]
+            candidates = [p for p in candidates if p["topic"] not in INTERNAL] or candidates
+            if len({p["topic"] for p in candidates}) == 1:
+                topic, call["_guessed"] = candidates[0]["topic"], True
+            if len(candidates) == 1:
+                publisher, node = candidates[0], candidates[0]["_node"]
         call.update(_publisher=publisher, topic=topic, node=node and node["node"])

@@ -68,9 +68,9 @@ class RingBuffers:
         }
         self.rows.append(row)
         held = self._held[row["_at"]]
-        last = held.get(e["index"])
-        if last and e["overwritten"] and not self._missing(e, last["time_ns"]):
-            last["_fate"] = OVERWRITTEN
+        occupant = held.get(e["index"])
+        if occupant and e["overwritten"] and not self._missing(e, occupant["time_ns"]):
+            occupant["_fate"] = OVERWRITTEN
         held[e["index"]] = row
 
     def on_rclcpp_ring_buffer_dequeue(self, e: Event) -> None:
@@ -91,7 +91,7 @@ class RingBuffers:
             row["_fate"] = CLEARED
 
     def finish(self) -> None:
-        got: set[Any] = set()
+        seen: set[Any] = set()
         histories = {b["_proc"] for b in self.objects.rows["ring_buffers"] if b["_publisher"]}
         self.rows = [r for r in self.rows if not (r["_buffer"] and r["_buffer"]["_publisher"])]
         for row in self.rows:
@@ -100,27 +100,27 @@ class RingBuffers:
                 continue
             key = (id(call), row["_at"])
             late = buffer is not None and buffer["created_ns"] > call["intra_publish_ns"]
-            if late or key in got:
+            if late or key in seen:
                 row["_call"] = None
-            got.add(key)
-        began: dict[Any, int] = {}
+            seen.add(key)
+        first_takes: dict[Any, int] = {}
         for row in self.rows:
             if None not in (row["_call"], row["_take"], row["_buffer"]):
-                of, taken = id(row["_buffer"]["_subscription"]), row["_take"]["take_ns"]
-                began[of] = min(taken, began.get(of, taken))
+                subscription, taken = id(row["_buffer"]["_subscription"]), row["_take"]["take_ns"]
+                first_takes[subscription] = min(taken, first_takes.get(subscription, taken))
         for row in self.rows:
             if row["_call"] is None:
-                known = row["_sure"] and row["_proc"] in histories
-                row["_fate"] = REPLAYED if known and self._replayed(row, began) else UNTOLD
+                possible = row["_sure"] and row["_proc"] in histories
+                row["_fate"] = REPLAYED if possible and self._replayed(row, first_takes) else UNTOLD
 
-    def _replayed(self, row: Row, began: dict[Any, int]) -> bool:
+    def _replayed(self, row: Row, first_takes: dict[Any, int]) -> bool:
         """Whether nothing else explains a message that nobody published just then."""
         proc, buffer = row["_proc"], row["_buffer"]
         taken = row["_take"]["take_ns"] if row["_take"] else FOREVER
-        of = id(buffer["_subscription"]) if buffer else None
+        subscription = id(buffer["_subscription"]) if buffer else None
         return (
             "rclcpp_intra_publish" in self.objects.declared
             and not self.gaps.dropped(proc, -FOREVER, taken - 1)
             and not self.gaps.disordered(proc, -FOREVER, taken - 1)
-            and (row["_take"] is None or taken <= began.get(of, FOREVER))
+            and (row["_take"] is None or taken <= first_takes.get(subscription, FOREVER))
         )

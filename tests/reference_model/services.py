@@ -37,11 +37,11 @@ class Services:
         self._request: dict[Any, Row] = {}
         self._calling: dict[Any, tuple[str, Row | None, int]] = {}
 
-    def _tell(self, e: Event, what: str, gid: Any, **columns: Any) -> Row:
+    def _tell(self, e: Event, column: str, gid: Any, **columns: Any) -> Row:
         gid = None if gid is None or len(gid) < 16 else tuple(gid[:16])
-        row = {**place(e), what: e["time_ns"], "_gid": gid, **columns}
+        row = {**place(e), column: e["time_ns"], "_gid": gid, **columns}
         row["sequence_number"] = e["sequence_number"]
-        self.told[what].append(row)
+        self.told[column].append(row)
         return row
 
     def _client(self, e: Event) -> Row | None:
@@ -67,10 +67,10 @@ class Services:
         service = self.objects.now("rmw_service_handle", e["proc"], e["rmw_service_handle"])
         self._calling[e["thread"]] = ("service", service, e["time_ns"])
 
-    def _called(self, e: Event, what: str, end: Row | None) -> int | None:
+    def _called(self, e: Event, kind: str, endpoint: Row | None) -> int | None:
         """When the call began within which a thread sends something."""
-        kind, of, time = self._calling.pop(e["thread"], (None, None, None))
-        return time if kind == what and of is end else None
+        calling_kind, calling, began = self._calling.pop(e["thread"], (None, None, None))
+        return began if calling_kind == kind and calling is endpoint else None
 
     def on_client_callback_start(self, e: Event) -> None:
         client = self.objects.now("rmw_client_handle", e["proc"], e["rmw_client_handle"])
@@ -122,44 +122,44 @@ class Services:
 
     def _calls(self) -> list[Row]:
         # By key; where the key is not known each is alone.
-        calls: dict[Any, list[Row]] = defaultdict(list)
+        by_key: dict[Any, list[Row]] = defaultdict(list)
         taken = defaultdict(list)
         for row in self.told["request_sent_ns"]:
             call = _call(row["_proc"], **{k: row[k] for k in ("_client", "sequence_number")})
             call["request_sent_ns"] = row["request_sent_ns"]
             call["request_called_ns"] = row["_called"]
             call["_client_callback_instance"] = within(row["_running"])
-            calls[_key(row)].append(call)
+            by_key[_key(row)].append(call)
         for row in self.told["request_taken_ns"]:
-            _take(row, calls[_key(row)])
+            _take(row, by_key[_key(row)])
         for row in self.told["response_sent_ns"]:
-            _answer(row, calls[_key(row)])
+            _answer(row, by_key[_key(row)])
         for row in self.told["response_taken_ns"]:
             taken[_key(row)].append(row)
         received = {}
         for row in self.told["response_received_ns"]:
             if row["_gid"] is not None:
                 received.setdefault(_key(row), row["response_received_ns"])
-        for key, same in calls.items():
-            for call in same:
+        for key, calls in by_key.items():
+            for call in calls:
                 stamp = call["_stamp"]
                 exact = [r for r in taken[key] if stamp is not None and r["_stamp"] == stamp]
-                if not exact and len(same) == len(taken[key]) == 1:
+                if not exact and len(calls) == len(taken[key]) == 1:
                     exact = taken[key]
                 call["response_taken_ns"] = exact[0]["response_taken_ns"] if exact else None
                 call["response_received_ns"] = received.get(key)
-        return [_named(call) for same in calls.values() for call in same]
+        return [_named(call) for calls in by_key.values() for call in calls]
 
 
-def _take(row: Row, same: list[Row]) -> None:
-    """A server took a request; `same` are the calls of its key."""
-    call = next((c for c in same if c["request_taken_ns"] is None), None)
+def _take(row: Row, calls: list[Row]) -> None:
+    """A server took a request; `calls` are those of its key."""
+    call = next((c for c in calls if c["request_taken_ns"] is None), None)
     if call is None:
         # Another server took it as well.
-        known = same[0] if same else _call(row["_proc"])
+        original = calls[0] if calls else _call(row["_proc"])
         sent = ("_client", "request_called_ns", "request_sent_ns", "_client_callback_instance")
-        call = _call(known["_proc"]) | {k: known[k] for k in sent}
-        same.append(call)
+        call = _call(original["_proc"]) | {k: original[k] for k in sent}
+        calls.append(call)
     call |= {k: row[k] for k in ("request_taken_ns", "_service", "sequence_number")}
     call["_server_proc"] = row["_proc"]
     first, service = row["_first"], row["_service"]
@@ -169,31 +169,31 @@ def _take(row: Row, same: list[Row]) -> None:
             call.update(_served(first))
 
 
-def _answer(row: Row, same: list[Row]) -> None:
-    """A server answered; `same` are the calls of its key."""
-    open_ones = [c for c in same if c["response_sent_ns"] is None]
-    taken = [c for c in open_ones if c["request_taken_ns"] is not None]
-    mine = [c for c in taken if c["_service"] is row["_service"]]
-    mine = mine or [c for c in open_ones if c["request_taken_ns"] is None]
-    if not mine:
-        mine = [_call(row["_proc"])]
-        same += mine
-    told = ("response_sent_ns", "_service", "sequence_number", "_stamp")
-    mine[0].update({k: row[k] for k in told}, _server_proc=row["_proc"])
-    mine[0]["response_called_ns"] = row["_called"]
+def _answer(row: Row, calls: list[Row]) -> None:
+    """A server answered; `calls` are those of its key."""
+    unanswered = [c for c in calls if c["response_sent_ns"] is None]
+    taken = [c for c in unanswered if c["request_taken_ns"] is not None]
+    matching = [c for c in taken if c["_service"] is row["_service"]]
+    matching = matching or [c for c in unanswered if c["request_taken_ns"] is None]
+    if not matching:
+        matching = [_call(row["_proc"])]
+        calls += matching
+    columns = ("response_sent_ns", "_service", "sequence_number", "_stamp")
+    matching[0].update({k: row[k] for k in columns}, _server_proc=row["_proc"])
+    matching[0]["response_called_ns"] = row["_called"]
 
 
 def _key(row: Row) -> Any:
     return (id(row),) if row["_gid"] is None else (*row["_gid"], row["sequence_number"])
 
 
-def _call(proc: Any, **known: Any) -> Row:
+def _call(proc: Any, **columns: Any) -> Row:
     nothing = dict.fromkeys(
         (*TIMES, "request_called_ns", "response_called_ns", "callback_start_ns",
          "callback_end_ns", "sequence_number")
     )  # fmt: skip
-    of = ("_client", "_service", "_callback_instance", "_client_callback_instance", "_stamp")
-    return nothing | dict.fromkeys(of) | {"_proc": proc, "_server_proc": None} | known
+    keys = ("_client", "_service", "_callback_instance", "_client_callback_instance", "_stamp")
+    return nothing | dict.fromkeys(keys) | {"_proc": proc, "_server_proc": None} | columns
 
 
 def _served(instance: Row) -> Row:

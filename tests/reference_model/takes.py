@@ -113,8 +113,8 @@ class Takes:
             take["callback_end_ns"] = instance["end_ns"] if fits else None
             take["topic"] = subscription and subscription["topic"]
             take["node"] = subscription and subscription["node"]
-            own = subscription is None and take["rcl_take_ns"] is None
-            if own and not take["intra_process"] and "rcl_take" in self.objects.declared:
+            of_middleware = subscription is None and take["rcl_take_ns"] is None
+            if of_middleware and not take["intra_process"] and "rcl_take" in self.objects.declared:
                 take["topic"] = DISCOVERY
             elif take["rcl_take_ns"] is not None and take["topic"] == DISCOVERY:
                 take["topic"] = None

@@ -46,9 +46,9 @@ def activations(instances: Iterable[Row], gaps: Gaps) -> list[Row]:
     return [row for rows in by_timer.values() for row in rows]
 
 
-def _apart(one: Row, other: Row, gaps: Gaps) -> bool:
+def _apart(earlier: Row, later: Row, gaps: Gaps) -> bool:
     """Whether activations may be missing between these two."""
-    proc, begin, end = other["_proc"], one["start_ns"], other["start_ns"]
+    proc, begin, end = later["_proc"], earlier["start_ns"], later["start_ns"]
     return gaps.between(proc, begin, end) or gaps.disordered(proc, begin + 1, end - 1)
 
 
@@ -73,8 +73,8 @@ def _of_one(rows: list[Row], period: int) -> None:
         row["lateness_ns"] = late - phase
         row["release_ns"] = row["start_ns"] - row["lateness_ns"]
         row["drift_ns"] = phase - phases[0]
-    for row, (one, other) in zip(rows, pairwise(served), strict=False):
-        row["skipped"] = other - one - 1
+    for row, (point, next_point) in zip(rows, pairwise(served), strict=False):
+        row["skipped"] = next_point - point - 1
     rows[-1]["skipped"] = 0 if points[-1] == served[-1] else None
 
 

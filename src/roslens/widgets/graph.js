@@ -15,10 +15,10 @@ export default {
       const chosen = JSON.stringify([model.get("chosen").node || "", model.get("chosen").topic || ""]);
       const marked = new Set(model.get("marked").map((pair) => JSON.stringify(pair)));
       for (const element of figure.querySelectorAll("[data-node], [data-topic]")) {
-        const own = JSON.stringify(keys(element));
-        element.classList.toggle("chosen", own === chosen);
-        element.classList.toggle("marked", marked.has(own));
-        element.setAttribute("aria-pressed", String(own === chosen));
+        const pair = JSON.stringify(keys(element));
+        element.classList.toggle("chosen", pair === chosen);
+        element.classList.toggle("marked", marked.has(pair));
+        element.setAttribute("aria-pressed", String(pair === chosen));
       }
     }
 
@@ -40,8 +40,8 @@ export default {
       event.preventDefault();
       event.stopPropagation();
       const [node, topic] = keys(element);
-      const before = model.get("chosen");
-      const again = (before.node || "") === node && (before.topic || "") === topic;
+      const chosen = model.get("chosen");
+      const again = (chosen.node || "") === node && (chosen.topic || "") === topic;
       model.set("chosen", again ? {} : { node, topic });
       model.save_changes();
     }

@@ -4,10 +4,10 @@
 const MOST = 300; // rows that are drawn: of thousands it would take seconds
 
 function element(kind, parent, text) {
-  const made = document.createElement(kind);
-  if (text !== undefined) made.textContent = text;
-  parent.append(made);
-  return made;
+  const child = document.createElement(kind);
+  if (text !== undefined) child.textContent = text;
+  parent.append(child);
+  return child;
 }
 
 // A name may be broken into lines where its parts end, and nowhere else.
@@ -31,7 +31,9 @@ export default {
     table.dataset.lmSuppressShortcuts = "true";
     let sorted = "", sign = 1; // the column, and which way; none: as given
     let due = true; // not drawn yet as it is, as it is not seen: its notebook lies behind a pane
-    const sight = new IntersectionObserver((seen) => { if (due && seen.at(-1).isIntersecting) draw(); });
+    const sight = new IntersectionObserver((entries) => {
+      if (due && entries.at(-1).isIntersecting) draw();
+    });
 
     // The next way of a column: up, down, as given.
     function sort(name) {
@@ -48,14 +50,14 @@ export default {
       const place = columns.indexOf(sorted);
       const order = rows.map((_, number) => number);
       if (place >= 0) order.sort((a, b) => compare(rows[a][place], rows[b][place], sign));
-      const drawn = new DocumentFragment();
-      const heads = element("tr", element("thead", drawn));
+      const fragment = new DocumentFragment();
+      const heads = element("tr", element("thead", fragment));
       for (const name of columns) {
         const head = element("th", heads);
         head.ariaSort = name !== sorted ? "none" : sign > 0 ? "ascending" : "descending";
         element("button", head, name).addEventListener("click", () => sort(name));
       }
-      const body = element("tbody", drawn);
+      const body = element("tbody", fragment);
       for (const number of order.slice(0, MOST)) {
         const row = element("tr", body);
         row.dataset.number = number;
@@ -70,11 +72,11 @@ export default {
         }
       }
       if (rows.length > MOST) {
-        const told = `The first ${MOST} of ${rows.length.toLocaleString("en")} rows; a head sorts all.`;
-        const foot = element("td", element("tr", element("tfoot", drawn)), told);
+        const note = `The first ${MOST} of ${rows.length.toLocaleString("en")} rows; a head sorts all.`;
+        const foot = element("td", element("tr", element("tfoot", fragment)), note);
         foot.colSpan = columns.length;
       }
-      table.replaceChildren(drawn);
+      table.replaceChildren(fragment);
       mark();
     }
 

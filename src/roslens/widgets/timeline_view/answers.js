@@ -45,8 +45,8 @@ const Asking = (Base) => class extends Base {
   take(content, buffers) {
     const bytes = (i, Kind) => {
       const view = buffers[i];
-      const own = view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength);
-      return new Kind(own);
+      const copy = view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength);
+      return new Kind(copy);
     };
     this.picture = {
       question: this.question || {},

@@ -44,13 +44,13 @@ const Choosing = (Base) => class extends Base {
   choose(by) {
     const rows = this.placed.rows;
     if (!rows.length) return;
-    const now = rows.findIndex((row) => this.keyOf(row) === this.chosen);
-    const row = rows[Math.min(Math.max(now < 0 ? 0 : now + by, 0), rows.length - 1)];
+    const index = rows.findIndex((row) => this.keyOf(row) === this.chosen);
+    const row = rows[Math.min(Math.max(index < 0 ? 0 : index + by, 0), rows.length - 1)];
     this.chosen = this.keyOf(row);
     this.reveal(row);
     this.draw();
-    const number = row.tracks ? `group of ${row.tracks.length}` : "track";
-    this.say(`${row.heading ?? this.labelOf(row.track)} (${number})`);
+    const kind = row.tracks ? `group of ${row.tracks.length}` : "track";
+    this.say(`${row.heading ?? this.labelOf(row.track)} (${kind})`);
   }
 
   reveal(row) {
@@ -72,7 +72,7 @@ const Choosing = (Base) => class extends Base {
   showJourney() {
     const journey = this.model.get("journey");
     if (!journey || !journey.name) { this.draw(); return; }
-    const row = this.placed.rows.find((each) => each.track === journey.track);
+    const row = this.placed.rows.find((candidate) => candidate.track === journey.track);
     if (row) { this.chosen = journey.track; this.reveal(row); }
     this.cursor = journey.begin;
     const first = journey.hops.length ? journey.hops[0].begin : journey.begin;
@@ -88,8 +88,8 @@ const Choosing = (Base) => class extends Base {
     const parts = [`${journey.name} in ${journey.node}, ${journey.duration_ms} ms`];
     if (journey.cpu) parts.push(journey.cpu);
     if (journey.hops.length) {
-      const what = journey.kind === "call" ? "request" : "message";
-      parts.push(`${what} ${journey.message_id} from ${journey.publisher_node}, ${journey.outcome}, `
+      const noun = journey.kind === "call" ? "request" : "message";
+      parts.push(`${noun} ${journey.message_id} from ${journey.publisher_node}, ${journey.outcome}, `
         + `latency ${journey.latency_ms} ms`);
       parts.push(journey.hops.map((hop) => `${hop.name} ${hop.duration_ms} ms`).join(", "));
     }

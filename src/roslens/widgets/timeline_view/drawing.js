@@ -11,10 +11,10 @@ const HEAT = ["#bdd7ee", "#6baed6", "#2b7bba", "#08488e"];
 const HEAT_DARK = ["#17406b", "#2b7bba", "#7dbbe6", "#e3f1fb"];
 
 function element(kind, parent, text) {
-  const made = document.createElement(kind);
-  if (text !== undefined) made.textContent = text;
-  if (parent) parent.append(made);
-  return made;
+  const child = document.createElement(kind);
+  if (text !== undefined) child.textContent = text;
+  if (parent) parent.append(child);
+  return child;
 }
 
 // With as many digits as tell moments `apart` ns from each other.
@@ -28,7 +28,7 @@ function inUnits(ns, apart = Math.abs(ns) / 1e4) {
 function step(range, most) {
   const raw = range / most;
   const power = 10 ** Math.floor(Math.log10(raw));
-  return [1, 2, 5, 10].map((f) => f * power).find((x) => x >= raw);
+  return [1, 2, 5, 10].map((f) => f * power).find((candidate) => candidate >= raw);
 }
 
 // Black or white, whichever is read better on a colour (WCAG's relative luminance).
@@ -74,23 +74,23 @@ class OnSvg {
     this.rect(0, 0, width, height, paper);
   }
   add(kind, attributes) {
-    const made = document.createElementNS("http://www.w3.org/2000/svg", kind);
-    for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-    this.root.append(made);
-    return made;
+    const child = document.createElementNS("http://www.w3.org/2000/svg", kind);
+    for (const [name, value] of Object.entries(attributes)) child.setAttribute(name, value);
+    this.root.append(child);
+    return child;
   }
   rect(x, y, width, height, fill, opacity = 1) {
     this.add("rect", { x, y, width, height, fill, opacity });
   }
   line(x1, y1, x2, y2, stroke, width = 1, dash = []) {
-    const made = this.add("line", { x1, y1, x2, y2, stroke, "stroke-width": width });
-    if (dash.length) made.setAttribute("stroke-dasharray", dash.join(" "));
+    const shape = this.add("line", { x1, y1, x2, y2, stroke, "stroke-width": width });
+    if (dash.length) shape.setAttribute("stroke-dasharray", dash.join(" "));
   }
   text(x, y, text, fill, { bold = false, room = Infinity } = {}) {
-    const made = this.add("text", {
+    const label = this.add("text", {
       x, y, fill, "font-size": 11, "font-weight": bold ? 600 : 400,
     });
-    made.textContent = fitting(text, room, (s) => 6 * s.length);
+    label.textContent = fitting(text, room, (s) => 6 * s.length);
   }
   toString() { return new XMLSerializer().serializeToString(this.root); }
 }

@@ -39,16 +39,16 @@ const Helping = (Base) => class extends Base {
   fillHelp() {
     this.panel.replaceChildren();
     const table = element("table", this.panel);
-    for (const [keys, what] of KEYS) {
+    for (const [keys, action] of KEYS) {
       const row = element("tr", table);
       element("th", row, keys);
-      element("td", row, what);
+      element("td", row, action);
     }
     const colours = element("ul", this.panel);
-    for (const [colour, what] of LEGEND) {
+    for (const [colour, meaning] of LEGEND) {
       const line = element("li", colours);
       element("i", line).style.background = colour(this);
-      element("span", line, what);
+      element("span", line, meaning);
     }
   }
 

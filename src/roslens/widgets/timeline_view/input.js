@@ -8,26 +8,26 @@ const Listening = (Base) => class extends Base {
       this.draw();
       this.ask();
     });
-    for (const one of [canvas, this.below]) {
-      one.addEventListener("wheel", (event) => {
+    for (const surface of [canvas, this.below]) {
+      surface.addEventListener("wheel", (event) => {
         event.preventDefault();
         if (event.shiftKey) this.plot.scrollTop += event.deltaY || event.deltaX;
         else this.zoom(event.deltaY < 0 ? 0.8 : 1.25, this.timeAt(event.offsetX));
       }, { passive: false });
-      one.addEventListener("pointerdown", (event) => {
-        one.setPointerCapture(event.pointerId);
+      surface.addEventListener("pointerdown", (event) => {
+        surface.setPointerCapture(event.pointerId);
         canvas.focus({ preventScroll: true });
         this.drag = {
           x: event.offsetX, begin: this.begin, end: this.end, range: event.shiftKey, moved: false,
         };
       });
-      one.addEventListener("pointermove", (event) => this.move(event, one));
-      one.addEventListener("pointerup", (event) => {
+      surface.addEventListener("pointermove", (event) => this.move(event, surface));
+      surface.addEventListener("pointerup", (event) => {
         const drag = this.drag;
         this.drag = null;
         if (!drag) return;
         if (drag.range && drag.moved) this.selectRange();
-        else if (!drag.moved && one === canvas) this.click(event.offsetX, event.offsetY);
+        else if (!drag.moved && surface === canvas) this.click(event.offsetX, event.offsetY);
         else if (!drag.moved) this.clickLatency(event.offsetX, event.offsetY);
       });
     }
@@ -35,20 +35,20 @@ const Listening = (Base) => class extends Base {
     this.root.addEventListener("roslens-kernel-ended", () => this.dead());
   }
 
-  move(event, one) {
+  move(event, surface) {
     this.cursor = event.offsetX < LABEL ? null : this.timeAt(event.offsetX);
     if (!this.drag) {
-      if (one === this.canvas) this.hover(event);
+      if (surface === this.canvas) this.hover(event);
       this.draw();
       return;
     }
-    const by = event.offsetX - this.drag.x;
-    if (Math.abs(by) > 3) this.drag.moved = true;
+    const distance = event.offsetX - this.drag.x;
+    if (Math.abs(distance) > 3) this.drag.moved = true;
     if (this.drag.range) {
       this.range = [this.timeAt(this.drag.x), this.cursor ?? this.begin].sort((a, b) => a - b);
       this.draw();
     } else if (this.drag.moved) {
-      const shift = -by * (this.drag.end - this.drag.begin) / this.width();
+      const shift = -distance * (this.drag.end - this.drag.begin) / this.width();
       this.go(this.drag.begin + shift, this.drag.end + shift);
     }
   }

@@ -45,15 +45,15 @@ const PaintingLatency = (Base) => class extends Base {
     const places = lines.map(([value]) => this.level(value));
     // Close to each other, their labels make room: P50's downwards, P99's upwards.
     const room = lines.length > 1 ? Math.max(0, 12 - (places[0] - places[1])) / 2 : 0;
-    const beside = places.map((y, i) => y + (i ? -room : room));
+    const labelPlaces = places.map((y, i) => y + (i ? -room : room));
     for (const end of [latency.low, latency.high]) {
-      if (beside.some((y) => Math.abs(y - this.level(end)) < 12)) continue;
+      if (labelPlaces.some((y) => Math.abs(y - this.level(end)) < 12)) continue;
       on.text(LABEL - 52, this.level(end) + 4, inUnits(end, end / 10), this.theme.dim);
     }
     lines.forEach(([value, name], i) => {
       on.line(LABEL, places[i], wide, places[i], this.theme.dim, 0.7, [2, 3]);
       const text = `${name} ${inUnits(value, value / 100)}`;
-      on.text(LABEL - 80, beside[i] + 4, text, this.theme.ink, { room: 78 });
+      on.text(LABEL - 80, labelPlaces[i] + 4, text, this.theme.ink, { room: 78 });
     });
   }
 

@@ -20,8 +20,8 @@ const Searching = (Base) => class extends Base {
   fits(name) {
     const text = this.model.get("searched").trim().toLowerCase();
     const whole = text.length > 2 && text.startsWith('"') && text.endsWith('"');
-    const own = name.toLowerCase();
-    return whole ? own === text.slice(1, -1) : own.includes(text);
+    const lowered = name.toLowerCase();
+    return whole ? lowered === text.slice(1, -1) : lowered.includes(text);
   }
 
   searches() { return this.model.get("searched").trim() !== ""; }

@@ -32,17 +32,17 @@ const Painting = (Base) => class extends Base {
 
   // What tests and curious people read.
   account(picture) {
-    const told = this.root.dataset;
-    told.marks = picture.sliceTrack.length + picture.binTrack.length;
-    told.arrows = picture.arrowBegin.length;
-    told.calls = picture.arrowKind.filter((k) => k === 1 || k === 2).length;
-    told.drawn = performance.now();
-    told.question = JSON.stringify(picture.question);
+    const dataset = this.root.dataset;
+    dataset.marks = picture.sliceTrack.length + picture.binTrack.length;
+    dataset.arrows = picture.arrowBegin.length;
+    dataset.calls = picture.arrowKind.filter((k) => k === 1 || k === 2).length;
+    dataset.drawn = performance.now();
+    dataset.question = JSON.stringify(picture.question);
   }
 
   on(canvas, wide, high) {
     const ratio = window.devicePixelRatio || 1;
-    const size = [wide, high].map((each) => Math.round(each * ratio));
+    const size = [wide, high].map((length) => Math.round(length * ratio));
     if (canvas.width !== size[0] || canvas.height !== size[1]) {
       [canvas.width, canvas.height] = size;
       canvas.style.height = `${high}px`;
@@ -78,10 +78,10 @@ const Painting = (Base) => class extends Base {
       }
     }
     this.ticks((t) => on.line(this.xAt(t), AXIS, this.xAt(t), pinned ? bottom : high, this.theme.line));
-    const mine = new Map(seen.flatMap((row) => (row.track === undefined ? [] : [[row.track, row]])));
+    const rowByTrack = new Map(seen.flatMap((row) => (row.track === undefined ? [] : [[row.track, row]])));
     if (this.picture) {
-      this.paintBins(on, this.picture, wide, mine);
-      this.paintSlices(on, this.picture, wide, mine);
+      this.paintBins(on, this.picture, wide, rowByTrack);
+      this.paintSlices(on, this.picture, wide, rowByTrack);
     }
     if (!pinned) on.rect(0, AXIS, LABEL, high - AXIS, this.theme.paper);
     for (const row of seen) this.paintLabel(on, row, wide);
@@ -92,8 +92,8 @@ const Painting = (Base) => class extends Base {
     const y = this.y(row);
     if (this.keyOf(row) === this.chosen) on.rect(0, y, 4, row.height, this.theme.ink);
     if (row.heading !== undefined) {
-      const told = row.closed ? ` (${row.tracks.length} tracks)` : "";
-      const text = `${row.closed ? "▸" : "▾"} ${row.heading}${told}`;
+      const count = row.closed ? ` (${row.tracks.length} tracks)` : "";
+      const text = `${row.closed ? "▸" : "▾"} ${row.heading}${count}`;
       on.text(7, y + 13, text, this.theme.ink, { bold: true, room: wide - 12 });
       return;
     }

@@ -27,14 +27,14 @@ class View extends [
     this.arrange();
     const first = model.get("first");
     if (first && first.meta) this.take(first.meta, first.buffers);
-    const on = {
+    const handlers = {
       "msg:custom": (content, buffers) => this.receive(content, buffers),
       "change:journey": () => this.showJourney(),
       "change:searched": () => this.find(),
       "change:selected_range": () => this.showRange(),
       "change:topic": () => { this.topic.value = model.get("topic"); this.ask(); },
     };
-    for (const [name, does] of Object.entries(on)) model.on(name, does);
+    for (const [name, handler] of Object.entries(handlers)) model.on(name, handler);
     this.observer = new ResizeObserver(() => {
       this.wide = this.plot.clientWidth;
       this.takeTheme();
@@ -51,7 +51,7 @@ class View extends [
       attributeFilter: ["data-jp-theme-light", "data-jp-theme-name"],
     });
     this.leave = () => {
-      for (const [name, does] of Object.entries(on)) model.off(name, does);
+      for (const [name, handler] of Object.entries(handlers)) model.off(name, handler);
       this.observer.disconnect();
       cancelAnimationFrame(this.frame);
       this.themes.disconnect();
@@ -137,12 +137,12 @@ class View extends [
   }
 
   list(bar, label, options, chosen) {
-    const made = element("select", bar);
-    made.title = label;
-    made.setAttribute("aria-label", label);
-    for (const option of options) element("option", made, option).value = option;
-    made.addEventListener("change", () => { chosen(made.value); this.canvas.focus(); });
-    return made;
+    const select = element("select", bar);
+    select.title = label;
+    select.setAttribute("aria-label", label);
+    for (const option of options) element("option", select, option).value = option;
+    select.addEventListener("change", () => { chosen(select.value); this.canvas.focus(); });
+    return select;
   }
 
   // What is seen, and where the cursor is.

@@ -12,7 +12,7 @@ const SCREEN = [
 
 // A pane: another view of what the cell of that title shows.
 function paneOf(app, panel, title) {
-  const cell = panel.content.widgets.find((each) => each.model.getMetadata("pane") === title);
+  const cell = panel.content.widgets.find((widget) => widget.model.getMetadata("pane") === title);
   if (!cell || !cell.cloneOutputArea) return null;
   const pane = cell.cloneOutputArea();
   pane.id = `roslens-${title}`.replaceAll(" ", "-");
@@ -29,10 +29,10 @@ const tabs = (widgets) => ({ type: "tab-area", widgets, currentIndex: 0 });
 
 // Shares of what there is: a cell may have been deleted.
 function split(orientation, parts) {
-  const there = parts.filter(([, child]) => child);
-  return there.length && {
+  const present = parts.filter(([, child]) => child);
+  return present.length && {
     type: "split-area", orientation,
-    sizes: there.map(([size]) => size), children: there.map(([, child]) => child),
+    sizes: present.map(([size]) => size), children: present.map(([, child]) => child),
   };
 }
 
@@ -57,7 +57,7 @@ function openBeside(app, event) {
   if (!pane) return;
   event.preventDefault();
   const id = pane.dataset.notebook ?? pane.id;
-  const panel = [...app.shell.widgets("main")].find((each) => each.id === id);
+  const panel = [...app.shell.widgets("main")].find((widget) => widget.id === id);
   const folder = panel.context.path.split("/").slice(0, -1);
   const path = [...folder, link.getAttribute("href")].join("/");
   const options = { mode: "split-right", ref: "roslens-Timeline" };
@@ -68,11 +68,12 @@ function openBeside(app, event) {
 const ENDED = ["restarting", "autorestarting", "terminating", "dead"];
 
 function tellTheEnd(panel) {
-  const own = [`#${panel.id}`, `[data-notebook="${panel.id}"]`];
+  const selectors = [`#${panel.id}`, `[data-notebook="${panel.id}"]`];
   panel.sessionContext.statusChanged.connect((_, status) => {
     if (!ENDED.includes(status)) return;
-    const shown = document.querySelectorAll(own.map((each) => `${each} .roslens-timeline`).join());
-    for (const each of shown) each.dispatchEvent(new Event("roslens-kernel-ended"));
+    const shown = document.querySelectorAll(
+      selectors.map((selector) => `${selector} .roslens-timeline`).join());
+    for (const timeline of shown) timeline.dispatchEvent(new Event("roslens-kernel-ended"));
   });
 }
 
@@ -81,16 +82,16 @@ function tellTheEnd(panel) {
 async function tellUntilSeen(panel, ran) {
   const pane = document.getElementById("roslens-Timeline");
   if (!pane) return;
-  const told = document.createElement("p");
-  told.textContent = "Reading the recordings; those that are new are collected first …";
-  told.style.cssText = "position: absolute; margin: 1em";
-  pane.append(told);
-  new MutationObserver((_, own) => {
-    if (pane.querySelector(".jp-OutputArea-output")) { told.remove(); own.disconnect(); }
+  const note = document.createElement("p");
+  note.textContent = "Reading the recordings; those that are new are collected first …";
+  note.style.cssText = "position: absolute; margin: 1em";
+  pane.append(note);
+  new MutationObserver((_, observer) => {
+    if (pane.querySelector(".jp-OutputArea-output")) { note.remove(); observer.disconnect(); }
   }).observe(pane, { childList: true, subtree: true });
   await ran;
   const outputs = panel.content.widgets.flatMap((cell) => cell.model.sharedModel.outputs ?? []);
-  told.textContent = outputs.find((each) => each.output_type === "error")?.evalue ?? "";
+  note.textContent = outputs.find((output) => output.output_type === "error")?.evalue ?? "";
 }
 
 async function open(app, panel) {
@@ -110,20 +111,20 @@ async function open(app, panel) {
 function openStart(app) {
   const { roslensStart: path, treePath } = JSON.parse(
     document.getElementById("jupyter-config-data").textContent);
-  const there = [...app.shell.widgets("main")].some((each) => each.context?.path === path);
-  if (path && !treePath && !there) app.commands.execute("docmanager:open", { path });
+  const isOpen = [...app.shell.widgets("main")].some((widget) => widget.context?.path === path);
+  if (path && !treePath && !isOpen) app.commands.execute("docmanager:open", { path });
 }
 
 const plugin = {
   id: "roslens:screen",
   autoStart: true,
   activate(app) {
-    const known = new Set();
+    const panels = new Set();
     document.addEventListener("click", (event) => openBeside(app, event));
     function look() {
       for (const panel of app.shell.widgets("main")) {
-        if (!panel.context || !panel.sessionContext || known.has(panel)) continue;
-        known.add(panel);
+        if (!panel.context || !panel.sessionContext || panels.has(panel)) continue;
+        panels.add(panel);
         open(app, panel);
       }
     }
