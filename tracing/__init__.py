@@ -1,8 +1,8 @@
-"""What runs and how it is recorded.
+"""Run programs and record them.
 
-`suite`, `plan`, `campaign`, `run`, `command`: a suite is validated, ordered, executed run by run;
-one run; one command. `workload`, `host`, `guard`, `processes`: the recorded program, the machine
-and what disturbed it, clearing up whatever happens. `provenance`, `scrub`, `archive`: what
-software a run was made with; names taken out; packing for sharing. `state`, `claim`: how far a
-campaign is, to resume it; that only one recorder works on it.
+`suite`, `plan`, `campaign`, `run`, `command`: validate a suite, order its runs, execute them;
+execute one run; record one command. `workload`, `host`, `guard`, `processes`: the recorded
+program, the machine and its disturbances, cleaning up however recording ends. `provenance`,
+`scrub`, `archive`: the software of a run; removing names; packing for sharing. `state`, `claim`:
+a campaign's progress, to resume it; allowing only one recorder per campaign.
 """

@@ -1,8 +1,8 @@
-"""A recording packed into one file for sharing; `roslens.tracing.unpacking` takes it apart.
+"""Pack recordings into one file for sharing; `roslens.tracing.unpacking` unpacks it.
 
-The file is a tar archive compressed by Zstandard: ``roslens-pack.json`` first, then the files of
-the recordings, ``checksums.sha256`` last. Names of hosts and users and absolute paths are
-replaced in text files and in CTF metadata; what events themselves carry is left as it is.
+The file is a tar archive compressed by Zstandard: ``roslens-pack.json`` is its first file, the
+files of the recordings follow, and ``checksums.sha256`` is its last. Host names, user names and
+absolute paths are replaced in text files and in CTF metadata; event payloads are not changed.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ _HOSTNAME = re.compile(rb'(hostname = ")([^"]*)(")')
 
 @dataclass
 class Packed:
-    """What was packed.
+    """The result of packing.
 
     Attributes
     ----------
     path
         The archive.
     files, bytes_unpacked
-        How many files it holds, and their size.
+        The number of files in the archive and their total size before compression.
     left_out
-        Files that are no regular files, and so are not in it.
+        Names of links and special files, which are not packed.
     """
 
     path: Path
@@ -61,7 +61,7 @@ def pack(
     with_tables: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Packed:
-    """Pack recordings, or folders that hold some.
+    """Pack recordings, or all recordings in some folders.
 
     Parameters
     ----------
@@ -70,16 +70,16 @@ def pack(
     output
         The new archive.
     keep_names
-        Leave names of hosts and users and paths as they are.
+        Leave host names, user names and paths unchanged.
     with_tables
-        Also the events and tables that ``roslens collect`` made and can make again.
+        Also pack the events and tables that ``roslens collect`` made and can make again.
     progress
-        Called with each file's name.
+        Called with the name of each file.
 
     Raises
     ------
     UsageError
-        A path holds no recording, or `output` is there already.
+        A path holds no recording, or `output` already exists.
     RunFailedError
         The archive cannot be written.
     """
@@ -128,7 +128,7 @@ def _write(
 
 
 def _members(paths: Sequence[Path], with_tables: bool) -> dict[str, Path]:
-    """Name in the archive -> file."""
+    """Return the files to pack by their names in the archive."""
     members: dict[str, Path] = {}
     for path in paths:
         root = path.resolve()
@@ -142,7 +142,7 @@ def _members(paths: Sequence[Path], with_tables: bool) -> dict[str, Path]:
             if not run.is_relative_to(root):
                 raise UsageError(f"{recording.path}: a link to a run elsewhere; name {run} itself")
             plan = run.parent / PLAN_NAME
-            # suite/campaign/run where it is a run of ours, else from the given folder's name on.
+            # Names begin at the suite for our own campaigns, otherwise at the given folder.
             base = run.parents[2] if plan.is_file() and len(run.parents) > 2 else root.parent
             files = [plan] if plan.is_file() else []
             files += sorted(
@@ -158,7 +158,7 @@ def _members(paths: Sequence[Path], with_tables: bool) -> dict[str, Path]:
 
 
 class _Anonymiser:
-    """Replaces names in text files and CTF metadata; equal names get equal labels."""
+    """A replacer of names in text files and CTF metadata; equal host names get equal labels."""
 
     def __init__(self, members: dict[str, Path], keep: bool) -> None:
         self.keep = keep
@@ -172,11 +172,11 @@ class _Anonymiser:
         self._scrubbers: dict[Path, Callable[[str], str]] = {}
 
     def changed(self, path: Path) -> bytes | None:
-        """The file's content with names replaced; None: as it is."""
+        """Return the file's content with names replaced, or None to pack the file unchanged."""
         if self.keep:
             return None
         if path.name == "metadata":
-            # Of the same length, for the text lies in packets.
+            # The label has the length of the host name, because the text lies in packets.
             return _HOSTNAME.sub(
                 lambda m: m.group(1) + self._label(m.group(2)) + m.group(3), path.read_bytes()
             )
@@ -199,7 +199,7 @@ class _Anonymiser:
         ]
         for word in (w for w in words if len(w) > 3):
             name = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)")
-            # The name of a field is no host, even where a host is called the same.
+            # A field's name is never replaced, even if it equals a host name.
             text = _in_values(text, name) if path.suffix == ".json" else name.sub("<host>", text)
         return text.encode()
 
@@ -209,7 +209,7 @@ class _Anonymiser:
 
 
 def _in_values(text: str, name: re.Pattern[str]) -> str:
-    """JSON with a host's name replaced in its texts; anything else as text."""
+    """Replace a host name in the string values of JSON, or anywhere in any other text."""
 
     def replaced(value: Any) -> Any:
         if isinstance(value, dict):
@@ -242,7 +242,7 @@ def _add_file(tar: tarfile.TarFile, name: str, path: Path) -> tuple[str, int]:
 
 
 def _entry(name: str, size: int) -> tarfile.TarInfo:
-    # No owner, no time: they say who packed it, and where.
+    # Owner and time are left out: they tell who packed the archive, and where.
     entry = tarfile.TarInfo(name)
     entry.size, entry.mode, entry.mtime = size, 0o644, 0
     return entry

@@ -1,18 +1,18 @@
-"""How archives of recordings are called."""
+"""Names of archives of recordings and of files inside them."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 SUFFIX = ".tar.zst"
-"""Of archives that `roslens.tracing.archive` makes."""
+"""Suffix of the archives that `roslens.tracing.archive` writes."""
 HEAD, SUMS = "roslens-pack.json", "checksums.sha256"
-"""Its first file, which tells the format, and its last."""
+"""First file of an archive, which states the format, and last file."""
 FORMAT = 1
 SUFFIXES = (SUFFIX, ".tzst", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".zip")
 
 
 def bare_name(archive: Path) -> str:
-    """The archive's name without what says that it is one."""
+    """Return the archive's name without its suffix."""
     ends = next((suffix for suffix in SUFFIXES if archive.name.endswith(suffix)), "")
     return archive.name.removesuffix(ends)

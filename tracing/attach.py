@@ -1,4 +1,4 @@
-"""``roslens record --attach PROCESS``: programs that run already, without LTTng in them."""
+"""Record programs that already run without LTTng: ``roslens record --attach PROCESS``."""
 
 from __future__ import annotations
 
@@ -85,24 +85,25 @@ def record_attached(
     share: float = math.inf,
     on_event: OnEvent = lambda _: None,
 ) -> tuple[Path, Manifest]:
-    """Record programs that run already, until interrupted or the time is over.
+    """Record running programs until interrupted or until the time limit.
 
     Parameters
     ----------
     wanted
-        Process ids or names, as of `find_targets`.
+        Process ids or names, as for `find_targets`.
     output
         The new folder of the recording; default: ``data/recordings/attach/<UTC time>/000_r0``.
     options
-        What it says of the kernel counts.
+        Only the kernel settings are used, and the names of functions to probe.
     time_limit
-        Seconds; default: until interrupted, or until none of the programs runs any more.
+        Seconds; default: no limit, recording ends when interrupted or when all programs have ended.
     stacks, waits
-        As of `record_command`.
+        As for `record_command`.
     share
-        Of a CPU that attaching may cost; beyond it there are pauses. Infinite: without any.
+        Largest share of one CPU that attaching may cost; above it, recording pauses. Infinite: no
+        pauses.
     on_event
-        Is told what the user should know.
+        Called with each event that the user should see.
 
     Returns
     -------
@@ -112,9 +113,9 @@ def record_attached(
     Raises
     ------
     UsageError
-        No such program, or ftrace may not be used here.
+        No such program exists, or ftrace may not be used on this machine.
     RunFailedError
-        The kernel refuses, or the folder cannot be written.
+        The kernel refuses to record, or the folder cannot be written.
     """
     options = options or TracingOptions()
     kernel = options.kernel != "off"
@@ -127,7 +128,7 @@ def record_attached(
     targets = find_targets(list(wanted))
     mapped: list[Path] = []
     for target in targets if options.probes else ():
-        with suppress(OSError):  # it has just ended
+        with suppress(OSError):  # the process has just ended
             mapped += mapped_by(target.pid)
     functions = find_functions(options.probes, os.environ, mapped)
     refuse_used(output)
@@ -209,10 +210,10 @@ def _wait(targets: Sequence[Target], time_limit: float | None, interruption: Int
 
 
 class _Follower:
-    """What is learned of the programs while they are recorded.
+    """A follower of the recorded programs while they are recorded.
 
-    Their threads, also those that begin meanwhile; the graph, once more if it lacked endpoints that
-    have events; and what lies in their memory where events say that their endpoints are.
+    It learns their threads, including new ones; the ROS graph, read a second time if endpoints that
+    have events are missing; and the memory at the handles of endpoints that appear in events.
     """
 
     def __init__(
@@ -260,7 +261,7 @@ class _Follower:
         try:
             yield
         finally:
-            # The look at the graph may last longer than the recording.
+            # The look at the graph may take longer than the recording, so recording stops first.
             with suppress(OSError):
                 write(self._instance.path / "tracing_on", "0")
             self._ended = time.monotonic()
@@ -277,7 +278,7 @@ class _Follower:
         while not stop.wait(min(max(_PERIOD_SECONDS, pause), _LONGEST_SECONDS)):
             now = time.monotonic()
             if not pause and now >= due:
-                # A thread may get its name a while after it began.
+                # A thread may get its name some time after it started.
                 self._threads.update(threads_of(self._targets))
                 self._look()
                 due = now + min(now - begun, _LOOK_SECONDS)
@@ -298,11 +299,11 @@ class _Follower:
 
     @property
     def graph(self) -> list[GraphEndpoint]:
-        """What the graph showed."""
+        """Return the endpoints that the ROS graph showed."""
         return self._instance.graph
 
     def _look(self) -> None:
-        """Read the pages that came since the last time."""
+        """Read the pages that were written since the last call."""
         counts: dict[tuple[str, str], int] = defaultdict(int)
         for path in sorted(self._raw.glob("cpu*")):
             begin = self._read.get(path, 0)

@@ -1,4 +1,4 @@
-"""Campaigns: a suite executed run by run."""
+"""Execute a suite run by run, as a campaign."""
 
 from __future__ import annotations
 
@@ -49,27 +49,27 @@ from roslens.tracing.tracer import Tracer, fits, needed_preload, start_tracer
 
 RECORDINGS = Path("data/recordings")
 OVERHEAD_SECONDS = 3.0
-"""What a run takes beside its duration, as long as none has been measured."""
+"""Assumed overhead of a run in addition to its duration, until a run has been measured."""
 
 _CAMPAIGN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something that a display of progress may show.
+    """An event of a campaign that a progress display may show.
 
     Attributes
     ----------
     kind
         ``note`` (only `text`), ``begin`` and ``end`` of the campaign, ``run_begin``, ``run_end``.
     done, total
-        Runs that have ended, runs of the campaign.
+        Runs that have ended, and all runs of the campaign.
     run
-        The run, where it is about one.
+        The run, if the event concerns one.
     manifest
-        Of a run that has ended.
+        The manifest of a run that has ended.
     elapsed_seconds, eta_seconds
-        Since the campaign began; until it will probably end.
+        Seconds since the campaign began, and expected seconds until it ends.
     """
 
     kind: Literal["note", "begin", "run_begin", "run_end", "end"]
@@ -86,30 +86,30 @@ OnEvent = Callable[[Event], None]
 
 
 def noting(on_event: OnEvent, of: str = "") -> Callable[[str], None]:
-    """What tells a line as a note, of a host where one is named."""
+    """Return a function that reports a line as a note, prefixed by `of` (a host) if given."""
     return lambda text: on_event(Event("note", text=f"{of}: {text}" if of else text))
 
 
 @dataclass
 class CampaignResult:
-    """What came out of a campaign.
+    """The result of a campaign.
 
     Attributes
     ----------
     folder
         The campaign's folder.
     complete, failed
-        The manifests of runs that are complete, and of those that are not.
+        The manifests of complete runs and of failed runs.
     not_run
-        How many runs were not begun.
+        How many runs were not started.
     interrupted, interrupted_run
-        Whether it was asked to end, and the run that was under way then.
+        Whether the campaign was interrupted, and the run that was under way at that time.
     stopped_by
-        Why it ended early without having been asked.
+        Why the campaign ended early without an interruption.
     resumed_after
-        How many runs were there already.
+        How many runs existed before this execution of the campaign.
     retried
-        How many runs failed and were repeated.
+        How many failed attempts were repeated.
     """
 
     folder: Path
@@ -125,20 +125,20 @@ class CampaignResult:
 
     @property
     def exit_code(self) -> int:
-        """0 all runs complete, 4 not all, 130 interrupted."""
+        """Return 0 if all runs are complete, 4 if not, 130 if the campaign was interrupted."""
         if self.interrupted:
             return EXIT_INTERRUPTED
         return EXIT_FAILED if self.failed or self.not_run or self.stopped_by else EXIT_OK
 
     @property
     def discarded_events(self) -> int:
-        """What the tracer dropped over all runs."""
+        """Return how many events the tracer discarded over all runs."""
         torn = [self.interrupted_run] if self.interrupted_run else []
         runs = [*self.complete, *self.failed, *torn]
         return sum(m.loss.discarded_events or 0 for m in runs)
 
     def counts(self) -> str:
-        """How the runs ended, in one line for people."""
+        """Describe in one line how the runs ended."""
         torn = int(self.interrupted_run is not None)
         total = len(self.complete) + len(self.failed) + self.not_run + torn
         text = f"{len(self.complete)} of {total} runs complete"
@@ -155,7 +155,7 @@ class CampaignResult:
         return text
 
     def summary(self) -> str:
-        """The same, with why they are not all complete."""
+        """Describe how the runs ended, and why some are not complete."""
         text = self.counts()
         if self.failed:
             text += f"; first: {self.failed[0].run}: {self.failed[0].failure}"
@@ -165,19 +165,19 @@ class CampaignResult:
 
 
 def seconds_of_run(suite: Suite) -> float:
-    """How long a run takes, about, with the pause after it."""
+    """Return the approximate seconds that a run takes, including the pause after it."""
     return suite.seconds + suite.pause + OVERHEAD_SECONDS
 
 
 def planned_seconds(suite: Suite, runs: int | None = None) -> float:
-    """How long all runs of a suite will take, or some of them, about."""
+    """Return the approximate seconds for `runs` runs of a suite, or for all of its runs."""
     if runs is None:
         runs = suite.repetitions * sum(1 for _ in suite.combinations())
     return runs * seconds_of_run(suite)
 
 
 def utc_name() -> str:
-    """A campaign's name: the time in UTC, such as ``20251121T140102Z``."""
+    """Return a campaign name: the current time in UTC, such as ``20251121T140102Z``."""
     return datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
 
 
@@ -193,28 +193,28 @@ def run_campaign(
 ) -> CampaignResult:
     """Execute a suite.
 
-    The plan is written before anything runs. A run that fails is kept and marked, and the
-    campaign goes on; it ends early when interrupted, or when no further run could succeed.
+    The plan is written before the first run. A failed run is kept and marked as failed, and the
+    campaign continues; it ends early when interrupted, or when no further run could succeed.
 
     Parameters
     ----------
     suite, suite_text
-        The suite, and its text for the record (see `load_suite`).
+        The suite, and its text to be recorded (see `load_suite`).
     root
         The folder of all recordings.
     name
-        The campaign's; default: the UTC start time.
+        The campaign's name; default: the UTC start time.
     seed
-        Of the order; default: the suite's, else a new one.
+        Seed of the order of runs; default: the suite's seed, else a new one.
     only
-        ``factor=level`` texts: only the combinations with these levels.
+        Texts ``factor=level``: only combinations with these levels are run.
     on_event
-        Is told how it goes.
+        Called with each event of the campaign.
 
     Raises
     ------
     UsageError
-        LTTng or ROS 2 is missing, the command does not exist, the campaign is there already.
+        LTTng or ROS 2 is missing, the command does not exist, or the campaign already exists.
     RunFailedError
         No session daemon can be started, or the folder cannot be written.
     """
@@ -246,15 +246,15 @@ def run_campaign(
 
 
 def resume_campaign(folder: Path, *, on_event: OnEvent = lambda _: None) -> CampaignResult:
-    """Make the runs of a campaign that are missing, as its plan says.
+    """Make the missing runs of a campaign, according to its plan.
 
-    Runs that ended are left as they are; one that was torn (by a kill, a crash of the machine,
-    Ctrl-C) is made again.
+    Runs that ended are not changed; a run that was cut off (by a kill, a crash of the machine,
+    Ctrl-C) is repeated.
 
     Raises
     ------
     UsageError
-        It is no campaign, another roslens records it, LTTng or ROS 2 is missing.
+        The folder is no campaign, another roslens records it, or LTTng or ROS 2 is missing.
     RunFailedError
         No session daemon can be started, or the folder cannot be written.
     """
@@ -269,16 +269,16 @@ def resume_campaign(folder: Path, *, on_event: OnEvent = lambda _: None) -> Camp
 
 @dataclass(frozen=True)
 class Given:
-    """What all runs of a suite are given beside their plan.
+    """Settings that all runs of a suite share, in addition to their plan.
 
     Attributes
     ----------
     ros
-        The ROS 2 that they run in.
+        The ROS 2 environment of the runs.
     preloads
-        By tracer what their programs preload.
+        Libraries that the programs preload, by tracer.
     variables
-        What was made ready for them.
+        Environment variables that refer to prepared software.
     """
 
     ros: RosEnvironment | None
@@ -289,7 +289,7 @@ class Given:
 def prepare_suite(
     suite: Suite, chosen: Mapping[str, tuple[Level, ...]], note: Callable[[str], None]
 ) -> tuple[Given, dict[str, tuple[Level, ...]]]:
-    """Make ready what a suite needs; the levels that are left where something cannot be had.
+    """Prepare what a suite needs; return it, and the levels that are available.
 
     Raises
     ------
@@ -307,14 +307,14 @@ def prepare_suite(
 def _ros_for(
     suite: Suite, chosen: Mapping[str, Sequence[Level]], note: Callable[[str], None]
 ) -> tuple[RosEnvironment | None, dict[str, str]]:
-    """The ROS 2 of a suite; name of a middleware or a source that it cannot have -> why."""
+    """Return a suite's ROS 2, and the reason for each middleware or source that is unavailable."""
     ros = choose_ros(suite.workload.ros, note)
     ros, missing = with_middlewares(ros, [*needed(suite, chosen, "package")], note)
     return ros, missing | without_sources(needed(suite, chosen, "source"), note)
 
 
 def _preloads(suite: Suite, ros: RosEnvironment | None) -> dict[str, tuple[Path, ...]]:
-    """What the programs preload, for each tracer that runs of a suite have."""
+    """Return the libraries that programs preload, for each tracer that the suite uses."""
     by_tracer: dict[str, tuple[Path, ...]] = {}
     for factors in suite.combinations():
         options = suite.tracing_of(factors).resolved()
@@ -342,7 +342,7 @@ def _execute(folder: Path, given: Given, on_event: OnEvent) -> CampaignResult:
 
 
 class Daemons:
-    """The tracer of a campaign; a new one when it has died or the next run has another."""
+    """The tracer of a campaign; replaced when it has died or does not fit the next run."""
 
     def __init__(self, note: Callable[[str], None], hold: Sequence[int] = ()) -> None:
         self._note, self._hold = note, hold
@@ -350,12 +350,12 @@ class Daemons:
         self._daemon: Tracer | None = None
 
     def current(self, options: TracingOptions) -> Tracer:
-        """One that answers.
+        """Return a running tracer that fits the options, starting one if needed.
 
         Raises
         ------
         RunFailedError
-            None can be started.
+            No tracer can be started.
         """
         usable = self._daemon is not None and self._daemon.is_alive()
         if self._daemon is None or not usable or not fits(self._daemon, options):
@@ -372,7 +372,7 @@ class Daemons:
 
 @dataclass
 class _Execution:
-    """A campaign under way."""
+    """A campaign in progress."""
 
     state: CampaignState
     given: Given
@@ -407,7 +407,7 @@ class _Execution:
                 self._tell("run_end", run.planned, manifest)
                 self._pause()
         except RunFailedError as error:
-            # It could not even be written down: no further run could be either.
+            # The result could not be written, so no further run could be recorded either.
             if not any(run.attempts for run in self.state.runs):
                 raise
             result.stopped_by = str(error)
@@ -428,7 +428,7 @@ class _Execution:
         return result
 
     def _in_order(self) -> Iterator[RunState]:
-        """Block after block: first each run that is missing, then the retries of those failed."""
+        """Yield runs block by block: first the missing runs, then retries of failed runs."""
         for _, block in itertools.groupby(self.state.runs, lambda run: run.planned.repetition):
             runs = list(block)
             yield from (run for run in runs if not run.attempts)
@@ -481,7 +481,7 @@ def run_spec(
     attempt: int = 0,
     execution: int = 0,
 ) -> RunSpec:
-    """What one run of a plan needs, in the folder of its campaign."""
+    """Return the specification of one run of a plan, in the folder of its campaign."""
     suite = plan.suite
     folder = campaign / planned.folder(attempt)
     native = (folder / "native").resolve()
@@ -545,19 +545,19 @@ def run_spec(
 
 
 def refuse_used(output: Path | None) -> None:
-    """Raise where something lies in a folder that was given for a new recording.
+    """Raise an error if the folder given for a new recording is in use.
 
     Raises
     ------
     UsageError
-        It is a file, or a folder that is not empty.
+        The path is a file, or a folder that is not empty.
     """
     if output is not None and output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise UsageError(f"{output}: is there already; give a new folder")
 
 
 def new_campaign(parent: Path, name: str | None) -> Path:
-    """Make a campaign's folder; two that begin in the same second get different ones."""
+    """Make a campaign's folder; campaigns that begin in the same second get different names."""
     if name is not None and not _CAMPAIGN.fullmatch(name):
         raise UsageError(f"{name!r} cannot be a campaign's name: letters, digits and _ . - only")
     wanted = name or utc_name()

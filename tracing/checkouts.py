@@ -1,4 +1,4 @@
-"""Commits of a git repository, each checked out and built in a scratch folder of its own."""
+"""Check out and build commits of a git repository, each in its own scratch folder."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ _REMOVE = 'for tree; do git -C "$0" worktree remove --force "$tree"; done'
 def checkouts(
     refs: Sequence[str], build: str | None, interruption: Interruption, note: Callable[[str], None]
 ) -> Iterator[list[Path]]:
-    """Check out commits of the working directory's repository and build them; removed in the end.
+    """Check out and build commits of the working directory's repository; remove them at the end.
 
-    Also when this process is killed: then a build that still runs is ended first.
+    They are also removed when this process is killed, after ending a build that still runs.
 
     Parameters
     ----------
     refs
         Branches, tags or commits.
     build
-        A line for the shell, run at the top of each checkout; None: nothing is to be built.
+        A shell command that is run at the top of each checkout; None: nothing is built.
     interruption
-        Ends a build. Lasts longer than this context, so that Ctrl-C does not disturb its end.
+        Ends a build. Must outlive this context, so that Ctrl-C does not disturb the removal.
     note
-        Is told what is built, which may take long.
+        Called with a line about each build, because a build may take long.
 
     Returns
     -------
-    The folders, in the order of the refs.
+    The folders of the checkouts, in the order of `refs`.
 
     Raises
     ------
     UsageError
-        There is no git repository, or no such commit.
+        The working directory is in no git repository, or a commit does not exist.
     RunFailedError
-        git cannot check one out, or a build fails: what it printed is kept in a file.
+        git cannot check out a commit, or a build fails; its output is kept in a file.
     InterruptedRunError
-        It was asked to end.
+        An interruption was requested.
     """
     top = _git(["rev-parse", "--show-toplevel"], UsageError("--ref: this is no git repository"))
     commits = [
@@ -77,7 +77,7 @@ def checkouts(
 
 
 def _build(command: str, tree: Path, ref: str, mark: str, interruption: Interruption) -> None:
-    """Build one; what the command leaves running is ended, its output kept if it fails."""
+    """Build one checkout; end the processes that the build leaves, keep its output if it fails."""
     log = tree.parent.with_suffix(".log")
     with log.open("wb") as out:
         shell = ["sh", "-c", command]
@@ -93,7 +93,7 @@ def _build(command: str, tree: Path, ref: str, mark: str, interruption: Interrup
 
 
 def _git(arguments: Sequence[str], refused: UsageError | RunFailedError) -> str:
-    """What git prints; `refused` with its reason if it fails."""
+    """Return what git prints; raise `refused`, with git's reason, if git fails."""
     try:
         run = subprocess.run(
             ["git", *arguments],

@@ -1,8 +1,8 @@
-"""A campaign belongs to one recorder at a time, and to the guard that clears up after it.
+"""Lock a campaign, so that only one recorder and its guards work on it at a time.
 
-Two locks, both given back by the kernel however their holders end: one on the campaign's folder,
-held by the recorder; one on its plan, held also by the guards of its session daemons. Who resumes
-a campaign whose recorder was killed so waits until nothing writes into it any more.
+There are two locks, and the kernel releases both however their holders end: one on the campaign's
+folder, held by the recorder; one on its plan, held also by the guards of its session daemons. To
+resume a campaign whose recorder was killed, roslens thus waits until nothing writes into it.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from roslens.recording.scratch import held, lock_of
 from roslens.tracing.plan import PLAN_NAME
 
 CLEARING_SECONDS = 60.0
-"""How long is waited for a guard, which asks programs to end and kills them after 9 s."""
+"""How long to wait for a guard, which asks programs to end and kills them after 9 s."""
 
 
 @contextmanager
 def claimed(folder: Path, note: Callable[[str], None] = lambda _: None) -> Iterator[int]:
-    """Hold a campaign that has its plan; yields the descriptor that its guards are to hold.
+    """Lock a campaign that has a plan; yield the file descriptor that its guards must hold.
 
     Raises
     ------
     UsageError
-        Another roslens records it.
+        Another roslens records this campaign.
     RunFailedError
-        What a killed recorder left does not end.
+        Processes that a killed recorder left do not end.
     """
     with held(folder):
         guards = os.open(folder / PLAN_NAME, os.O_RDONLY | os.O_CLOEXEC)
@@ -43,7 +43,7 @@ def claimed(folder: Path, note: Callable[[str], None] = lambda _: None) -> Itera
 
 
 def is_claimed(folder: Path) -> bool:
-    """Whether a recorder is at work on a campaign."""
+    """Return whether a recorder works on a campaign."""
     with lock_of(folder) as free:
         return free is False
 

@@ -1,4 +1,4 @@
-"""``roslens record -- COMMAND``: any command, recorded as one run."""
+"""Record any command as one run: ``roslens record -- COMMAND``."""
 
 from __future__ import annotations
 
@@ -48,37 +48,37 @@ def record_command(
     Parameters
     ----------
     command
-        What to run. With the embedded ROS 2, ``python`` means its interpreter.
+        The command to run. With the embedded ROS 2, ``python`` means its interpreter.
     output
         The run's folder; default: ``data/recordings/command/<UTC time>/000_r0``.
     options
-        What to trace, into which buffers.
+        Events to trace, and the buffers to use.
     ros
-        ``auto``: the ROS 2 that is sourced; where none is, the embedded one if the command is
-        Python, else none. ``sourced`` or ``embedded``: that one, and no ROS 2 event at all is then
-        an error. ``none``: the environment as it is.
+        ``auto``: the sourced ROS 2; if none is sourced, the embedded one if the command is Python,
+        else none. ``sourced`` or ``embedded``: that ROS 2, and recording no ROS 2 event is then an
+        error. ``none``: the environment is not changed.
     trace_rclpy
         Whether Python nodes emit callback and publish events.
     samplers
-        What is sampled beside CPU time.
+        Rates of the samplers that run in addition to the one of CPU time.
     time_limit
-        Seconds; default: none.
+        Seconds; default: no limit.
     lifeline
-        Ends the command, too; what the command prints is then kept below ``native/``.
+        Its end also ends the command; the command's output is then kept below ``native/``.
     beside
-        As of `RunSpec`.
+        As for `RunSpec`.
     on_event
-        Is told what the user should know.
+        Called with each event that the user should see.
 
     Returns
     -------
     tuple
-        The run's folder and its manifest; `manifest.status` tells whether it is complete.
+        The run's folder and its manifest; `manifest.status` states whether the run is complete.
 
     Raises
     ------
     UsageError
-        The command does not exist, `output` is not empty, LTTng or ROS 2 is missing.
+        The command does not exist, `output` is not empty, or LTTng or ROS 2 is missing.
     RunFailedError
         No session daemon can be started, or the folder cannot be written.
     """
@@ -90,7 +90,7 @@ def record_command(
         daemon = stack.enter_context(start_tracer(spec.options, note))
         for text in daemon.notes:
             note(text)
-        # What to take away again if nothing can be run.
+        # The folder to remove if nothing can be run.
         removable = output
         if output is None:
             removable = new_campaign(RECORDINGS / COMMAND_SUITE, None)
@@ -125,14 +125,14 @@ def command_spec(
     note: Callable[[str], None],
     cwd: Path | None = None,
 ) -> RunSpec:
-    """How a command is run and recorded, but for the folder; parameters of `record_command`.
+    """Return how to run and record a command, without its folder; see `record_command`.
 
-    It runs in `cwd`; None: where we do.
+    The command runs in `cwd`; None: in the current working directory.
 
     Raises
     ------
     UsageError
-        The command does not exist, LTTng or ROS 2 is missing.
+        The command does not exist, or LTTng or ROS 2 is missing.
     """
     resolve_command(command, cwd=cwd)
     options = (options or TracingOptions()).resolved()
@@ -156,7 +156,7 @@ def command_spec(
 
 
 def exit_code(manifest: Manifest) -> int:
-    """The exit code for one run: 0 complete, 4 not, 130 interrupted."""
+    """Return the exit code for one run: 0 if complete, 4 if not, 130 if interrupted."""
     return {"complete": EXIT_OK, "interrupted": EXIT_INTERRUPTED}.get(manifest.status, EXIT_FAILED)
 
 
@@ -169,6 +169,6 @@ def _ros_for(
         try:
             return choose_ros("sourced", note)
         except UsageError:
-            # A program in C++ needs no rclpy; its own environment will do.
+            # A C++ program needs no rclpy, so its own environment is sufficient.
             return None
     return None

@@ -1,6 +1,6 @@
-"""A small process that clears up when the recorder is killed and cannot do it itself.
+"""Watch the recorder from a small process, which cleans up if the recorder is killed.
 
-It waits at the other end of a pipe. When the pipe closes without a last word, the recorder is
+It waits at the other end of a pipe. When the pipe closes without a final message, the recorder is
 gone: every process that carries the mark is ended, the session destroyed, the folder removed.
 """
 
@@ -35,13 +35,14 @@ def guarded(
     Parameters
     ----------
     mark
-        ``NAME=VALUE``: what has it in its environment is ended.
+        ``NAME=VALUE``: processes with this variable in their environment are ended.
     folder
-        Removed then; None for none.
+        A folder to remove if this process is killed, or None.
     command
-        Run then.
+        A command to run if this process is killed.
     hold
-        Descriptors that the guard keeps open: a lock on one is held until all is cleared up.
+        Descriptors that the guard keeps open, so that a lock on one is held until it has cleaned
+        up.
     """
     guard = subprocess.Popen(
         [
@@ -71,19 +72,19 @@ def guarded(
 
 
 def main() -> None:
-    """Wait for the end of the pipe; then clear up, unless all is well."""
+    """Wait for the end of the pipe; then clean up, unless all is well."""
     mark, folder, *command = sys.argv[1:]
     if sys.stdin.buffer.read() == _WELL:
         return
     daemons = ("lttng", "nsenter")
-    # The programs first, so that what they did last is still recorded.
+    # End the programs first, so that their last events are still recorded.
     end_all(
         lambda: [pid for pid in marked(mark) if not process_name(pid).startswith(daemons)], GENTLE
     )
     if command:
         with suppress(OSError, subprocess.TimeoutExpired):
             subprocess.run(command, capture_output=True, check=False, timeout=20)
-    # One that was being started when the recorder went did not have its mark yet.
+    # A process that was just being started when the recorder died did not have its mark yet.
     time.sleep(_STARTING_SECONDS)
     end_all(lambda: marked(mark), GENTLE[1:])
     if folder:

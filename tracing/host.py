@@ -1,4 +1,4 @@
-"""The machine, without its name: what it is, its state before a run, what disturbed the run."""
+"""Describe the machine without its name: hardware, state before a run, disturbances of the run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CPUS = Path("/sys/devices/system/cpu")
 
 
 class HostLimits(BaseModel):
-    """Beyond which a run counts as disturbed by its host; null: never for this reason."""
+    """Limits beyond which a run counts as disturbed by its host; null: no limit."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -49,12 +49,12 @@ class HostLimits(BaseModel):
 
 
 class HostWatch:
-    """The machine's state just before a run; what happened to it meanwhile comes out of `facts`.
+    """The machine's state just before a run; `facts` adds the changes since then.
 
     Parameters
     ----------
     limits
-        Beyond which `disturbances` speaks up.
+        The limits that `disturbances` applies.
     """
 
     def __init__(self, limits: HostLimits | None = None) -> None:
@@ -68,12 +68,12 @@ class HostWatch:
         self._throttled = throttled()
 
     def facts(self, own_cpu_ns: int | None = None) -> Host:
-        """The facts, with what happened since the beginning.
+        """Return the facts about the host, including the changes since the start.
 
         Parameters
         ----------
         own_cpu_ns
-            CPU time that the workload and the recorder used meanwhile; None: not known.
+            CPU time that the workload and the recorder used since the start; None: unknown.
         """
         after = cpu_times()
         swapped = _swapped_pages()
@@ -106,12 +106,12 @@ class HostWatch:
         )
 
     def disturbances(self, host: Host) -> list[str]:
-        """What lay beyond the limits, one line each."""
+        """Return which facts exceed the limits, one line each."""
         return judge_host(host, self.limits)
 
 
 def judge_host(host: Host, limits: HostLimits) -> list[str]:
-    """What about the host lies beyond the limits, one line each; what is not known does not."""
+    """Return which facts about a host exceed the limits, one line each; unknown facts do not."""
     return [*_judge_cpu(host, limits), *_judge_memory(host, limits), *_judge_clock(host, limits)]
 
 
@@ -155,13 +155,13 @@ def _judge_clock(host: Host, limits: HostLimits) -> Iterator[str]:
 
 
 def cpu_times() -> dict[str, int]:
-    """CPU time of the whole machine since boot in ticks, by kind (proc(5), ``/proc/stat``)."""
+    """Return the machine's CPU time since boot in ticks, by kind (proc(5), ``/proc/stat``)."""
     line = _read("/proc/stat").partition("\n")[0].split()
     return dict(zip(_CPU_TIMES, map(int, line[1:9]), strict=False)) if line[:1] == ["cpu"] else {}
 
 
 def steal_fraction(before: dict[str, int], after: dict[str, int]) -> float | None:
-    """The stolen share of all CPU time between two readings, 0..1; None if it cannot be told."""
+    """Return the stolen share of all CPU time between two readings, 0..1, or None if unknown."""
     if "steal" not in before or "steal" not in after:
         return None
     total = sum(after.values()) - sum(before.values())
@@ -173,9 +173,9 @@ def steal_fraction(before: dict[str, int], after: dict[str, int]) -> float | Non
 def other_cpu_fraction(
     before: dict[str, int], after: dict[str, int], own_ns: int | None
 ) -> float | None:
-    """The share of all CPU time between two readings that others used; None: cannot be told.
+    """Return the share of all CPU time that others used between two readings, or None if unknown.
 
-    The machine counts in ticks of 10 ms per CPU: under a second of CPU time it is not told.
+    The kernel counts in ticks of 10 ms per CPU, so below a second of CPU time the share is None.
     """
     if own_ns is None or not before or not after:
         return None
@@ -188,7 +188,7 @@ def other_cpu_fraction(
 
 
 def cpu_model() -> str | None:
-    """The processor's name."""
+    """Return the processor's name."""
     match = re.search(
         r"^(?:model name|Model|cpu model)\s*:\s*(.+)$", _read("/proc/cpuinfo"), re.MULTILINE
     )
@@ -196,13 +196,13 @@ def cpu_model() -> str | None:
 
 
 def governor() -> str | None:
-    """The frequency governors of all CPUs, such as ``performance``; None where there is none."""
+    """Return the frequency governors of all CPUs, such as ``performance``, or None without any."""
     governors = {_read(path).strip() for path in _CPUS.glob("cpu[0-9]*/cpufreq/scaling_governor")}
     return ", ".join(sorted(governors - {""})) or None
 
 
 def turbo() -> bool | None:
-    """Whether CPUs may exceed their base clock; None where the kernel does not say."""
+    """Return whether CPUs may exceed their base clock, or None if the kernel does not say."""
     for path, meaning_of_1 in (
         (_CPUS / "intel_pstate/no_turbo", False),
         (_CPUS / "cpufreq/boost", True),
@@ -214,7 +214,7 @@ def turbo() -> bool | None:
 
 
 def cpu_mhz() -> float | None:
-    """The mean clock of the CPUs in MHz; None where the kernel does not say."""
+    """Return the mean clock of the CPUs in MHz, or None if the kernel does not say."""
     kilohertz = _numbers(_CPUS.glob("cpu[0-9]*/cpufreq/scaling_cur_freq"))
     if kilohertz:
         return round(sum(kilohertz) / len(kilohertz) / 1000, 1)
@@ -223,22 +223,22 @@ def cpu_mhz() -> float | None:
 
 
 def temperature_c() -> float | None:
-    """The hottest thermal zone in degrees Celsius; None where there is none."""
+    """Return the hottest thermal zone's temperature in degrees Celsius, or None without any."""
     millidegrees = _numbers(Path("/sys/class/thermal").glob("thermal_zone*/temp"))
     return round(max(millidegrees) / 1000, 1) if millidegrees else None
 
 
 def throttled() -> int | None:
-    """How often cores were slowed for their heat since boot; None where the kernel does not say."""
+    """Return how often cores were throttled for heat since boot, or None if unknown."""
     counts = _numbers(_CPUS.glob("cpu[0-9]*/thermal_throttle/core_throttle_count"))
     return sum(counts) if counts else None
 
 
 def preemption() -> str | None:
-    """The kernel's preemption model: ``rt``, ``full``, ``lazy``, ``voluntary`` or ``none``.
+    """Return the preemption model: ``rt``, ``full``, ``lazy``, ``voluntary`` or ``none``.
 
-    Of a kernel that chooses it as it starts (``PREEMPT_DYNAMIC``) what its debugfs says, which
-    root may read, else ``dynamic``; None where the kernel's build does not say.
+    For a kernel that chooses the model when it starts (``PREEMPT_DYNAMIC``), debugfs states it,
+    which only root may read; otherwise ``dynamic``. None if the kernel's build does not say.
     """
     built = platform.version()
     if "PREEMPT_RT" in built or _read("/sys/kernel/realtime").strip() == "1":
@@ -253,9 +253,9 @@ def preemption() -> str | None:
 
 @cache
 def virtual_machine() -> str | None:
-    """What simulates the machine, as ``systemd-detect-virt --vm`` names it; ``none``: nothing.
+    """Return the hypervisor as ``systemd-detect-virt --vm`` names it; ``none`` without one.
 
-    Without that program ``some`` where the processor says that there is a hypervisor, else None.
+    Without that program: ``some`` if the processor reports a hypervisor, else None.
     """
     program = shutil.which("systemd-detect-virt")
     if program is not None:

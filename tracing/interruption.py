@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP as a wish that is honoured at a good moment."""
+"""Turn Ctrl-C, SIGTERM and SIGHUP into a request that is honoured at a suitable moment."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interruption:
-    """Takes the signals that ask to end, as long as the context lasts.
+    """A handler of the signals that ask a program to end, as long as the context lasts.
 
-    An exception in the middle of clearing up would leave things behind, so a signal only sets
-    `wanted` and makes `fileno()` readable. Outside the main thread, where Python gives no
-    signals, only `request` does.
+    An exception in the middle of cleaning up would leave things behind, so a signal only sets
+    `wanted` and makes `fileno()` readable. Outside the main thread, where Python delivers no
+    signals, only `request` does this.
 
     Attributes
     ----------
     count
-        How often it was asked.
+        How often an end was requested.
     signal
         The first signal.
     """
@@ -37,29 +37,29 @@ class Interruption:
 
     @property
     def wanted(self) -> bool:
-        """Whether to end."""
+        """Return whether an end was requested."""
         return self.count > 0
 
     @property
     def reason(self) -> str:
-        """What asked, for people."""
+        """Describe what requested the end."""
         return "interrupted" if self.signal is None else f"interrupted by {self._signal_name()}"
 
     def _signal_name(self) -> str:
         return signal.Signals(self.signal or 0).name
 
     def fileno(self) -> int:
-        """Readable after a signal, so that it can be waited for."""
+        """Return a descriptor that is readable after a signal, so that it can be waited for."""
         return self._read.fileno()
 
     def drain(self) -> None:
-        """Make it unreadable again."""
+        """Make the descriptor unreadable again."""
         with suppress(OSError):
             while self._read.recv(64):
                 pass
 
     def request(self, number: int | None = None) -> None:
-        """Ask to end."""
+        """Request an end."""
         self.count += 1
         self.signal = self.signal or number
         with suppress(OSError):

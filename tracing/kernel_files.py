@@ -1,4 +1,4 @@
-"""Files of other recorders of the kernel, known by their content; each becomes a CTF trace."""
+"""Recognise files of other kernel recorders by their content, and convert them to CTF."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from roslens.tracing.perfetto.trace import convert_perfetto, is_perfetto
 
 
 def reader_of(path: Path) -> Callable[..., Converted] | None:
-    """What makes a CTF trace of a file of trace-cmd, perf or Perfetto; None of any other.
+    """Return the converter for a file of trace-cmd, perf or Perfetto, or None for other files.
 
-    It takes the file, the new trace's folder, ``beside`` (where traces of programs may lie, whose
-    clock is then taken) and ``max_bytes``. A damaged file may raise anything: read it by
-    `roslens.recording.foreign.read_foreign`.
+    The converter takes the file, the new trace's folder, ``beside`` (a folder that may hold traces
+    of programs, whose clock is then used) and ``max_bytes``. A damaged file may raise any
+    exception: call the converter through `roslens.recording.foreign.read_foreign`.
     """
     if is_kernel_trace(path):
         return convert_trace_dat

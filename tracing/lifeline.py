@@ -1,4 +1,4 @@
-"""The standard input of a recorder that one on another host began: it records while that lives."""
+"""End a recorder that another host started when its standard input ends or falls silent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STOPPED = "asked to stop by the host that began it"
 
 @dataclass(frozen=True)
 class Begun:
-    """What a recorder says when it has begun: its version, its absolute folder, its process."""
+    """A recorder's message that it has begun: its version, its absolute folder, its process id."""
 
     roslens: str
     recording: str
@@ -26,7 +26,7 @@ class Begun:
 
     @classmethod
     def read(cls, line: str) -> Self | None:
-        """From a line of its output; None where it says something else."""
+        """Parse a line of the recorder's output; return None if it is another message."""
         try:
             facts = json.loads(line)
             return cls(str(facts["roslens"]), str(facts["recording"]), int(facts["pid"]))
@@ -35,16 +35,16 @@ class Begun:
 
 
 class Lifeline:
-    """Ends a recording when its input ends, or when nothing came from there for a while.
+    """A watch on a recorder's input: recording ends when the input ends or falls silent.
 
-    A connection that broke off ends no input for hours, hence the second.
+    The time limit is needed because a broken connection may not end the input for hours.
 
     Parameters
     ----------
     stream
-        The descriptor to read.
+        The file descriptor to read.
     silent_seconds
-        After how many seconds without a byte the other end is taken to be gone.
+        Seconds without a byte after which the other end is considered gone.
     """
 
     def __init__(self, stream: int = 0, silent_seconds: float = SILENT_SECONDS) -> None:
@@ -53,12 +53,12 @@ class Lifeline:
         self.lost = False
 
     def tell(self, folder: Path) -> None:
-        """Say that the recording has begun."""
+        """Announce that the recording has begun."""
         begun = Begun(version("roslens"), str(folder.resolve()), os.getpid())
         print(json.dumps(asdict(begun)), flush=True)
 
     def ended(self) -> bool:
-        """Whether to stop; `lost` then tells whether the other end has gone without a word."""
+        """Return whether to stop; `lost` then states whether the other end has gone silently."""
         now = time.monotonic()
         if select.select([self._stream], [], [], 0)[0]:
             if not os.read(self._stream, 4096):

@@ -1,4 +1,4 @@
-"""What a suite needs before its first run: levels that can be had here, its programs."""
+"""Prepare a suite before its first run: find available levels, and get its programs ready."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from roslens.tracing.suite import Suite, WorkloadSpec, builtin_scripts
 
 
 def needed(suite: Suite, chosen: Mapping[str, Sequence[Level]], kind: str) -> Iterator[str]:
-    """What levels of a suite need of one kind, such as the names of packages.
+    """Yield what levels of a suite need of one kind, such as the names of packages.
 
     Parameters
     ----------
     suite, chosen
-        Of these factors only these levels are looked at.
+        The suite, and the considered levels of some of its factors.
     kind
-        ``package``, ``header``, ...: what stands before the colon.
+        The word before the colon: ``package``, ``header``, ...
     """
     levels = [
         (name, level)
@@ -39,14 +39,14 @@ def needed(suite: Suite, chosen: Mapping[str, Sequence[Level]], kind: str) -> It
 
 
 def without_sources(names: Iterable[str], note: Callable[[str], None]) -> dict[str, str]:
-    """Obtain pinned sources; name of each that cannot be had -> why.
+    """Obtain pinned sources; return the reason for each source that is unavailable, by name.
 
     Parameters
     ----------
     names
-        In the table of `roslens.tracing.sources`.
+        Names in the table of `roslens.tracing.sources`.
     note
-        Called with one line where one is cloned.
+        Called with a line when a source is cloned.
     """
     missing = {}
     for name in names:
@@ -63,28 +63,28 @@ def lacking(
     ros: RosEnvironment | None,
     unprepared: Mapping[str, str] | None = None,
 ) -> tuple[dict[str, tuple[Level, ...]], list[str]]:
-    """The levels that are left, and for each that is left out one line.
+    """Return the available levels, and one line for each level that is left out.
 
     Parameters
     ----------
     suite
-        Its levels may name what they need.
+        The suite, whose levels may name what they need.
     chosen
-        Of these factors only these levels are asked for.
+        The levels that are requested, for some of the factors.
     ros
-        The ROS 2 that is to run; None for none.
+        The ROS 2 of the runs, or None.
     unprepared
-        What could not be made ready, and why (`with_middlewares`, `without_sources`).
+        Software that could not be prepared, and why (`with_middlewares`, `without_sources`).
 
     Returns
     -------
     tuple
-        `chosen` without what is missing; why each level is left out.
+        `chosen` without the missing levels; and why each of these is left out.
 
     Raises
     ------
     UsageError
-        Nothing would be left.
+        No level of a factor would be left.
     """
     kept, lines = dict(chosen), []
     unprepared = unprepared or {}
@@ -128,7 +128,7 @@ def _is_there(ros: RosEnvironment, kind: str, name: str) -> bool:
     if kind == "python":
         module, _, attribute = name.rpartition(".")
         code = f"import {module}; {module}.{attribute}"
-        # Never modules of the working directory.
+        # Modules of the working directory must not be imported.
         command = [str(ros.python), "-c", code]
         done = subprocess.run(command, env=environment, capture_output=True, check=False, cwd="/")
         return done.returncode == 0
@@ -143,19 +143,19 @@ def _is_there(ros: RosEnvironment, kind: str, name: str) -> bool:
 
 
 def prepared_variables(workload: WorkloadSpec, note: Callable[[str], None]) -> dict[str, str]:
-    """Make it ready, and the environment variables by which its runs find it.
+    """Prepare a workload; return the environment variables by which its runs find it.
 
-    A built-in that needs this has a module ``prepare`` beside its ``run.py``.
+    A built-in workload that needs preparation has a module ``prepare`` next to its ``run.py``.
 
     Parameters
     ----------
     note
-        Called with one line when something takes long.
+        Called with a line when something takes long.
 
     Raises
     ------
     RoslensError
-        Something is missing for it.
+        Something that the workload needs is missing.
     """
     if workload.builtin is None:
         return {}

@@ -1,4 +1,4 @@
-"""A path as it is given: what an archive holds is unpacked first, into the user's cache."""
+"""Open a path as given; an archive is first unpacked into the user's cache."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from pathlib import Path
 from roslens.tracing.archive_names import SUFFIXES, bare_name
 
 KEPT_DAYS = 30
-"""What an archive was unpacked into goes when it was not opened for so long."""
+"""Days after which an unpacked archive is removed if it was not opened again."""
 
 
 def opened(path: Path) -> Path:
-    """`path`; of an archive or a file of a kernel recorder the folder that it is unpacked into.
+    """Return `path`, or the folder into which an archive or a kernel recorder's file is unpacked.
 
-    That is in the user's cache, and done once.
+    The folder is in the user's cache, and the file is unpacked only once.
 
     Raises
     ------
     UsageError, RunFailedError
-        As of `roslens.tracing.unpacking.unpack`.
+        As for `roslens.tracing.unpacking.unpack`.
     """
     if not path.is_file():
         return path
-    # What takes files apart takes long to import, and most is not needed twice.
+    # Modules for unpacking take long to import, and most files are unpacked only once.
     if not path.name.endswith(SUFFIXES):
         from roslens.tracing.kernel_files import reader_of  # noqa: PLC0415
 
@@ -44,7 +44,7 @@ def opened(path: Path) -> Path:
         from roslens.tracing.unpacking import unpack  # noqa: PLC0415
 
         private_folder(parent)
-        # In a place of its own first: another process may be at the same archive.
+        # Unpack into a separate folder first: another process may be unpacking the same archive.
         with tempfile.TemporaryDirectory(dir=parent) as scratch:
             unpack(path, Path(scratch) / "content")
             folder.parent.mkdir(exist_ok=True)
@@ -57,7 +57,7 @@ def opened(path: Path) -> Path:
 
 
 def _tidy(parent: Path) -> None:
-    """Remove what nobody opened for long, and what unpacking left when it was killed."""
+    """Remove folders that were not opened for long, and remains of killed processes."""
     for old in parent.iterdir():
         with suppress(OSError):
             if old.stat().st_mtime < time.time() - KEPT_DAYS * 86400:

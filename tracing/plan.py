@@ -1,4 +1,4 @@
-"""The plan of a campaign: which runs, in which order, fixed before anything runs."""
+"""Plan a campaign: fix its runs and their order before anything runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LONGEST_NAME = 120
 
 
 class PlannedRun(BaseModel):
-    """One run: its place in the campaign, its block, its levels, its folder."""
+    """A planned run: its place in the campaign, its block, its levels, its folder."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -33,12 +33,12 @@ class PlannedRun(BaseModel):
     run: str
 
     def folder(self, attempt: int = 0) -> str:
-        """The folder's name of an attempt; 0 is the planned run, then come its retries."""
+        """Return an attempt's folder name: 0 is the planned run, higher numbers are retries."""
         return f"{self.run}_retry{attempt}" if attempt else self.run
 
 
 class Plan(BaseModel):
-    """``plan.json``: the suite as it was, the seed, and the runs in order."""
+    """``plan.json``: the suite at that time, the seed, and the runs in order."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -57,21 +57,21 @@ class Plan(BaseModel):
 def plan_runs(
     suite: Suite, seed: int, only: Mapping[str, Sequence[Level]] | None = None
 ) -> list[PlannedRun]:
-    """The runs of a suite: in each repetition (block) every combination once, shuffled.
+    """Return a suite's runs: each repetition (block) has every combination once, shuffled.
 
     Parameters
     ----------
     suite
         The suite.
     seed
-        The same seed gives the same order.
+        Seed of the order; equal seeds give equal orders.
     only
-        Of these factors only these levels.
+        Levels to run, for some of the factors.
 
     Raises
     ------
     UsageError
-        There would be more than `MOST_RUNS`.
+        There are more than `MOST_RUNS` runs.
     """
     source = random.Random(seed)  # noqa: S311 (an order, no secret)
     runs: list[PlannedRun] = []
@@ -103,12 +103,12 @@ def plan_runs(
 
 
 def chosen_levels(suite: Suite, texts: Sequence[str]) -> dict[str, tuple[Level, ...]]:
-    """The levels meant by ``factor=level`` texts; the same factor twice means either level.
+    """Return the levels given as ``factor=level``; a factor given twice allows either level.
 
     Raises
     ------
     UsageError
-        There is no such factor or level, or no combination is left.
+        A factor or level does not exist, or no combination is left.
     """
     chosen: dict[str, tuple[Level, ...]] = {}
     for text in texts:
@@ -134,7 +134,7 @@ def chosen_levels(suite: Suite, texts: Sequence[str]) -> dict[str, tuple[Level, 
 
 
 def choose_seed(suite: Suite) -> int:
-    """The suite's seed, or a new one."""
+    """Return the suite's seed, or a new one."""
     return suite.seed if suite.seed is not None else random.SystemRandom().randrange(2**32)
 
 
@@ -149,7 +149,7 @@ def read_plan(folder: Path) -> Plan:
     Raises
     ------
     UsageError
-        It is missing or not valid.
+        The plan is missing or not valid.
     """
     path = folder / PLAN_NAME
     try:

@@ -1,6 +1,6 @@
-"""Files of ``/proc``, read without waste.
+"""Read files of ``/proc`` cheaply.
 
-Standard library only, as `processes`.
+Only the standard library is used, as in `processes`.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 import os
 
 STARTED = 19
-"""Field of ``/proc/<pid>/stat`` after the name: when the process began, in ticks since the boot."""
+"""Field of ``/proc/<pid>/stat`` after the name: start time of the process in ticks since boot."""
 ENDED = (b"Z", b"X")
-"""States of a process that has ended: nobody has waited for it yet."""
+"""States of an ended process that has not been waited for."""
 
 
 def read(path: str) -> bytes:
-    """A file of ``/proc``, which fits one read; nothing if it cannot be read."""
+    """Return a file of ``/proc`` that fits into one read, or nothing if it cannot be read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -28,12 +28,12 @@ def read(path: str) -> bytes:
 
 
 def stat(pid: int) -> list[bytes]:
-    """The fields of ``/proc/<pid>/stat`` from the state on.
+    """Return the fields of ``/proc/<pid>/stat``, beginning with the state.
 
     Raises
     ------
     OSError
-        There is no such process.
+        The process does not exist.
     """
     fields = read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     if not fields:
@@ -42,17 +42,17 @@ def stat(pid: int) -> list[bytes]:
 
 
 def process_name(pid: int) -> str:
-    """The name of a process's main thread; nothing if there is none."""
+    """Return the name of a process's main thread, or nothing if it does not exist."""
     return read(f"/proc/{pid}/comm").decode(errors="replace").rstrip("\n")
 
 
 def number_after(text: bytes, name: bytes) -> int:
-    """The number that follows `name`; 0 if it is not there."""
+    """Return the number that follows `name`, or 0 if the name is missing."""
     rest = text.partition(name)[2].split(None, 1)
     return int(rest[0]) if rest else 0
 
 
 def namespace_id(pid: int) -> int:
-    """The id of a process or thread in its own PID namespace."""
+    """Return the id of a process or thread in its own PID namespace."""
     line = read(f"/proc/{pid}/status").partition(b"\nNSpid:")[2].partition(b"\n")[0].split()
     return int(line[-1]) if line else pid

@@ -1,6 +1,6 @@
-"""Processes of a recording: found again by a mark in their environment, and ended.
+"""Find a recording's processes by a mark in their environment, and end them.
 
-Standard library only, for the guard starts quickly and without any package.
+Only the standard library is used, so that the guard starts quickly and without any package.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ PROC = Path("/proc")
 _POLL_SECONDS = 0.01
 
 Grace = tuple[signal.Signals, float]
-"""A signal, and how long is waited for the processes to end after it."""
+"""A signal, and the seconds to wait for processes to end after it."""
 
 GENTLE: tuple[Grace, ...] = ((signal.SIGINT, 5.0), (signal.SIGTERM, 2.0), (signal.SIGKILL, 2.0))
 FIRM: tuple[Grace, ...] = ((signal.SIGTERM, 2.0), (signal.SIGKILL, 2.0))
 
 
 def process_ids() -> list[int]:
-    """All process ids of this PID namespace."""
+    """Return all process ids of this PID namespace."""
     try:
         return [int(name) for name in os.listdir(PROC) if name.isdigit()]  # noqa: PTH208
     except OSError:
@@ -34,7 +34,7 @@ def process_ids() -> list[int]:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process exists and has not ended (a zombie has)."""
+    """Return whether a process exists and has not ended (a zombie has ended)."""
     try:
         return stat(pid)[0] not in ENDED
     except OSError:
@@ -42,12 +42,12 @@ def is_running(pid: int) -> bool:
 
 
 def members(group: int) -> list[int]:
-    """Running processes of a process group, or of the session that it began."""
+    """Return the running processes of a process group, or of the session that it started."""
     return [pid for pid in process_ids() if is_member(pid, group)]
 
 
 def is_member(pid: int, group: int) -> bool:
-    """Whether a process runs and is of a process group, or of the session that it began."""
+    """Return whether a process runs and belongs to a process group, or to that group's session."""
     with suppress(OSError):
         state, _, pgrp, session = stat(pid)[:4]
         return str(group).encode() in {pgrp, session} and state not in ENDED
@@ -55,16 +55,16 @@ def is_member(pid: int, group: int) -> bool:
 
 
 def marked(mark: str) -> list[int]:
-    """Running processes (without this one) that have ``NAME=VALUE`` in their environment.
+    """Return the running processes, except this one, with ``NAME=VALUE`` in their environment.
 
-    Only those of this user can be seen.
+    Only processes of this user are visible.
     """
     pids = [pid for pid in process_ids() if has_mark(pid, mark)]
     return [pid for pid in pids if is_running(pid)]
 
 
 def has_mark(pid: int, mark: str) -> bool:
-    """Whether another process has ``NAME=VALUE`` in its environment, as far as can be seen."""
+    """Return whether another process, if readable, has ``NAME=VALUE`` in its environment."""
     with suppress(OSError):
         given = (PROC / str(pid) / "environ").read_bytes().split(b"\0")
         return mark.encode() in given and pid != os.getpid()
@@ -78,23 +78,23 @@ def end_all(
     hurry: Callable[[], bool] = lambda: False,
     reap: Callable[[], object] = lambda: None,
 ) -> list[int]:
-    """End processes, more firmly step by step.
+    """End processes with increasingly forceful signals.
 
     Parameters
     ----------
     find
-        Gives those that still run; asked again and again, for they may start others.
+        Returns the processes that still run; called repeatedly, because they may start others.
     graces
-        The signals in order, each with the time to wait.
+        The signals in order, each with the seconds to wait.
     hurry
-        Whether to go on to the next signal at once.
+        Returns whether to proceed to the next signal at once.
     reap
         Called while waiting, to collect exit statuses.
 
     Returns
     -------
     list of int
-        What could not be ended.
+        The processes that could not be ended.
     """
     left = list(find())
     for number, seconds in graces:
@@ -116,7 +116,7 @@ def end_all(
 
 
 def end_process(process: subprocess.Popen[bytes], seconds: float) -> None:
-    """End one child with SIGTERM, after `seconds` with SIGKILL."""
+    """End a child process with SIGTERM, and after `seconds` with SIGKILL."""
     if process.poll() is not None:
         return
     process.terminate()

@@ -1,4 +1,4 @@
-"""Shows how a campaign goes: a bar on a terminal, one line per run elsewhere."""
+"""Show the progress of a campaign: a bar on a terminal, one line per run elsewhere."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from roslens.tracing.plan import PlannedRun
 
 @contextmanager
 def show_progress() -> Iterator[OnEvent]:
-    """Yield what `run_campaign` and `record_command` want as `on_event`: on standard error."""
+    """Yield an `on_event` for `run_campaign` and `record_command` that prints to standard error."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lambda event: _say(console, event)
@@ -39,14 +39,14 @@ def show_progress() -> Iterator[OnEvent]:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as ``1:05`` or ``1:02:03``."""
+    """Format seconds as ``1:05`` or ``1:02:03``."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def describe(run: PlannedRun) -> str:
-    """A run's block and levels, for people."""
+    """Describe a run's block and levels."""
     levels = ", ".join(f"{name} {level}" for name, level in run.factors.items())
     return f"repetition {run.repetition + 1}{levels and f', {levels}'}"
 
@@ -85,7 +85,7 @@ def _say(console: Console, event: Event) -> None:
 
 
 def trouble_of(manifest: Manifest) -> str:
-    """What a run's manifest has to complain of; empty if nothing."""
+    """Describe the problems that a run's manifest states; empty if there are none."""
     parts = []
     if manifest.status != "complete":
         parts.append(f"{manifest.status}: {manifest.failure}")

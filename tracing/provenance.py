@@ -1,4 +1,4 @@
-"""What software a run was made with, beyond ROS 2 itself; and the RMW's configuration, copied."""
+"""Record what software a run was made with, besides ROS 2; copy the RMW's configuration."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 from roslens.recording.files import write_atomically
 
 FOLDER = "provenance"
-"""Below the run's folder: copies of configuration files."""
+"""Folder inside the run's folder for copies of configuration files."""
 
 CONFIGURATION = (
     "CYCLONEDDS_URI",
@@ -28,7 +28,7 @@ CONFIGURATION = (
     "ZENOH_SESSION_CONFIG_URI",
     "ROS_PYTHON_LOG_CONFIG_FILE",
 )
-"""Variables that name the RMW's configuration: paths, ``file://`` URIs, or the text itself."""
+"""Variables that contain the RMW's configuration as paths, ``file://`` URIs, or the text itself."""
 
 _PACKAGES = (
     *("lttng-*", "liblttng-*", "liburcu*", "babeltrace2", "gcc", "g++", "clang", "libc6"),
@@ -40,7 +40,7 @@ _CONTAINER_ID = re.compile(r"(docker|libpod|containerd|lxc|kubepods)")
 
 @cache
 def system_packages() -> dict[str, str]:
-    """Versions of the installed Debian packages that matter here; empty without dpkg."""
+    """Return the versions of relevant installed Debian packages; empty without dpkg."""
     program = shutil.which("dpkg-query")
     if program is None:
         return {}
@@ -61,7 +61,7 @@ def system_packages() -> dict[str, str]:
 
 @cache
 def operating_system() -> str | None:
-    """Such as ``Debian GNU/Linux 12 (bookworm)``."""
+    """Return the name of the operating system, such as ``Debian GNU/Linux 12 (bookworm)``."""
     with suppress(OSError):
         return platform.freedesktop_os_release().get("PRETTY_NAME")
     return None
@@ -69,7 +69,7 @@ def operating_system() -> str | None:
 
 @cache
 def compiler() -> str | None:
-    """The C compiler's own words about its version."""
+    """Return the C compiler's version line, or None without a compiler."""
     program = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
     if program is None:
         return None
@@ -79,7 +79,7 @@ def compiler() -> str | None:
 
 @cache
 def container() -> str | None:
-    """The container we run in: its image where that is known, else its kind; None for none."""
+    """Return the image of our container if known, else its kind; None outside of containers."""
     image = os.environ.get("ROSLENS_IMAGE")
     if image:
         return image
@@ -97,12 +97,12 @@ def container() -> str | None:
 
 
 def copy_configuration(environment: Mapping[str, str], run: Path) -> tuple[list[str], list[str]]:
-    """Copy what the variables of `CONFIGURATION` name into ``<run>/provenance``.
+    """Copy the files named by the `CONFIGURATION` variables into ``<run>/provenance``.
 
     Returns
     -------
     tuple
-        The copies, relative to the run's folder; what could not be copied, one line each.
+        The copies, relative to the run's folder; and what could not be copied, one line each.
     """
     copied, complaints = [], []
     for variable in CONFIGURATION:
@@ -128,7 +128,7 @@ def copy_configuration(environment: Mapping[str, str], run: Path) -> tuple[list[
 
 
 def _paths(value: str) -> Iterator[Path]:
-    # Cyclone DDS takes a list separated by commas, Connext one by semicolons.
+    # Cyclone DDS takes a comma-separated list, Connext a semicolon-separated one.
     for part in re.split(r"[,;]", value):
         text = part.strip()
         if text:

@@ -1,4 +1,4 @@
-"""A race: two sides run in random order, then in pairs, until somebody has seen enough."""
+"""Race two sides: run them in random order, then in pairs, until there is enough evidence."""
 
 from __future__ import annotations
 
@@ -31,25 +31,26 @@ from roslens.tracing.suite import RosChoice, load_suite
 SIDES = ("a", "b")
 RACE_SUITE = "race"
 MOST_FAILED = 3
-"""Runs that may fail before the race ends: what fails so often tells nothing of the rest."""
+"""Failed runs that end the race: with so many failures, the other runs prove nothing."""
 _LOOK_SECONDS = 1.5
-"""How long the machine is looked at: CPU time of others is told from one second of it on."""
+"""Seconds of watching the machine; the CPU time of others is known from one second on."""
 
 Note = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two that race.
+    """One side of a race: a command or a suite.
 
     Attributes
     ----------
     what
-        The command or the suite, as it was given.
+        The command or the suite, as given.
     spec
-        Its run of a pair: given the race's folder, the pair and its place in the order.
+        Makes the specification of a run from the race's folder, the pair and its place in the
+        order.
     host_limits
-        Beyond which the machine counts as disturbed.
+        Limits beyond which the machine counts as disturbed.
     """
 
     what: str
@@ -59,14 +60,14 @@ class Side:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two complete runs.
+    """A pair of complete runs.
 
     Attributes
     ----------
     number
-        From 0.
+        The pair's number, from 0.
     folders, manifests
-        By side (`SIDES`).
+        The folders and manifests of the two runs, by side (`SIDES`).
     """
 
     number: int
@@ -75,7 +76,7 @@ class Pair:
 
     @property
     def order(self) -> list[str]:
-        """The sides as they ran."""
+        """Return the sides in the order in which they ran."""
         return sorted(SIDES, key=lambda name: self.manifests[name].order)
 
 
@@ -84,7 +85,7 @@ Ending = Literal["decided", "max-time", "interrupted"]
 
 @dataclass(frozen=True)
 class Ended:
-    """How a race ended: its folder, why, and the numbers of the pairs that were left out."""
+    """The end of a race: its folder, the reason, and the numbers of the omitted pairs."""
 
     folder: Path
     ending: Ending
@@ -102,7 +103,7 @@ def side_of_command(
     note: Note,
     cwd: Path | None = None,
 ) -> Side:
-    """A command as a side of a race; errors of `command_spec`."""
+    """Make a command a side of a race; it may raise the errors of `command_spec`."""
     base = command_spec(command, options, ros=ros, trace_rclpy=trace_rclpy, note=note, cwd=cwd)
 
     def spec(folder: Path, pair: int, order: int) -> RunSpec:
@@ -120,12 +121,12 @@ def side_of_command(
 
 
 def side_of_suite(name: str, suite_name: str, only: Sequence[str], note: Note) -> Side:
-    """A suite of which one combination is left as a side of a race.
+    """Make a suite with a single remaining combination a side of a race.
 
     Raises
     ------
     UsageError
-        No such suite, several combinations, or something that recording needs is missing.
+        The suite does not exist or has several combinations, or recording lacks something.
     """
     suite, text = load_suite(suite_name)
     chosen = chosen_levels(
@@ -164,28 +165,28 @@ def race(
     longest_pause: float,
     note: Note,
 ) -> Ended:
-    """Run until it is enough; a pair that lacks a run is left out whole.
+    """Run the sides until `enough` is satisfied; a pair that lacks a run is left out entirely.
 
     Parameters
     ----------
     sides
-        Two, for `SIDES`.
+        Two sides, in the order of `SIDES`.
     enough
-        Is given all pairs so far, each time that one has become whole.
+        Called with all pairs so far, each time that a pair is complete.
     opening
-        So many runs of each side begin the race, all of them in one random order: the first of A
-        and the first of B are a pair, and so on. If one fails, they begin anew. Later pairs are in
-        random order each.
+        The number of runs of each side that begin the race, all in one random order: the first runs
+        of A and of B are a pair, and so on. If one fails, the opening is repeated. Each later pair
+        has its own random order.
     root
         The folder of all recordings.
     seed
-        Of the random order.
+        Seed of the random order.
     max_seconds
-        After these no pair begins; the runs of the opening are made in any case.
+        Seconds after which no pair begins; the runs of the opening are made in any case.
     longest_pause
-        Seconds that two runs wait at most for the machine to be calm; 0: it is not looked at.
+        Maximum seconds to wait before two runs for a calm machine; 0: do not check the machine.
     note
-        Is told what the user should know.
+        Called with notes for the user.
 
     Raises
     ------
@@ -234,18 +235,18 @@ def race(
                 )
                 note(f"{e}; {consequence}")
                 left_out += range(number, number + len(order) // 2)
-                # Of an opening nothing counts, of a later pair none was added.
+                # A failed opening counts for nothing; a failed later pair was not added.
                 pairs = [pair for pair in pairs if pair.number < number]
             number += len(order) // 2
     return Ended(folder, "max-time", left_out)
 
 
 class _AskedToEndError(Exception):
-    """By Ctrl-C or a signal."""
+    """An end was requested by Ctrl-C or a signal."""
 
 
 class _IncompleteError(Exception):
-    """A run is not complete; why."""
+    """A run is not complete; the message states why."""
 
 
 def _complete(run: Manifest) -> Manifest:
@@ -259,7 +260,7 @@ def _complete(run: Manifest) -> Manifest:
 def _pairs_of(
     order: Sequence[str], first: int, run: Callable[[str, int, int], tuple[Path, Manifest]]
 ) -> Iterator[Pair]:
-    """Run the sides in this order; each pair, as soon as both of its runs are made."""
+    """Run the sides in this order, and yield each pair as soon as both of its runs are made."""
     runs: dict[str, list[tuple[Path, Manifest]]] = {name: [] for name in SIDES}
     for place, name in enumerate(order, 2 * first):
         own_runs = runs[name]
@@ -276,9 +277,9 @@ def _pairs_of(
 def wait_for_calm(
     limits: HostLimits, longest: float, interruption: Interruption, note: Note
 ) -> None:
-    """Wait until neither other programs, other tenants nor heat disturb the machine, or too long.
+    """Wait until no other programs, tenants or heat disturb the machine, at most `longest` seconds.
 
-    The load average is not asked: for a minute it tells of our own runs.
+    The load average is not considered, because for a minute it reflects our own runs.
     """
     asked = limits.model_copy(update={"load_per_cpu": None})
     begun = time.monotonic()

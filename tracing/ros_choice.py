@@ -1,4 +1,4 @@
-"""Which ROS 2 a workload gets, and with which interpreter its Python runs."""
+"""Choose the ROS 2 of a workload, and the interpreter of its Python programs."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from roslens.tracing.ros.zenoh import zenoh_for
 from roslens.tracing.suite import RosChoice
 
 MIDDLEWARES = {CYCLONE: cyclonedds_for, ZENOH: zenoh_for}
-"""Those that are compiled on demand for an embedded ROS 2, and what does it."""
+"""Middlewares that are compiled on demand for an embedded ROS 2, and their builders."""
 _PYTHON = re.compile(r"python(3(\.\d+)?)?")
 
 
 def choose_ros(
     choice: RosChoice, note: Callable[[str], None] = lambda _: None
 ) -> RosEnvironment | None:
-    """The ROS 2 for a workload, made ready; None for none.
+    """Return the ROS 2 for a workload, ready to use, or None.
 
     Parameters
     ----------
     choice
-        ``auto``: the sourced one where there is one, else the embedded one. ``rclcpp``: the same,
-        for programs in C++: the sourced one need not have rclpy, the embedded one gets an rclcpp.
-        The embedded one gets the middleware that ``RMW_IMPLEMENTATION`` asks for, if it is one of
-        its own.
+        ``auto``: the sourced one if there is one, else the embedded one. ``rclcpp``: likewise, for
+        C++ programs: a sourced one need not have rclpy, the embedded one gets an rclcpp. The
+        embedded one gets the middleware that ``RMW_IMPLEMENTATION`` requests, if it is in
+        `MIDDLEWARES`.
     note
-        Called with one line when something takes long.
+        Called with a line when something takes long.
 
     Raises
     ------
     UsageError
-        None is sourced though one was asked for; or the embedded one cannot run here.
+        No ROS 2 is sourced although this was requested; or the embedded one cannot run here.
     RunFailedError
-        The embedded one cannot be made, or no rclcpp for it.
+        The embedded one, or an rclcpp for it, cannot be built.
     """
     if choice == "none":
         return None
@@ -72,21 +72,21 @@ def with_middlewares(
     wanted: Collection[str],
     note: Callable[[str], None] = lambda _: None,
 ) -> tuple[RosEnvironment | None, dict[str, str]]:
-    """The ROS 2 with those middlewares that are compiled on demand for an embedded one.
+    """Return the ROS 2 with the wanted middlewares that are compiled on demand.
 
     Parameters
     ----------
     ros
-        The ROS 2 that is to run; a sourced one, or none, stays as it is.
+        The ROS 2 of the runs; a sourced one, or None, is returned unchanged.
     wanted
         Names of packages.
     note
-        Called with one line when something takes long.
+        Called with a line when something takes long.
 
     Returns
     -------
     tuple
-        The ROS 2; name of what cannot be had -> why.
+        The ROS 2; and the reason for each unavailable middleware, by name.
     """
     missing: dict[str, str] = {}
     if ros is None or ros.kind != "embedded":
@@ -100,7 +100,7 @@ def with_middlewares(
 
 
 def _as_asked(ros: RosEnvironment, note: Callable[[str], None]) -> RosEnvironment:
-    """The embedded ROS 2 with the middleware that the user's environment asks for."""
+    """Return the embedded ROS 2 with the middleware that the user's environment requests."""
     asked = os.environ.get(RMW_VARIABLE)
     if asked not in MIDDLEWARES:
         return ros
@@ -111,17 +111,17 @@ def _as_asked(ros: RosEnvironment, note: Callable[[str], None]) -> RosEnvironmen
 
 
 def is_sourced() -> bool:
-    """Whether a ROS 2 is sourced."""
+    """Return whether a ROS 2 is sourced."""
     return bool(os.environ.get("ROS_DISTRO") and os.environ.get("AMENT_PREFIX_PATH"))
 
 
 def is_python(program: str) -> bool:
-    """Whether a command's first word is a Python interpreter."""
+    """Return whether a command's first word is a Python interpreter."""
     return _PYTHON.fullmatch(Path(program).name) is not None
 
 
 def with_python(command: Sequence[str], ros: RosEnvironment) -> list[str]:
-    """The command of a Python program with the interpreter that has rclpy; others unchanged."""
+    """Return a Python program's command with the interpreter that has rclpy, others unchanged."""
     python = str(ros.python)
     if command[0].endswith(".py"):
         return [python, *command]

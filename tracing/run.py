@@ -1,4 +1,4 @@
-"""One run: a session around a workload, a sampler beside it, a manifest after it."""
+"""Record one run: a session and samplers around a workload, and a manifest."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ from roslens.tracing.tracer import (
 from roslens.tracing.workload import Ended, Workload, describe_exit, resolve_command
 
 RESERVE_BYTES = 4 << 20
-"""Held on the disk during a run, so that the end of a recording can be written when it is full."""
+"""Space reserved during a run, so that its end can be written when the disk is full."""
 
 TRIGGERED_NAME = "triggered.json"
-"""Below ``native/``: what triggers saw meanwhile, as the manifest has it then."""
+"""File below ``native/`` with what triggers have seen, in the manifest's format."""
 READY_NAME = "ready"
-"""Below ``native/``: the file that a workload makes when it is ready, see the variable."""
+"""File below ``native/`` that a workload creates when it is ready, see the variable."""
 SNAPSHOT_NAME = "take-snapshot"
-"""Below ``native/``: making this file takes a snapshot; it is gone when that is done."""
+"""File below ``native/`` whose creation triggers a snapshot; removed when this is done."""
 SNAPSHOT_VARIABLE = "ROSLENS_SNAPSHOT_FILE"
 READY_VARIABLE = "ROSLENS_READY_FILE"
 
@@ -99,43 +99,42 @@ Beside = Callable[[Path, Callable[[str], None]], AbstractContextManager[None]]
 
 @dataclass(frozen=True)
 class RunSpec:
-    """All that one run needs.
+    """The specification of one run.
 
     Attributes
     ----------
     folder
-        The run's folder; made.
+        The run's folder, which is created.
     command, variables
-        What to run, and variables beyond our own environment.
+        The command, and variables in addition to our own environment.
     ros
-        The ROS 2 to give it; None for whatever the environment has.
+        The ROS 2 to use; None for the one in the environment, if any.
     preload
-        What to preload so that the tracer sees its events.
+        Libraries to preload so that the tracer sees the workload's events.
     isolated
-        Whether it gets a ROS domain of its own.
+        Whether the run gets its own ROS domain.
     expect_events
-        Whether no ``ros2`` event at all makes the run fail; ``loaded``: if a process had loaded
-        ROS 2.
+        Whether a run without any ``ros2`` event fails; ``loaded``: only if a process loaded ROS 2.
     expect_files
-        Paths relative to the folder that must be there in the end.
+        Paths relative to the folder that must exist at the end.
     expect_status
-        The workload's exit status; another one makes the run fail.
+        The expected exit status of the workload; any other status makes the run fail.
     max_discarded
-        How many events the tracer may drop before the run fails; None: any number.
+        How many events the tracer may discard before the run fails; None: any number.
     sampler_hz, samplers
-        Samples per second of the processes, and of what else is sampled.
+        Samples per second of the processes, and of all else that is sampled.
     timing, says_ready
-        How long it is to work; whether it says when it is ready.
+        How long the workload is to work; whether it announces that it is ready.
     host_limits
-        Beyond which the run counts as disturbed.
+        Limits beyond which the run counts as disturbed.
     quiet
-        Whether the program's output goes to files below ``native/``.
+        Whether the workload's output goes to files below ``native/``.
     lifeline
         Ends the workload as if it had ended by itself; is told when the recording has begun.
     beside
-        Runs as long as the workload; is given the run's folder, and whom to tell what went wrong.
+        Runs as long as the workload; is given the run's folder, and a function to report problems.
     git, cwd
-        The commit under test and whether it is changed; the working directory, ours by default.
+        The commit under test and whether it is modified; the working directory, by default ours.
     """
 
     folder: Path
@@ -173,51 +172,51 @@ class RunSpec:
 
     @property
     def native(self) -> Path:
-        """Where the workload writes its own files."""
+        """Return the folder for the workload's own files."""
         return self.folder / "native"
 
     @property
     def ready(self) -> Path:
-        """The file that the workload makes when it is ready."""
+        """Return the file that the workload creates when it is ready."""
         return self.native / READY_NAME
 
     @property
     def trace(self) -> Path:
-        """Where the tracer writes."""
+        """Return the folder of the trace."""
         return self.folder / "trace"
 
 
 class FolderTakenError(UsageError):
-    """Another recorder has the folder: what lies there is not ours to take away."""
+    """Another recorder uses the folder, so its content must not be removed."""
 
 
 def record_run(spec: RunSpec, daemon: Tracer, interruption: Interruption) -> Manifest:
-    """Record one run; whatever happens to it, what there is of it is kept and marked.
+    """Record one run; whatever happens, keep the recorded part and mark its status.
 
     Parameters
     ----------
     spec
-        What to run and how.
+        The specification of the run.
     daemon
-        Records it.
+        The tracer that records the run.
     interruption
-        Ends it early.
+        Ends the run early.
 
     Returns
     -------
     Manifest
-        As it was written; `status` tells whether the run is complete.
+        The manifest as written; `status` states whether the run is complete.
 
     Raises
     ------
     UsageError
-        The command cannot be run; nothing is left then.
+        The command cannot be run; nothing is left behind then.
     FolderTakenError
         Another recorder writes into the folder.
     RunFailedError
         The folder or the manifest cannot be written.
     """
-    # Before anything is made: a wrong command leaves no folder behind.
+    # Checked before anything is created: a wrong command leaves no folder behind.
     environment = _environment(spec, daemon)
     command = resolve_command(spec.command, environment.get("PATH"), spec.cwd)
     check_options(daemon, spec.options)
@@ -229,7 +228,7 @@ def record_run(spec: RunSpec, daemon: Tracer, interruption: Interruption) -> Man
     with _clear_disk_errors(spec.folder):
         spec.folder.mkdir(parents=True, exist_ok=True)
         try:
-            # Who makes it owns the folder: of two recorders that begin at once only one goes on.
+            # Whoever creates it owns the folder: of two simultaneous recorders only one continues.
             spec.native.mkdir()
         except FileExistsError as error:
             raise FolderTakenError(
@@ -241,7 +240,7 @@ def record_run(spec: RunSpec, daemon: Tracer, interruption: Interruption) -> Man
 
 @dataclass
 class _Run:
-    """A run under way: what it was given, and how it went."""
+    """A run in progress: its specification and its outcome so far."""
 
     spec: RunSpec
     daemon: Tracer
@@ -273,7 +272,7 @@ class _Run:
         self._cpu_before = self._own_cpu_ns()
 
     def _own_cpu_ns(self) -> int:
-        """CPU time of this recorder, its ended children and its session daemon so far."""
+        """Return the CPU time of this recorder, its ended children and its session daemon in ns."""
         usages = [
             resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
         ]
@@ -283,7 +282,7 @@ class _Run:
         )
 
     def execute(self) -> Manifest:
-        """Record it and write the manifest, before and after."""
+        """Record the run, and write the manifest before and after."""
         with _clear_disk_errors(self.spec.folder):
             self.configuration, complaints = provenance.copy_configuration(
                 self.environment, self.spec.folder
@@ -356,7 +355,7 @@ class _Run:
 
     def _preload_heap_probe(self) -> None:
         if self.spec.samplers.heap > 0 and self.spec.sampler_hz > 0:
-            # In the daemon's home, which is cleared away although we are killed.
+            # In the daemon's home, which is removed even if this process is killed.
             self.heap = HeapProbe(self.spec.samplers.heap, self.daemon.home)
             self.environment.update(self.heap.variables(self.environment))
 
@@ -374,7 +373,7 @@ class _Run:
             self.stacks = StackSampler(
                 self.spec.native, self.spec.samplers.stacks, waits=self.spec.samplers.waits
             )
-            # Of this thread, from which the workload is started next.
+            # Samples this thread, from which the workload is started next.
             stack.enter_context(self.stacks)
             for name in PYTHON_NAMES if not self.stacks.troubles else ():
                 self.environment.setdefault(name, "1")
@@ -396,9 +395,9 @@ class _Run:
         return session.troubles
 
     def _is_full(self, session: TracingSession) -> bool:
-        """Whether the disk is or was full; as soon as it is, there is room for the metadata.
+        """Return whether the disk is or was full; if so, make room for the metadata.
 
-        LTTng writes these as programs end, and without them nothing could be read.
+        LTTng writes the metadata when programs end, and without it the trace would be unreadable.
         """
         if not self.full and session.is_out_of_space():
             self.full = True
@@ -406,7 +405,7 @@ class _Run:
         return self.full
 
     def _work(self, session: TracingSession) -> None:
-        """Run the workload until it ends or has to end, and all that it started."""
+        """Run the workload until it ends or must end, then end all processes that it started."""
         spec = self.spec
 
         def trouble() -> str | None:
@@ -457,7 +456,7 @@ class _Run:
                 )
 
     def _heed_files(self, session: TracingSession) -> None:
-        """Do what the workload asks for by making a file."""
+        """Do what the workload requests by creating a file."""
         options, wanted = self.spec.options, self.spec.native / SNAPSHOT_NAME
         if options.start == "ready" and not self.events_begun and self.spec.ready.exists():
             session.begin_events()
@@ -476,11 +475,11 @@ class _Run:
             try:
                 session.snapshot()
             except LttngError as error:
-                # The workload still has to be ended.
+                # The workload must still be ended.
                 self.failures.append(str(error))
 
     def _missing_init_events(self) -> None:
-        """Say so where nothing names what was recorded."""
+        """Warn if no init event was recorded, so that nothing has names."""
         spec = self.spec
         if spec.options.split and not has_events(spec.trace, INIT_CHANNEL):
             self.warnings.append(
@@ -509,7 +508,7 @@ class _Run:
             self.samplers["system"] = SystemSampler(rates.system, gives_way=rates.gives_way).start()
 
     def _judge(self) -> None:
-        """Find out whether the run is complete."""
+        """Determine whether the run is complete."""
         spec = self.spec
         if self.ended == "timeout":
             self.failures.insert(
@@ -561,7 +560,7 @@ class _Run:
 
     @property
     def _events_expected(self) -> bool:
-        """Whether events were: a suite says if its workload may make none."""
+        """Return whether events are expected: a suite states whether its workload may emit none."""
         return self.spec.design is None or self.spec.expect_events != "no"
 
     def _first_manifest(self) -> Manifest:
@@ -653,7 +652,7 @@ class _Run:
 
 def _environment(spec: RunSpec, daemon: Tracer) -> dict[str, str]:
     base = {**os.environ, **spec.variables, **daemon.workload_variables}
-    # Absolute, for the workload may change its working directory.
+    # Absolute paths, because the workload may change its working directory.
     base["ROSLENS_NATIVE_DIR"] = str(spec.native.resolve())
     base[READY_VARIABLE] = str(spec.ready.resolve())
     base[SNAPSHOT_VARIABLE] = str((spec.native / SNAPSHOT_NAME).resolve())
@@ -665,7 +664,7 @@ def _environment(spec: RunSpec, daemon: Tracer) -> dict[str, str]:
     if spec.ros is None:
         return base
     if spec.ros.kind == "embedded":
-        # So that a script which calls python3 gets the one that has rclpy.
+        # A script that calls python3 thereby gets the interpreter that has rclpy.
         base["PATH"] = f"{spec.ros.python.parent}{os.pathsep}{base.get('PATH', '')}"
     return spec.ros.process_environment(base)
 
@@ -703,7 +702,7 @@ def _environment_facts(
 
 
 def git_state(folder: Path | None = None) -> tuple[str | None, bool | None]:
-    """The commit checked out in a folder and whether it has changes; None, None without git."""
+    """Return a folder's checked-out commit and whether it is modified; None, None without git."""
 
     def git(*arguments: str) -> str | None:
         try:
@@ -726,7 +725,7 @@ def git_state(folder: Path | None = None) -> tuple[str | None, bool | None]:
 
 
 def _told(path: Path, kind: TypeAdapter[list[T]]) -> tuple[list[T], list[str]]:
-    """What others wrote of the run, and what is wrong with that."""
+    """Return what others wrote about the run, and the errors in it."""
     if not path.is_file():
         return [], []
     try:
@@ -737,7 +736,7 @@ def _told(path: Path, kind: TypeAdapter[list[T]]) -> tuple[list[T], list[str]]:
 
 
 def _input(spec: RunSpec, stack: ExitStack) -> int | None:
-    """A pipe into ``roslens record`` is passed on; a terminal cannot be, in another session."""
+    """Return the workload's input: a pipe is passed on, a terminal cannot be (other session)."""
     if not spec.quiet:
         with suppress(OSError, ValueError, AttributeError):
             if not sys.stdin.isatty():
@@ -747,7 +746,7 @@ def _input(spec: RunSpec, stack: ExitStack) -> int | None:
 
 
 def _last_words(spec: RunSpec) -> str:
-    """The last line that the program wrote to its standard error."""
+    """Return the last line that the program wrote to its standard error."""
     with suppress(OSError), (spec.native / _PROGRAM_OUTPUT[1]).open("rb") as stream:
         stream.seek(max(0, os.fstat(stream.fileno()).st_size - 4096))
         lines = [line.strip() for line in stream.read().decode(errors="replace").splitlines()]

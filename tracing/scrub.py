@@ -1,4 +1,4 @@
-"""Commands and variables as they may be shared: without absolute paths, user or host names."""
+"""Make commands and variables shareable: without absolute paths, user names or host names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from roslens.recording.files import shipped
 
 PREFIXES = ("ROS_", "RMW_", "FASTDDS_", "FASTRTPS_", "CYCLONEDDS_", "ZENOH_", "ROSLENS_TRACE_")
-# Ours, for a single run: they say nothing of how it ran.
+# Our own variables of a single run, which do not affect how it ran.
 _OWN = {"ROS_LOG_DIR", "ROS_PYTHON_LOG_CONFIG_FILE"}
 _PACKAGE = shipped("tracing")
 _HOME = re.compile(r"(/(?:home|Users)/)[^/\s]+")
@@ -20,14 +20,14 @@ _PATH = re.compile(r"""(?<![\w.~/<>*-])(?:/[^\s:;,"'<>=|]+)+""")
 
 
 def shared_command(command: Sequence[str], run: Path) -> list[str]:
-    """The command for the manifest: the program by its base name, paths relative or shortened."""
+    """Return a command for the manifest: the program's base name, paths relative or shortened."""
     if not command:
         return []
     return [Path(command[0]).name, *(shared_text(word, run) for word in command[1:])]
 
 
 def shared_variables(environment: Mapping[str, str], run: Path) -> dict[str, str]:
-    """The variables that change how ROS 2 runs, for the manifest."""
+    """Return the variables that affect how ROS 2 runs, for the manifest."""
     return {
         name: shared_text(value, run)
         for name, value in sorted(environment.items())
@@ -36,11 +36,11 @@ def shared_variables(environment: Mapping[str, str], run: Path) -> dict[str, str
 
 
 def shared_text(text: str, run: Path) -> str:
-    """`text` with its paths made relative or shortened, and the host's and user's names replaced.
+    """Make the paths in `text` relative or shorter, and replace host and user names.
 
-    A path is what begins with ``/`` and of which at least the first folder exists here, so that
-    topics such as ``/scan`` stay. Below the run's folder and the working directory it becomes
-    relative, below home it begins with ``~``, elsewhere only its last part stays.
+    A path begins with ``/``, and at least its first folder exists here, so that topics such as
+    ``/scan`` are kept. Below the run's folder and the working directory, paths become relative;
+    below home, they begin with ``~``; elsewhere only their last part is kept.
     """
     return _without_names(_PATH.sub(lambda match: _shared_path(match.group(), run), text))
 
@@ -48,14 +48,14 @@ def shared_text(text: str, run: Path) -> str:
 def _without_names(text: str) -> str:
     host = socket.gethostname()
     for name, label in ((host, "<host>"), (host.partition(".")[0], "<host>"), (_user(), "<user>")):
-        # Short names are words, too.
+        # Short names may also be ordinary words.
         if len(name) > 3 and name not in {"root", "user", "localhost"}:
             text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", label, text)
     return text
 
 
 def text_scrubber(run: Path) -> Callable[[str], str]:
-    """As `shared_text` for many texts of one run; homes of users that are not here go, too."""
+    """Return `shared_text` for many texts of one run; it also replaces homes of unknown users."""
     by_path: dict[str, str] = {}
 
     def path_of(match: re.Match[str]) -> str:
@@ -69,7 +69,7 @@ def text_scrubber(run: Path) -> Callable[[str], str]:
 
 def _shared_path(text: str, run: Path) -> str:
     path = Path(os.path.normpath(text))
-    # '//' begins a host, as in http://...; 'file:///' a path.
+    # '//' begins a host, as in http://...; 'file:///' begins a path.
     if (text.startswith("//") and not text.startswith("///")) or not _is_path(path):
         return text
     resolved = run.resolve()
@@ -86,7 +86,7 @@ def _shared_path(text: str, run: Path) -> str:
 
 
 def _is_path(path: Path) -> bool:
-    """Whether the path exists, or a folder that it names below the root."""
+    """Return whether the path, or a folder on it below the root, exists."""
     return any(part.exists() for part in (path, *path.parents) if part != Path("/"))
 
 

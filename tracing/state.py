@@ -1,4 +1,4 @@
-"""How far a campaign is, read from what lies in its folder."""
+"""Determine the progress of a campaign from the contents of its folder."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from roslens.tracing.plan import PLAN_NAME, Plan, PlannedRun, read_plan
 
 @dataclass
 class RunState:
-    """One planned run: what was made of it.
+    """The state of one planned run.
 
     Attributes
     ----------
     planned
-        Its plan.
+        The planned run.
     attempts
         The manifests of attempts that ended, complete or failed, in order.
     torn
-        The folder of an attempt that was killed or interrupted; it is made again.
+        The folder of an attempt that was killed or interrupted; the attempt is repeated.
     retries
         How often a failed run is repeated.
     """
@@ -37,18 +37,18 @@ class RunState:
 
     @property
     def complete(self) -> bool:
-        """Whether an attempt is complete."""
+        """Return whether any attempt is complete."""
         return any(m.status == "complete" for m in self.attempts)
 
     @property
     def wanted(self) -> bool:
-        """Whether an attempt is still to be made."""
+        """Return whether another attempt is to be made."""
         return not self.complete and len(self.attempts) <= self.retries
 
 
 @dataclass(frozen=True)
 class CampaignState:
-    """A campaign: its folder, its plan, and what was made of each run."""
+    """The state of a campaign: its folder, its plan, and the states of its runs."""
 
     folder: Path
     plan: Plan
@@ -56,30 +56,30 @@ class CampaignState:
 
     @property
     def finished(self) -> bool:
-        """Whether no run is left to make."""
+        """Return whether no run is left to make."""
         return not any(run.wanted for run in self.runs)
 
     @property
     def status(self) -> Literal["recording", "finished", "unfinished"]:
-        """For people."""
+        """Return the status to display."""
         if is_claimed(self.folder):
             return "recording"
         return "finished" if self.finished else "unfinished"
 
     @property
     def executions(self) -> int:
-        """How often it has been begun or resumed, as far as runs tell."""
+        """Return how often the campaign was begun or resumed, according to its runs."""
         executions = [m.design.execution for run in self.runs for m in run.attempts if m.design]
         return max(executions, default=-1) + 1
 
 
 def campaign_state(folder: Path) -> CampaignState:
-    """Read a campaign.
+    """Read the state of a campaign.
 
     Raises
     ------
     UsageError
-        The plan is missing or not valid, or a manifest is not.
+        The plan is missing or not valid, or a manifest is not valid.
     """
     plan = read_plan(folder)
     return CampaignState(folder, plan, [_run_state(folder, plan, run) for run in plan.runs])
@@ -100,12 +100,12 @@ def _run_state(folder: Path, plan: Plan, planned: PlannedRun) -> RunState:
 
 
 def clear_torn(state: CampaignState, note: Callable[[str], None]) -> None:
-    """Remove the folders of torn runs, which are made again.
+    """Remove the folders of torn runs, which will be repeated.
 
     Raises
     ------
     RunFailedError
-        One cannot be removed.
+        A folder cannot be removed.
     """
     for run in state.runs:
         if run.torn is None:
@@ -120,18 +120,18 @@ def clear_torn(state: CampaignState, note: Callable[[str], None]) -> None:
 
 
 def find_campaigns(root: Path, suite: str | None = None) -> list[Path]:
-    """The folders of campaigns (those with a plan) below the folder of all recordings, by age."""
+    """Return the folders of campaigns (folders with a plan) below a root, oldest first."""
     plans = root.glob(f"{suite or '*'}/*/{PLAN_NAME}")
     return [plan.parent for plan in sorted(plans, key=lambda plan: plan.stat().st_mtime_ns)]
 
 
 def find_campaign(root: Path, name: str, suite: str | None = None) -> Path:
-    """A campaign by its folder or its name.
+    """Find a campaign by its folder or its name.
 
     Raises
     ------
     UsageError
-        There is none, or several suites have one of that name.
+        No campaign, or campaigns of several suites, have this name.
     """
     if (Path(name) / PLAN_NAME).is_file():
         return Path(name)
@@ -149,12 +149,12 @@ def find_campaign(root: Path, name: str, suite: str | None = None) -> Path:
 
 
 def last_unfinished(root: Path, suite: str | None = None) -> Path:
-    """The campaign begun last of those that have runs to make and that nobody records.
+    """Return the latest campaign that has runs to make and is not being recorded.
 
     Raises
     ------
     UsageError
-        There is none.
+        There is no such campaign.
     """
     for folder in reversed(find_campaigns(root, suite)):
         if campaign_state(folder).status == "unfinished":

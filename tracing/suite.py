@@ -1,4 +1,4 @@
-"""Suites: experiments written down in YAML, validated before anything runs."""
+"""Define suites: experiments described in YAML, validated before anything runs."""
 
 import itertools
 import math
@@ -31,9 +31,9 @@ Factors = dict[str, Level]
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 NEEDS = ("package", "header", "python", "source")
 MOST_RUNS = 100_000
-"""Of a campaign: more is a mistake, and would take weeks."""
+"""Limit of the runs of a campaign: more is a mistake, and would take weeks."""
 RESERVED = ("native", "ready", "seconds", "messages", "repetition", "order")
-"""Placeholders that every template knows beside factors and parameters."""
+"""Placeholders of every template, in addition to factors and parameters."""
 
 
 class _Part(BaseModel):
@@ -41,13 +41,13 @@ class _Part(BaseModel):
 
 
 class WorkloadSpec(_Part):
-    """What each run starts: a workload that ships with roslens, or any command.
+    """The program that each run starts: a workload that ships with roslens, or any command.
 
-    A built-in gets ``--<name> <value>`` for each factor and parameter, ``--seconds``,
-    ``--output``, and ``--messages`` where the suite gives a number. In a command and in the values
-    of environment variables ``{name}`` stands for a factor, a parameter, or one of ``{native}``
-    (folder for its files), ``{ready}`` (file that it makes when it is ready), ``{seconds}``,
-    ``{messages}``, ``{repetition}``, ``{order}``.
+    A built-in gets ``--<name> <value>`` for each factor and parameter, ``--seconds``, ``--output``,
+    and ``--messages`` if the suite gives a number. In a command, and in the values of environment
+    variables, ``{name}`` stands for a factor, a parameter, or one of ``{native}`` (folder for its
+    files), ``{ready}`` (file that it creates when it is ready), ``{seconds}``, ``{messages}``,
+    ``{repetition}``, ``{order}``.
     """
 
     builtin: str | None = None
@@ -89,7 +89,7 @@ class WorkloadSpec(_Part):
 
 
 class Expectations(_Part):
-    """What a run must have left; otherwise it has failed."""
+    """Expected results of a run; a run without them has failed."""
 
     ros2_events: bool = Field(default=True, description="at least one ros2 event")
     max_discarded_events: int | None = Field(
@@ -110,7 +110,7 @@ class Expectations(_Part):
 
 
 class LevelSettings(_Part):
-    """What is special about the runs with a certain level of a factor."""
+    """Special settings of the runs with a certain level of a factor."""
 
     parameters: dict[str, Level] = Field(
         default_factory=dict, description="further or other parameters of the workload"
@@ -238,7 +238,7 @@ class Suite(_Part):
         return self
 
     def combinations(self) -> Iterator[Factors]:
-        """All combinations of levels but the excluded ones, in the file's order."""
+        """Yield all combinations of levels except excluded ones, in the file's order."""
         for levels in itertools.product(*self.factors.values()):
             factors = dict(zip(self.factors, levels, strict=True))
             if not any(
@@ -249,18 +249,18 @@ class Suite(_Part):
 
     @property
     def limit_seconds(self) -> float:
-        """The time limit of a run, before it is asked to end and ended."""
+        """Return the seconds after which a run is asked to end, and then killed."""
         if self.time_limit is not None:
             return self.time_limit
         return self.seconds + 30.0 - sum(seconds for _, seconds in GENTLE)
 
     @property
     def seconds(self) -> float:
-        """How long a run works: warm-up, duration, cool-down."""
+        """Return the seconds that a run works: warm-up, duration, cool-down."""
         return self.warm_up + self.duration + self.cool_down
 
     def settings(self, factors: Mapping[str, Level]) -> LevelSettings:
-        """What is special about the runs of a combination; a later factor has the last word."""
+        """Return the special settings of a combination's runs; later factors take precedence."""
         level_settings = [self.level(name, level) for name, level in factors.items()]
         return LevelSettings(
             parameters={
@@ -273,15 +273,15 @@ class Suite(_Part):
         )
 
     def level(self, factor: str, level: Level) -> LevelSettings:
-        """What is special about one level of a factor."""
+        """Return the special settings of one level of a factor."""
         return self.levels.get(factor, {}).get(level) or LevelSettings()
 
     def parameters_of(self, factors: Mapping[str, Level]) -> dict[str, Level]:
-        """The workload's parameters in the runs of a combination."""
+        """Return the workload's parameters in the runs of a combination."""
         return {**self.workload.parameters, **self.settings(factors).parameters}
 
     def tracing_of(self, factors: Mapping[str, Level]) -> TracingOptions:
-        """How the runs of a combination are recorded."""
+        """Return the tracing options of a combination's runs."""
         special = self.settings(factors).tracing
         if not special:
             return self.tracing
@@ -322,20 +322,20 @@ class Suite(_Part):
 
 
 def with_changes(suite: Suite, changes: Mapping[str, object]) -> Suite:
-    """The suite with other values in place of its own.
+    """Return the suite with some values replaced.
 
     Parameters
     ----------
     suite
         The suite.
     changes
-        Field -> value, such as ``duration`` or ``tracing.mode``.
+        New values by field, such as ``duration`` or ``tracing.mode``.
 
     Raises
     ------
     UsageError
-        A value is not valid, or not together with the others; or a level of the suite gives the
-        field a value of its own, so that the one given would not hold for all runs.
+        A value is not valid, alone or in combination; or a level of the suite sets the field
+        itself, so that the given value would not apply to all runs.
     """
     data = suite.model_dump()
     for path, value in changes.items():
@@ -358,13 +358,13 @@ def _check_factor(name: str, levels: tuple[Level, ...]) -> None:
         raise ValueError(f"factors: {name!r} cannot be a factor's name")
     if not levels:
         raise ValueError(f"factors: {name} has no levels")
-    # repr, for 1 == 1.0 == True
+    # repr, because 1 == 1.0 == True
     if len({repr(level) for level in levels}) != len(levels):
         raise ValueError(f"factors: {name} has a level twice")
 
 
 def builtin_scripts() -> dict[str, Path]:
-    """The scripts of the workloads that ship with roslens, by name."""
+    """Return the scripts of the workloads that ship with roslens, by name."""
     return dict(
         sorted((p.parent.name, p) for room in ROOMS for p in room.glob("workloads/*/run.py"))
     )
@@ -377,7 +377,7 @@ def _shipped_suites() -> dict[str, Path]:
 def suite_command(
     suite: Suite, factors: Mapping[str, Level], values: Mapping[str, Level]
 ) -> list[str]:
-    """The command of a run; a built-in's begins with its script.
+    """Return the command of a run; a built-in's command begins with its script.
 
     Parameters
     ----------
@@ -403,14 +403,14 @@ def suite_command(
 def suite_variables(
     suite: Suite, factors: Mapping[str, Level], values: Mapping[str, Level]
 ) -> dict[str, str]:
-    """The environment variables of a run, with the same placeholders as `suite_command`."""
+    """Return the environment variables of a run, with the placeholders of `suite_command`."""
     placeholders = {**suite.parameters_of(factors), **factors, **values}
     given = {**suite.workload.environment, **suite.settings(factors).environment}
     return {name: value.format_map(placeholders) for name, value in given.items()}
 
 
 def suite_schema() -> dict[str, Any]:
-    """The JSON schema of suite files, by which editors complete and check them."""
+    """Return the JSON schema of suite files, with which editors complete and check them."""
     schema = Suite.model_json_schema()
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -420,12 +420,12 @@ def suite_schema() -> dict[str, Any]:
 
 
 def suite_path(name_or_path: str | Path) -> Path:
-    """The file of a suite, by the name of one that ships with roslens or by its file.
+    """Return the file of a suite, given the name of a shipped suite or a path.
 
     Raises
     ------
     UsageError
-        There is none.
+        There is no such suite.
     """
     path, suites = Path(name_or_path), _shipped_suites()
     if str(name_or_path) in suites:
@@ -437,12 +437,12 @@ def suite_path(name_or_path: str | Path) -> Path:
 
 
 def load_suite(name_or_path: str | Path) -> tuple[Suite, str]:
-    """A suite and its text, by the name of one that ships with roslens or by its file.
+    """Load a suite and its text, given the name of a shipped suite or a path.
 
     Raises
     ------
     UsageError
-        There is none of that name, or the file is not a valid suite.
+        There is no such suite, or the file is not a valid suite.
     """
     path = suite_path(name_or_path)
     try:
@@ -458,7 +458,7 @@ def parse_suite(text: str, where: str) -> Suite:
     Raises
     ------
     UsageError
-        It is not valid; says which field and why.
+        The text is not valid; the message states which field and why.
     """
     try:
         data: Any = read_yaml(text)
@@ -479,5 +479,5 @@ def _validated(data: dict[str, Any], where: str) -> Suite:
 
 
 def list_suites() -> list[tuple[Path, Suite]]:
-    """The suites that ship with roslens, by name."""
+    """Return the suites that ship with roslens, by name."""
     return [(path, load_suite(path)[0]) for path in _shipped_suites().values()]

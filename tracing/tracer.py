@@ -1,6 +1,6 @@
-"""The tracer of a recording: LTTng, or the one of our own; both have the same shape.
+"""Start the tracer of a recording: LTTng, or our own; both have the same interface.
 
-And what records the kernel beside the programs: LTTng's modules, ftrace or perf, or why nothing.
+Also record the kernel with LTTng's modules, ftrace or perf, or explain why it is not recorded.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _ONLY = (
 
 
 def choose_kernel(options: TracingOptions) -> tuple[KernelKind | None, list[str]]:
-    """What is to record the kernel, and what the user should know about it.
+    """Choose the kernel recorder; return it, and what the user should know about it.
 
     Raises
     ------
     UsageError
-        The kernel must be recorded and cannot be.
+        The kernel must be recorded, but cannot be.
     """
     if options.kernel == "off":
         return None, []
@@ -94,14 +94,14 @@ def kernel_recording(
     output: Path,
     functions: Sequence[Function] = (),
 ) -> Iterator[KernelRecording | None]:
-    """Record the kernel into the folder `output`, unless a session of LTTng does it.
+    """Record the kernel into the folder `output`, unless a session of LTTng records it.
 
-    And the calls of functions, by what the calling thread starts.
+    Also record the calls of functions, in the programs that the calling thread starts.
 
     Raises
     ------
     RunFailedError
-        It cannot be recorded.
+        The kernel cannot be recorded.
     """
     if (kind is None or kind == "lttng") and not functions:
         yield None
@@ -152,21 +152,21 @@ def start_tracer(
     note: Callable[[str], None] | None = None,
     hold: Sequence[int] = (),
 ) -> Iterator[Tracer]:
-    """The tracer that the options name, for as long as the context lasts.
+    """Yield the tracer selected by the options, for as long as the context lasts.
 
     Parameters
     ----------
     options
-        Their tracer is ``lttng`` or ``native``.
+        The options, whose tracer is ``lttng`` or ``native``.
     note
-        Called with one line when something takes long.
+        Called with a line when something takes long.
     hold
-        Descriptors that are kept open until all is cleared up, although this process is killed.
+        Descriptors kept open until everything is cleaned up, even if this process is killed.
 
     Raises
     ------
     UsageError
-        LTTng is not installed; or the kernel is required and cannot be traced.
+        LTTng is not installed; or the kernel is required, but cannot be traced.
     RunFailedError
         No session daemon runs and none can be started.
     """
@@ -187,17 +187,17 @@ def start_tracer(
 
 
 def fits(tracer: Tracer, options: TracingOptions) -> bool:
-    """Whether a tracer is the one that the options name."""
+    """Return whether a tracer is the one that the options select."""
     return isinstance(tracer, NativeTracer) == (options.tracer == "native")
 
 
 def check_options(tracer: Tracer, options: TracingOptions) -> None:
-    """Find out whether a tracer can do what the options say, before anything is made.
+    """Check that a tracer supports the options, before anything is created.
 
     Raises
     ------
     UsageError
-        It cannot.
+        The tracer does not support the options.
     """
     choose_kernel(options)
     if isinstance(tracer, SessionDaemon):
@@ -207,17 +207,17 @@ def check_options(tracer: Tracer, options: TracingOptions) -> None:
 def start_session(
     tracer: Tracer, options: TracingOptions, output: Path, preload: Sequence[Path]
 ) -> AbstractContextManager[TracingSession]:
-    """Record into the folder `output` as long as the context lasts.
+    """Record into the folder `output` for as long as the context lasts.
 
     Parameters
     ----------
     preload
-        What the programs preload; the native tracer's library is the first of them.
+        Libraries that the programs preload; the native tracer's library must be first.
 
     Raises
     ------
     LttngError, RunFailedError
-        The session cannot be made.
+        The session cannot be created.
     """
     if isinstance(tracer, NativeTracer):
         return native_session(tracer, options, output, preload[0])
@@ -225,12 +225,12 @@ def start_session(
 
 
 def needed_preload(options: TracingOptions, ros: RosEnvironment | None) -> tuple[Path, ...]:
-    """What the programs of a run preload so that the tracer sees their events.
+    """Return the libraries that a run's programs preload so that the tracer sees their events.
 
     Raises
     ------
     UsageError, HeaderError, CompileError
-        It cannot be had; says why.
+        A library is not available; the message states why.
     """
     if options.tracer == "native":
         return tuple(native_preload(ros))

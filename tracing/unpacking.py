@@ -1,8 +1,8 @@
-"""Archives of recordings taken apart with distrust: ours, and how public traces come.
+"""Unpack archives of recordings defensively: our own, and common formats of public traces.
 
-Ours is a tar archive compressed by Zstandard with checksums; ``tar.zst`` of others, ``tar.gz``,
-``tar.xz`` and ``zip`` are taken by the same rules, and files of other recorders of the kernel. They
-are read in a process whose memory and time are limited; what it may write is bounded here.
+Our own format is a tar archive compressed by Zstandard, with checksums; foreign ``tar.zst``,
+``tar.gz``, ``tar.xz`` and ``zip`` archives and files of other kernel recorders are handled by the
+same rules. They are read in a process with limited memory and time; the output is limited here.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from roslens.tracing.kernel_files import reader_of
 
 _SMALL = 256 << 20
 _HIGHEST_RATIO = 500
-"""Traces of many equal events shrink to a 50th; what grows more than 500 times is a bomb."""
+"""Traces of many equal events shrink to a 50th; growth by more than 500 times indicates a bomb."""
 _MOST_ENTRIES = 1_000_000
 _FEW_ENTRIES = 10_000
 _BYTES_OF_ENTRY = 32
-"""Each file's checksum alone takes so much in an archive of ours."""
+"""Minimum size of an entry: in our own archives, each file's checksum alone takes this much."""
 _DEEPEST, _LONGEST_NAME = 32, 1024
 _LARGEST_HEADER = 64 << 10
 _BLOCK = 1 << 20
 _SCRATCH = ".unpack-"
 Read = Callable[[int], bytes]
 _Entry = tuple[str, IO[bytes]]
-"""One file of an archive: its name and its content."""
+"""A file of an archive: its name and its content."""
 
 
 def unpack(
@@ -55,32 +55,32 @@ def unpack(
     max_bytes: int | None = None,
     note: Callable[[str], None] = lambda _: None,
 ) -> list[Path]:
-    """Unpack an archive; all of it, with right checksums, or nothing.
+    """Unpack an archive: all of it, with correct checksums, or nothing.
 
     Parameters
     ----------
     archive
-        What `roslens.tracing.archive.pack` wrote, another archive that holds traces, or what
-        trace-cmd, perf or Perfetto wrote, or a folder with raw pages of ftrace: the kernel trace
-        that becomes of these gets the clock of the traces in `folder`.
+        An archive made by `roslens.tracing.archive.pack`, another archive that holds traces, a file
+        of trace-cmd, perf or Perfetto, or a folder with raw pages of ftrace; the last two become a
+        kernel trace with the clock of the traces in `folder`.
     folder
-        Where to; made if missing. What lies there already is not touched. What others packed
-        gets a folder there with the name of the archive.
+        The target folder, created if missing. Its existing files are not changed. Foreign archives
+        get a folder in it with the name of the archive.
     max_bytes
-        More than this unpacked is refused; default: 500 times the archive's size, at least
-        256 MiB, at most nine tenths of the free space.
+        The limit of the unpacked bytes; default: 500 times the archive's size, at least 256 MiB, at
+        most nine tenths of the free space.
     note
-        Gets what the user should know of a kernel trace, one line each.
+        Called with notes about a kernel trace, one line each.
 
     Returns
     -------
     list of Path
-        What was made in `folder`, the top-most entries.
+        The top-most entries created in `folder`.
 
     Raises
     ------
     UsageError
-        It is no such archive, is damaged or hostile, or its content is there already.
+        The file is no such archive, is damaged or hostile, or its content already exists.
     RunFailedError
         The disk is full.
     """
@@ -102,9 +102,9 @@ def unpack(
 
 
 def take_apart(archive: Path, *, scratch: str, folder: str, max_bytes: int | None) -> list[str]:
-    """Write what an archive or kernel trace holds to a scratch folder, as `unpack` wants it.
+    """Write the contents of an archive or kernel trace to a scratch folder, for `unpack`.
 
-    Returns what the user should know.
+    Return notes for the user.
     """
     target, destination = Path(scratch), Path(folder)
     room = _room(destination)
@@ -128,7 +128,7 @@ def take_apart(archive: Path, *, scratch: str, folder: str, max_bytes: int | Non
             raise
         raise _no_room(destination, archive, room) from error
     except OSError as error:
-        # Decompression that fails is one of no number.
+        # Errors of decompression have no number.
         if error.errno is None or error.filename == str(archive):
             raise
         raise cannot_be_written(destination, error) from error
@@ -136,7 +136,7 @@ def take_apart(archive: Path, *, scratch: str, folder: str, max_bytes: int | Non
 
 
 def _room(folder: Path) -> int:
-    """How much may be written there: not the last of the disk."""
+    """Return how many bytes may be written to a folder: nine tenths of the free space."""
     return shutil.disk_usage(folder).free * 9 // 10
 
 
@@ -148,23 +148,23 @@ def _no_room(folder: Path, archive: Path, room: int) -> RunFailedError:
 
 
 def unpack_stream(read: Read, folder: Path, name: str) -> None:
-    """Write the regular files of a tar, uncompressed, as it comes; links and devices are left out.
+    """Write the regular files of an uncompressed tar stream; links and devices are left out.
 
     Parameters
     ----------
     read
-        Its next bytes, at most as many as asked for.
+        Returns the next bytes of the stream, at most as many as requested.
     folder
-        A new one; all that is written lies below it. What was written before an error stays.
+        A new folder for all output. Files written before an error are kept.
     name
-        Of the stream, for errors.
+        The name of the stream in errors.
 
     Raises
     ------
     UsageError
-        It is damaged, not whole or hostile.
+        The stream is damaged, incomplete or hostile.
     RunFailedError
-        It holds more than nine tenths of the free space.
+        The stream holds more than nine tenths of the free space.
     OSError
         The folder cannot be written.
     """
@@ -177,7 +177,7 @@ def unpack_stream(read: Read, folder: Path, name: str) -> None:
 
 
 class _Unpacked:
-    """An archive that is being written below a folder."""
+    """A writer of an archive's files below a folder."""
 
     def __init__(self, archive: Path, scratch: Path, limit: int, most: int) -> None:
         self._archive, self._scratch = archive, scratch
@@ -188,7 +188,7 @@ class _Unpacked:
         self._digests: dict[str, str] = {}
 
     def all(self) -> None:
-        """Write everything."""
+        """Write all files."""
         with self._archive.open("rb") as stream:
             magic = stream.read(6)
         if magic[:4] == b"\x28\xb5\x2f\xfd":
@@ -213,7 +213,7 @@ class _Unpacked:
             )
 
     def regular(self, read: Read) -> None:
-        """Write the regular files of a tar as it comes, and nothing else of it."""
+        """Write the regular files of a tar stream, and nothing else."""
         try:
             for entry in self._tar(read, leave_out_others=True):
                 self._save(*entry, self._scratch)
@@ -263,7 +263,7 @@ class _Unpacked:
         return UsageError(f"{self._archive}: {name[:_LONGEST_NAME]!r}: {why}")
 
     def _count(self, size: int = 0) -> None:
-        """Count a header, and the bytes that it tells of."""
+        """Count a header, and the size that it states."""
         self._entries += 1
         self._left -= size
         trust = "; if you trust it, give --max-size"
@@ -296,7 +296,7 @@ class _Unpacked:
             errors="surrogateescape",
         ) as tar:
             while (info := tar.next()) is not None:
-                # Otherwise it keeps all entries and what headers say of all that follow.
+                # Otherwise tarfile would keep all entries and the global headers.
                 tar.members = []  # type: ignore[attr-defined]
                 tar.pax_headers = {}
                 if info.size < 0:
@@ -312,7 +312,7 @@ class _Unpacked:
                 elif not info.isdir():
                     raise self._refused(info.name, "is no regular file; refused")
                 stream.allowed = _Bounded.allowed
-        # Checksums of the compression come last.
+        # The checksums of the compression come last.
         rest = read(_BLOCK)
         while block := read(_BLOCK - len(rest)):
             rest += block
@@ -333,7 +333,7 @@ class _Unpacked:
 
 
 class _Bounded(io.RawIOBase):
-    """A stream of which `tarfile` reads no more than allowed, whatever size a header claims."""
+    """A stream that limits how much `tarfile` reads, whatever size a header claims."""
 
     allowed = _LARGEST_HEADER + 2 * tarfile.RECORDSIZE
 
@@ -341,7 +341,7 @@ class _Bounded(io.RawIOBase):
         self._read, self._archive = read, archive
 
     def read(self, size: int = -1) -> bytes:
-        """Read at most so many bytes; nothing at the end."""
+        """Read at most `size` bytes; nothing at the end."""
         if self.allowed <= 0:
             text = f"{self._archive}: a header of more than {_LARGEST_HEADER:,} B; refused"
             raise UsageError(text)
@@ -351,11 +351,11 @@ class _Bounded(io.RawIOBase):
 
 
 class _Header(tarfile.TarInfo):
-    """A header that `tarfile` does not take for the end where it is damaged or missing."""
+    """A tar header that, if damaged or missing, `tarfile` does not mistake for the end."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        """Read the header from one block."""
+        """Parse the header in one block."""
         if not buf:
             raise EOFError("ends early")
         try:
@@ -377,7 +377,7 @@ def _sums(archive: Path, content: IO[bytes]) -> Iterator[tuple[str, str]]:
 
 
 def _move(scratch: Path, folder: Path) -> list[Path]:
-    """Move what was unpacked to its place, folder by folder where some are there already."""
+    """Move the unpacked files to their place, merging them into existing folders."""
     targets: list[Path] = []
     pairs = [(entry, folder / entry.name) for entry in sorted(scratch.iterdir())]
     moves: list[tuple[Path, Path]] = []

@@ -1,4 +1,4 @@
-"""The program that is recorded: started, waited for, ended with all that it started."""
+"""Start the recorded program, wait for it, and end it with all its descendants."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ Ended = Literal["ended", "timeout", "interrupted", "trouble"]
 def resolve_command(
     command: Sequence[str], path: str | None = None, cwd: Path | None = None
 ) -> list[str]:
-    """The command with its program found as a shell would.
+    """Return the command with its program resolved as by a shell.
 
     Raises
     ------
     UsageError
-        There is no such program, or it is not executable.
+        The program does not exist, or is not executable.
     """
     if not command:
         raise UsageError("no command to record; give one after '--'")
@@ -62,22 +62,22 @@ def resolve_command(
 
 
 class Workload:
-    """A program in a process group of its own.
+    """A program in its own process group.
 
     Parameters
     ----------
     command
-        What to run.
+        The command to run.
     environment
-        Its whole environment.
+        The complete environment.
     mark
-        Value of `RUN_MARK` in it, by which what it leaves behind is found.
+        Value of `RUN_MARK` in the environment, by which remaining processes are found.
     cwd
-        Its working directory; ours by default.
+        The working directory; default: ours.
     stdout, stderr
-        Where its output goes; None: where ours goes.
+        The program's output; None: same as ours.
     stdin
-        Where its input comes from; None: from where ours does.
+        The program's input; None: same as ours.
     """
 
     def __init__(
@@ -108,20 +108,20 @@ class Workload:
 
     @property
     def pid(self) -> int:
-        """The process id of the program itself."""
+        """Return the process id of the program itself."""
         return self.process.pid
 
     @property
     def exit_status(self) -> int | None:
-        """The program's: 0 done, negative a signal, None not known."""
+        """Return the program's exit status: 0 success, negative a signal, None unknown."""
         return self.process.returncode
 
     def processes(self) -> list[int]:
-        """What runs of it: its group, and what carries its mark."""
+        """Return the running processes of the program's group, and those with its mark."""
         return sorted({*members(self.pid), *marked(self.mark)})
 
     def owns(self, pid: int) -> bool:
-        """Whether a process is one of `processes`."""
+        """Return whether a process is one of `processes`."""
         return is_member(pid, self.pid) or has_mark(pid, self.mark)
 
     def wait(
@@ -130,21 +130,21 @@ class Workload:
         interruption: Interruption,
         check: Callable[[], str | None] = lambda: None,
     ) -> tuple[Ended, str | None]:
-        """Wait for the program's end.
+        """Wait until the program ends.
 
         Parameters
         ----------
         seconds
-            The time limit; None for none.
+            The time limit; None: no limit.
         interruption
             Ends the waiting.
         check
-            Asked four times a second; a text ends the waiting.
+            Called four times a second; a returned text ends the waiting.
 
         Returns
         -------
         tuple
-            How the waiting ended, and the text of `check`.
+            How the waiting ended, and the text returned by `check`.
         """
         deadline = None if seconds is None else time.monotonic() + seconds
         with selectors.DefaultSelector() as selector:
@@ -173,10 +173,10 @@ class Workload:
                     os.close(pidfd)
 
     def end(self, interruption: Interruption | None = None) -> list[int]:
-        """End the program and all that it started; what was left besides the program itself.
+        """End the program and all that it started; return what was left besides the program.
 
-        Asks with SIGINT as a terminal does, so that ROS programs end in order; then SIGTERM,
-        then SIGKILL. Once the program has ended by itself, what it left is not asked so long.
+        It sends SIGINT as a terminal does, so that ROS programs end cleanly; then SIGTERM, then
+        SIGKILL. If the program has already ended by itself, its remaining processes get less time.
         """
         ended_itself = self.process.poll() is not None
         graces: tuple[Grace, ...] = FIRM if ended_itself else GENTLE
@@ -189,14 +189,14 @@ class Workload:
             reap=self.process.poll,
         )
         if self.process.poll() is None:
-            # It was killed; a busy machine may take its time over that.
+            # It was killed, which may take some time on a busy machine.
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(KILLED_SECONDS)
         return left if ended_itself else [pid for pid in left if is_running(pid)]
 
 
 def describe_exit(status: int) -> str:
-    """An exit status in words."""
+    """Describe an exit status in words."""
     if status >= 0:
         return f"ended with status {status}"
     try:

@@ -1,8 +1,8 @@
-"""Ring-buffer pages, or single events, become a CTF trace as LTTng's kernel tracer writes it.
+"""Write ring-buffer pages, or single events, as a CTF trace like LTTng's kernel tracer does.
 
-Names, fields and clock are the same, so that whatever reads LTTng's kernel events reads these. One
-packet holds the events of up to `_PAGES` pages; where the kernel lost events, an empty packet
-stands in the gap and says how many.
+Names, fields and the clock are the same, so that every reader of LTTng's kernel events can read
+these. A packet holds the events of up to `_PAGES` pages; where the kernel lost events, an empty
+packet in the gap states how many.
 """
 
 from __future__ import annotations
@@ -34,31 +34,32 @@ from roslens.tracing.ftrace.tsdl import metadata
 
 _PAGES = 512
 _HEAD = struct.Struct("<IIQQQQQI")
-"""magic, stream, begin, end, content and packet in bits, discarded so far, CPU."""
+"""Magic, stream, begin, end, content and packet size in bits, discarded so far, CPU."""
 _MAGIC = 0xC1FC1FC1
 
 
 @dataclass
 class Converted:
-    """What became of pages.
+    """The result of writing a CTF trace.
 
     Attributes
     ----------
     lost
-        How many the kernel says that it lost.
+        How many events the kernel reports as lost.
     switches_missing
-        Switches that the kernel neither recorded nor counted: the thread that leaves a CPU is not
-        the one that came there last.
+        Switches that the kernel neither recorded nor counted as lost: the thread that leaves a
+        CPU is not the thread that last came to it.
     damaged_pages
-        Pages that are not read whole.
+        Pages that could not be read completely.
     missing
-        All that the written trace says is missing: those, and at least one for each damage.
+        All events that the written trace reports as missing: `lost` and `switches_missing`, and at
+        least one for each damage.
     of_others
-        Events of programs that are left out, as their threads are not meant or not known.
+        Events of programs that are left out, because their threads are unwanted or unknown.
     by_name
         How many events of each name were written.
     notes
-        What else the user should know, one line each.
+        Further notes for the user, one line each.
     """
 
     lost: int = 0
@@ -71,26 +72,26 @@ class Converted:
 
     @property
     def complaint(self) -> str | None:
-        """What is wrong with the pages, on one line."""
+        """Describe in one line what is wrong with the pages, or return None."""
         if not self.damaged_pages:
             return None
         return f"{self.damaged_pages} pages of the kernel's trace are damaged and not read whole"
 
     @property
     def events(self) -> int:
-        """How many were written."""
+        """Return how many events were written."""
         return sum(self.by_name.values())
 
 
 def write_ctf(raw: RawTrace, folder: Path, clock: Clock, own: UUID | None = None) -> Converted:
-    """Write pages or single events as a CTF trace into a new folder, or leave no folder.
+    """Write pages or single events as a CTF trace into a new folder; on errors, leave no folder.
 
-    `own` is the trace's UUID; None: a new one.
+    `own` is the UUID of the trace; None: a new one.
 
     Raises
     ------
     OSError
-        It cannot be written.
+        The trace cannot be written.
     """
     folder.mkdir(parents=True)
     done = Converted()
@@ -108,12 +109,12 @@ def write_ctf(raw: RawTrace, folder: Path, clock: Clock, own: UUID | None = None
                 _Stream(raw, cpu, stream, done).write_records(records())
         if len(raw.pauses):
             with (folder / NOT_SAMPLED).open("xb") as stream:
-                # No stream of events has that number.
+                # The number is one that no stream of events has.
                 cpu = max([*raw.cpus, *raw.records], default=-1) + 1
                 _Stream(raw, cpu, stream, Converted()).write_pauses()
         (folder / "metadata").write_text(metadata(raw, clock, own or uuid4()), encoding="utf-8")
     except BaseException:
-        # Nobody could read the half.
+        # No reader could use an incomplete trace.
         shutil.rmtree(folder, ignore_errors=True)
         raise
     return done
@@ -128,7 +129,7 @@ def _all_events(raw: RawTrace) -> Iterator[Events]:
 
 
 def blocks_of(pieces: Iterator[bytes], header: PageHeader) -> Iterator[Bytes]:
-    """Pages in pieces of any size as blocks of whole ones, the last one perhaps torn."""
+    """Yield blocks of whole pages from pieces of any size; the last block may end mid-page."""
     size = _PAGES * header.page_size
     rest = b""
     for piece in pieces:
@@ -141,7 +142,7 @@ def blocks_of(pieces: Iterator[bytes], header: PageHeader) -> Iterator[Bytes]:
 
 
 class _Stream:
-    """The stream of one CPU."""
+    """The writer of one CPU's stream."""
 
     def __init__(
         self,
@@ -163,7 +164,7 @@ class _Stream:
     def write(self, pieces: Callable[[], Iterator[bytes]]) -> None:
         overrun = self._raw.overruns.get(self._cpu, 0)
         if overrun:
-            # A page that is full has no room for the number of those lost before it.
+            # A full page has no room for the number of events lost before it.
             missed = [
                 find_missed(block, self._header) for block in blocks_of(pieces(), self._header)
             ]
@@ -188,7 +189,7 @@ class _Stream:
         self._done.missing += self._lost
 
     def write_pauses(self) -> None:
-        """Write each pause as a gap. How many events it lacks is not known."""
+        """Write each pause as a gap with an unknown number of missing events."""
         for begin, end in self._raw.pauses.tolist():
             self._head(begin, begin, 0)
             self._last = begin
@@ -206,7 +207,7 @@ class _Stream:
         self._done.damaged_pages += int(events.damaged.sum())
         lossy: list[int] = np.flatnonzero(events.missed).tolist()
         missed = {at: self._count(int(events.missed[at])) for at in lossy}
-        # What is behind the damage of a page is missing before the next one.
+        # Events behind the damage in a page are reported as missing before the next page.
         damaged: list[int] = np.flatnonzero(events.damaged).tolist()
         torn = {at + 1 for at in damaged}
         if self._torn:
@@ -225,9 +226,9 @@ class _Stream:
             self._packet(data, events.begin[rows], events.size[rows], events.time[rows])
 
     def _count(self, reported: int) -> int:
-        """How many were lost before a page: at least one where the kernel did not say it there.
+        """Return how many events were lost before a page, or at least one if the page does not say.
 
-        The first such gap gets all that is missing from the kernel's own sum.
+        The first such gap gets all events that the kernel counted in total but reported in no page.
         """
         if reported > 0:
             return reported
@@ -235,7 +236,7 @@ class _Stream:
         return count
 
     def _gap(self, count: int, until: int) -> None:
-        """An empty packet: `count` events are missing before a time."""
+        """Write an empty packet, which states that `count` events are missing before a time."""
         self._lost += count
         self._running = None
         until = max(self._last, until) if until <= LATEST else self._last
@@ -261,7 +262,7 @@ class _Stream:
         for name, count in rows.by_name.items():
             done.by_name[name] = done.by_name.get(name, 0) + count
         if rows.wrong:
-            # Somewhere among these events.
+            # The wrong events may be anywhere among these.
             done.damaged_pages += 1
             self._gap(rows.wrong, int(rows.time[-1]) if len(rows.time) else self._last)
         begun = 0
@@ -277,9 +278,9 @@ class _Stream:
             begun = stop
 
     def _gaps(self, data: Bytes, rows: Rows) -> Iterator[tuple[int, int]]:
-        """Where to end packets so that a missing switch lies in one, and how many that one lacks.
+        """Yield where to end packets so that a missing switch lies in one, and how many it lacks.
 
-        That is behind the switch before, and behind the one that shows it.
+        Packets end behind the previous switch, and behind the switch that reveals the missing one.
         """
         if self._switch is None:
             return
@@ -299,7 +300,7 @@ class _Stream:
 
 
 def _switch_of(raw: RawTrace) -> Format | None:
-    """The event of a switch, where all of them were recorded."""
+    """Return the format of the switch event, if all switches were recorded."""
     for event in raw.formats.values():
         tids = [
             field

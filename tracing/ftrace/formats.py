@@ -1,4 +1,4 @@
-"""The kernel's descriptions of its events and pages (``format``, ``header_page``)."""
+"""Parse the kernel's descriptions of its events and pages (``format``, ``header_page``)."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _LTTNG_NAMES = {
     "local_timer_entry": "x86_irq_vectors_local_timer_entry",
     "local_timer_exit": "x86_irq_vectors_local_timer_exit",
 }
-"""Names of events as LTTng's kernel tracer gives them, where they differ."""
+"""Names that LTTng's kernel tracer gives to events, where they differ from ftrace's."""
 FTRACE_NAMES = {name: ftrace for ftrace, name in _LTTNG_NAMES.items()}
 LARGEST_EVENT = 1 << 16
 HEAD_BYTES = 8
-"""Of each event: number, flags, how deep preemption is off, thread."""
+"""Size of the common head of each event: number, flags, preemption depth, thread."""
 
 
 @dataclass(frozen=True)
 class Field:
-    """A field: where in the event it lies, in bytes, and what it is.
+    """A field of an event: its position in bytes, and its type.
 
-    ``ints`` has `count` elements of `size` bytes; of strings the field says where they lie.
+    ``ints`` has `count` elements of `size` bytes; for a string, the field states its position.
     """
 
     name: str
@@ -49,13 +49,13 @@ class Field:
 
     @property
     def end(self) -> int:
-        """Behind its last byte."""
+        """Return the offset just behind the field's last byte."""
         return self.offset + self.size * self.count
 
 
 @dataclass(frozen=True)
 class Format:
-    """An event: its number in pages, its name as LTTng gives it, and its own fields."""
+    """An event type: its number in pages, its name as in LTTng, and its own fields."""
 
     number: int
     name: str
@@ -63,13 +63,13 @@ class Format:
 
     @property
     def size(self) -> int:
-        """Bytes that it has at least."""
+        """Return the minimum size of the event in bytes."""
         return max((field.end for field in self.fields), default=8)
 
 
 @dataclass(frozen=True)
 class PageHeader:
-    """How a ring-buffer page begins: offset and size of the number of its bytes, of its data."""
+    """The layout of a ring-buffer page: offset and size of its byte count, offset of its data."""
 
     commit_offset: int
     commit_size: int
@@ -78,18 +78,18 @@ class PageHeader:
 
 
 def parse_format(text: str, where: str) -> Format:
-    """Read a ``format`` file.
+    """Parse a ``format`` file.
 
     Raises
     ------
     UsageError
-        It is none.
+        The text describes no event.
     """
     name = re.search(r"^name:\s*([\w.-]{1,128})\s*$", text, re.MULTILINE)
     number = re.search(r"^ID:\s*(\d{1,5})\s*$", text, re.MULTILINE)
     if name is None or number is None or int(number[1]) >= 1 << 16:
         raise UsageError(f"{where}: no description of an event (name, ID)")
-    # What follows tells how it is printed, and may look like anything.
+    # The rest describes how the event is printed, and may contain anything.
     described = text.partition("\nprint fmt:")[0]
     fields = [_field(match) for match in _FIELD.finditer(described)]
     own_fields, names = [], set()
@@ -108,12 +108,12 @@ def parse_format(text: str, where: str) -> Format:
 def format_of(
     number: int, name: str, layout: np.dtype[Any], strings: Collection[str] = ()
 ) -> Format:
-    """The event whose bytes are laid out so, behind the head that all have.
+    """Return the format of an event with this memory layout, without the common head.
 
     Parameters
     ----------
     strings
-        Fields that tell where a string lies.
+        Fields that state the position of a string.
     """
     fields: list[Field] = []
     for field, (kind, offset, *_) in (layout.fields or {}).items():
@@ -126,7 +126,7 @@ def format_of(
 
 
 def of_program(described: Format) -> Format:
-    """The event of a program that a probe of ours, ``<event>__<number>``, stands for."""
+    """Return the program's event that our probe, named ``<event>__<number>``, records."""
     name = described.name.rpartition("__")[0]
     added = ("__probe_", "roslens_")
     fields = tuple(field for field in described.fields if not field.name.startswith(added))
@@ -134,13 +134,13 @@ def of_program(described: Format) -> Format:
 
 
 def split_strings(described: Format) -> tuple[list[Field], list[Field]]:
-    """Fields of a fixed size, and strings."""
+    """Return the fields of fixed size, and the strings."""
     strings = [field for field in described.fields if "string" in field.kind]
     return [field for field in described.fields if field not in strings], strings
 
 
 def _with_tid(field: Field) -> Field:
-    # The kernel says pid for what everybody else calls a thread.
+    # The kernel calls pid what all other tools call a thread id.
     name = re.sub(r"(^|_)pid$", r"\1tid", field.name)
     return Field(name, field.offset, field.size, field.kind, field.signed, field.count)
 
@@ -164,24 +164,24 @@ def _field(match: re.Match[str]) -> Field:
 
 
 def parse_formats(texts: Iterable[tuple[str, str]]) -> dict[int, Format]:
-    """Read the descriptions of events, each with its place; by number.
+    """Parse the descriptions of events, given with their places; return them by number.
 
     Raises
     ------
     UsageError
-        One is none.
+        A text describes no event.
     """
     formats = (parse_format(text, where) for where, text in texts)
     return {described.number: described for described in formats}
 
 
 def parse_header_page(text: str, where: str) -> PageHeader:
-    """Read ``events/header_page``.
+    """Parse ``events/header_page``.
 
     Raises
     ------
     UsageError
-        It is none, or of pages that cannot be.
+        The text describes no page, or an impossible page.
     """
     fields = {f["name"]: (int(f["offset"]), int(f["size"])) for f in _FIELD.finditer(text)}
     try:

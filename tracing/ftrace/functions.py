@@ -1,8 +1,9 @@
-"""Probes on functions that a user names as ``LIB:FUNCTION``: where they begin and end.
+"""Probe functions that a user names as ``LIB:FUNCTION``, at their entries and exits.
 
-The kernel's own return probes would be simpler, but they put another return address on the stack:
-an exception that passes it ends the program. So each instruction that returns has a probe, and the
-stack pointer says which entry it belongs to. The file is probed, so nothing need be loaded yet.
+The kernel's return probes would be simpler, but they replace the return address on the stack:
+an exception that passes it ends the program. So each return instruction gets a probe, and the
+stack pointer tells which entry it belongs to. Probes are set on the file, so the library need
+not be loaded yet.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ _END = re.compile(
     r"^\s*([0-9a-f]+):\s+(?:bnd |repz |rep )*(?:(ret\w*)|(?:jmpq?|b)\s+([0-9a-f]+) <(\S+?)>)",
     re.MULTILINE,
 )
-"""A return, or a jump and where to, as objdump prints x86 and aarch64."""
+"""Matches a return, or a jump and its target, as objdump prints x86 and aarch64."""
 _PART = re.compile(r"\.(cold|part)\b")
 _SHOWN = 5
 
 
 @dataclass(frozen=True)
 class Symbol:
-    """A function in a file: its mangled name, its address and size, and where it begins there."""
+    """A function in a file: its mangled name, address, size, and offset in the file."""
 
     name: str
     address: int
@@ -46,9 +47,9 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Function:
-    """A function to probe: ``LIB:FUNCTION``, its file, and where in that it begins and ends.
+    """A function to probe: ``LIB:FUNCTION``, its file, and its entry and exit offsets in the file.
 
-    `jumps`: functions to which it jumps at an end, and which then return in its place.
+    `jumps`: functions to which it jumps at an exit, and which then return in its place.
     """
 
     name: str
@@ -59,12 +60,12 @@ class Function:
 
 
 def symbols_of(file: Path, sections: Sequence[str] = (".symtab", ".dynsym")) -> Iterator[Symbol]:
-    """The functions of a library or program.
+    """Yield the functions of a library or program.
 
     Raises
     ------
     UsageError
-        It cannot be read as one.
+        The file cannot be read as a library or program.
     """
     try:
         with file.open("rb") as stream:
@@ -90,19 +91,19 @@ def symbols_of(file: Path, sections: Sequence[str] = (".symtab", ".dynsym")) -> 
 def find_functions(
     wanted: Sequence[str], environment: Mapping[str, str], mapped: Sequence[Path] = ()
 ) -> list[Function]:
-    """The functions that are named as ``LIB:FUNCTION``.
+    """Return the functions that are named as ``LIB:FUNCTION``.
 
     Parameters
     ----------
     environment
-        Of the program: LIB is looked for as its loader, its shell and ``ros2 run`` do.
+        The program's environment: LIB is searched as its loader, its shell and ``ros2 run`` do.
     mapped
-        Files that running programs have mapped, which come first.
+        Files that running programs have mapped, which are searched first.
 
     Raises
     ------
     UsageError
-        One cannot be found, is not the only one of its name, or cannot be probed.
+        A function cannot be found, its name is ambiguous, or it cannot be probed.
     """
     by_entry: dict[tuple[Path, int], Function] = {}
     reason = why_no_ftrace() if wanted else None
@@ -150,7 +151,7 @@ def _file_of(library: str, environment: Mapping[str, str], mapped: Sequence[Path
 def _function(file: Path, name: str) -> Function:
     every = list(symbols_of(file))
     symbols = [symbol for symbol in every if not _PART.search(symbol.name)]
-    # A mangled name holds each word of the name as it is.
+    # A mangled name contains each word of the plain name unchanged.
     word = (re.findall(r"\w+", name.partition("(")[0]) or [name])[-1]
     near = [symbol for symbol in symbols if word in symbol.name]
     shown = _demangled([symbol.name for symbol in near], with_arguments="(" in name)
@@ -194,7 +195,7 @@ def _demangled(names: Sequence[str], *, with_arguments: bool) -> list[str]:
 def _exits(
     file: Path, symbol: Symbol, every: Sequence[Symbol]
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Where a function returns or jumps to others, and to which."""
+    """Return the offsets where a function returns or jumps to others, and those others' names."""
     parts = [symbol, *(candidate for candidate in every if candidate.name == f"{symbol.name}.cold")]
     if not symbol.size:
         raise UsageError("its size is not known, so neither is where it returns")
@@ -211,7 +212,7 @@ def _exits(
             )
             if ret or not inside:
                 offsets.add(int(address, 16) - part.address + part.offset)
-            # One into another function is to a part of this one that has lost its name.
+            # A jump into the middle of another symbol leads to an unnamed part of this function.
             destinations |= {name} if target and not inside and "+0x" not in name else set()
     jumps = tuple(_demangled(sorted(destinations), with_arguments=False))
     if not offsets or symbol.offset in offsets:
@@ -231,7 +232,7 @@ def _output(program: str, options: Sequence[str], text: str = "") -> str:
 
 
 def notes_of(functions: Sequence[Function]) -> list[str]:
-    """What the user should know about functions, one line each."""
+    """Return notes about functions for the user, one line each."""
     return [
         f"{x.name} can end in a jump to {', '.join(x.jumps)}; the time there does not count then"
         for x in functions
@@ -240,14 +241,14 @@ def notes_of(functions: Sequence[Function]) -> list[str]:
 
 
 def place_functions(instance: Instance, functions: Sequence[Function], *, own: bool) -> None:
-    """Set the probes of functions, which are numbered from 1 on.
+    """Set the probes of functions, which are numbered from 1.
 
-    `own`: those of what this thread starts, whose threads are then followed.
+    `own`: probe the programs that this thread starts, and follow their threads.
 
     Raises
     ------
     OSError
-        The kernel refuses.
+        The kernel refuses a probe.
     """
     for kind in ("entry", "exit") if functions else ():
         event = f"{group_of(instance.name)}/function_{kind}__0"

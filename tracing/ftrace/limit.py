@@ -1,8 +1,8 @@
-"""What probes cost, and pauses in which they are off so that it stays below a limit.
+"""Estimate the cost of probes, and pause them so that the cost stays below a limit.
 
-A probe stops the program at each call of its function, some 10 us in a virtual machine, whatever is
-recorded of it: only one that is off costs nothing. To switch one off takes the kernel some 30 ms,
-so only those are that are called often.
+A probe delays each call of its function by about 10 us in a virtual machine, whatever it records;
+only a disabled probe costs nothing. The kernel takes about 30 ms to disable a probe, so only the
+probes of frequently called functions are disabled.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from roslens.tracing.ftrace.recorder import Instance
 from roslens.tracing.ftrace.tracefs import PROBES, group_of, write
 
 SHARE = 0.01
-"""Of a CPU that attaching may cost if nobody says more."""
+"""Default share of one CPU that attaching may cost."""
 FIRST_SECONDS, _LEAST_SECONDS = 0.6, 0.5
-"""Probes are on for so long at first, and again: what is published then is seen to arrive."""
+"""Seconds with probes on, at first and between pauses; enough for publications to be received."""
 _FIRST_OWED_S = 2.5
-"""The first stretch ends earlier once it has cost what is allowed in so long."""
+"""The first stretch ends early when it has cost the allowance of this many seconds."""
 _LEAST_LEFT_SECONDS = 0.1
 _RARE = 0.01
-"""Of all calls: a function that has fewer keeps its probe in pauses."""
+"""Share of all calls; a function with fewer calls keeps its probe during pauses."""
 
 
 def cpu_of_children() -> float:
-    """CPU time of child processes that ended [s]."""
+    """Return the CPU time of ended child processes in seconds."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 @dataclass(frozen=True)
 class _Spent:
-    """Up to a time: calls of each probed function, and CPU time of this process [s]."""
+    """Consumption up to a time: calls of each probed function, CPU time of this process [s]."""
 
     time_s: float
     calls: Counter[str]
@@ -44,24 +44,24 @@ class _Spent:
 
 
 class Limit:
-    """Switches an instance's probes off when they have cost too much, until that is made up for.
+    """A limit on the cost of an instance's probes, which go off until an excess is made up for.
 
     Parameters
     ----------
     instance
-        Its probes are placed, and on.
+        The ftrace instance, whose probes are placed and enabled.
     path
-        Where begin and end of each pause are written.
+        File for the begin and end times of each pause.
     call_s
-        What a probe adds to a call [s].
+        Seconds that a probe adds to a call.
     share
-        Of a CPU that may be used; infinite: there are no pauses. What is taken once, to start and
-        to look at the graph, does not count; `told` says it.
+        Share of one CPU that may be used; infinite: no pauses. One-time costs of starting and of
+        looking at the graph do not count towards the limit; `told` states them.
 
     Attributes
     ----------
     looked_s
-        CPU time of looks at the graph [s].
+        CPU time used for looking at the graph, in seconds.
     """
 
     def __init__(self, instance: Instance, path: Path, call_s: float, share: float) -> None:
@@ -73,9 +73,9 @@ class Limit:
         self._path, self._call_s, self._share = path, call_s, share
         self._off: list[str] = []
         self._paused_ns = 0
-        # For how long nothing may be spent (below 0: was saved); what to switch probes on, and all
-        # of a stretch with probes on takes, and what to switch them off adds to what is owed; all
-        # in seconds of the limit.
+        # All in seconds of the limit: how long nothing may be spent (below 0: saved time); the cost
+        # of switching probes on; the cost of a stretch with probes on; the debt that switching them
+        # off adds.
         self._owed_s = self._on_s = self._ahead_s = self._off_s = 0.0
         self._calls: Counter[str] = Counter()
         self._start_s: float | None = None
@@ -84,16 +84,16 @@ class Limit:
 
     @property
     def is_paused(self) -> bool:
-        """Whether probes are off."""
+        """Return whether probes are off."""
         return bool(self._off)
 
     def step(self) -> float:
-        """Switch probes off if they cost too much since they are on, and on again in time.
+        """Switch probes off if they have cost too much since they were on, and on again in time.
 
         Returns
         -------
         float
-            How long the pause lasts yet, if nothing more is spent [s]; 0 where there is none.
+            How long the pause will last if nothing more is spent [s]; 0 outside of pauses.
         """
         if self._start_s is not None and math.isinf(self._share):
             return 0.0
@@ -105,21 +105,21 @@ class Limit:
             self._since = self._begun = replace(self._begun, own_s=now.own_s)
         takes = self._account(now)
         if not self.is_paused:
-            # What was saved is spent when another stretch like this one would be too much.
+            # Saved time is used up when another stretch like this one would exceed it.
             next_s = takes + self._off_s if self._ahead_s > 0 else 0.0
             if self._owed_s + next_s <= 0 or not self._calls:
-                # What the recorder takes while nothing is called, no pause could make up for.
+                # No pause could make up for the recorder's own cost while nothing is called.
                 self._owed_s = max(min(self._owed_s, 0.0), -self._ahead_s)
                 self._calls.clear()
                 return 0.0
             before = self._owed_s
             self._pause()
-            # A pause also saves for the next stretch, which may take as much as this one, with
-            # what is called until all probes are on, and off again.
+            # A pause also saves for the next stretch, which may cost as much as this one, including
+            # the calls until all probes are on, and off again.
             self._ahead_s = self._on_s + takes + self._account(self._spent())
             self._off_s = max(0.0, self._owed_s - before)
         left = self._owed_s + self._ahead_s
-        # To wake up again for less would cost more than is left.
+        # Waking up again for less would cost more than remains.
         if left > _LEAST_LEFT_SECONDS:
             self._pause()
             return left
@@ -130,14 +130,14 @@ class Limit:
         return 0.0
 
     def end(self) -> None:
-        """A pause is over, if there is one."""
+        """End the current pause, if there is one."""
         if self.is_paused:
             self._off.clear()
             self._calls.clear()
             self._paused_ns += self._note()
 
     def told(self) -> str:
-        """What it cost so far, and after pauses for how much of the time probes were on."""
+        """Describe the cost so far and, after pauses, the share of time with probes on."""
         now = self._spent()
         seconds, own_s = now.time_s - self._begun.time_s, now.own_s - self._begun.own_s
         calls = (now.calls - self._begun.calls).total()
@@ -160,9 +160,9 @@ class Limit:
         return passed >= FIRST_SECONDS or calls * self._call_s / self._share >= _FIRST_OWED_S
 
     def _account(self, now: _Spent) -> float:
-        """Add what was spent since the last time to what is owed, and return it [s of the limit].
+        """Add the cost since the last call to the debt, and return that cost [s of the limit].
 
-        In a pause the recorder counts for half of the limit at most, so that each pause ends.
+        In a pause the recorder's cost is capped at half of the limit, so that each pause ends.
         """
         calls, passed = now.calls - self._since.calls, now.time_s - self._since.time_s
         recorder_s = (now.own_s - self._since.own_s) / self._share

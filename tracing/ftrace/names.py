@@ -1,9 +1,9 @@
-"""What init events would have told of objects that programs made before they were attached to.
+"""Make the init events of objects that programs created before roslens attached to them.
 
-The probes read each endpoint's topic or service from the struct of rmw that its events point to
-(``rmw/types.h``: middleware, data, name). Which node it belongs to, the graph tells, by the
-middleware's id for the endpoint: that id lies in the data of the middleware, and there it is
-looked for among those that the graph has for this topic. What is not found stays unknown.
+The probes read each endpoint's topic or service from the rmw struct that its events point to
+(``rmw/types.h``: middleware, data, name). Its node comes from the graph: the middleware's data
+contains the endpoint's id, which is looked up among the ids that the graph has for this topic.
+Endpoints that are not found stay unknown.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from roslens.tracing.ftrace.rows import numbers_at, windows
 from roslens.tracing.ftrace.tsdl import NAME_BYTES
 
 NAME_FIELD = "roslens_name"
-"""What a probe adds to an event: the name of the topic or service."""
+"""Field that a probe adds to an event: the name of the topic or service."""
 NAME_FETCH = "+0(+16({register})):string"
 NAMED = {
     "rmw_publish": "publisher",
@@ -36,31 +36,31 @@ NAMED = {
     "rmw_send_request": "client",
     "rmw_take_response": "client",
 }
-"""Events whose first argument, ``rmw_<kind>_handle``, points to a named endpoint: its kind."""
+"""Kind of the named endpoint to which an event's first argument ``rmw_<kind>_handle`` points."""
 _TOLD = {f"rmw_{kind}_init": kind for kind in ("publisher", "subscription", "client")} | {
     f"rcl_{kind}_init": kind for kind in ("publisher", "subscription", "service", "client")
 }
 NEW_THREAD = "task_newtask"
-"""The kernel's event of a thread that begins."""
+"""The kernel's event of a new thread."""
 NEW_NAME = "task_rename"
-"""The same of one that gets another name, as a process does that begins another program."""
+"""The kernel's event of a thread that is renamed, as when a process executes another program."""
 _OF_SAME_PROCESS = 0x10000
 """CLONE_THREAD (linux/sched.h)."""
 _DATA_BYTES = 256
 _GID_BYTES = 16
 _PREFIX_BYTES = 12
-"""Of an id: what all endpoints of one participant have in common (RTPS 2.3, 9.3.1)."""
+"""Length of the part of an id shared by all endpoints of a participant (RTPS 2.3, 9.3.1)."""
 _ASKING = "client_gid"
-"""A field of the events of a service: the middleware's id for the client."""
+"""Field of a service's events: the middleware's id of the client."""
 _FAULT = "(fault)"
 _LAST_NUMBER = (1 << 16) - 1
 
 Key = tuple[int, str, int]
-"""Process, kind and address in it."""
+"""Process, kind of the endpoint, and its address in the process."""
 
 
 class GraphEndpoint(BaseModel):
-    """An endpoint as the graph shows it; `name` is the middleware's, `gid` in hexadecimal."""
+    """An endpoint in the ROS graph; `name` is the middleware's name, `gid` is in hexadecimal."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -77,27 +77,27 @@ class GraphEndpoint(BaseModel):
 
     @property
     def ros_name(self) -> str:
-        """The topic's name; that of a service's requests is left as it is."""
+        """Return the topic's name; names of service requests are not changed."""
         return self.name.removeprefix("rt") if self.name.startswith("rt/") else self.name
 
     @property
     def ros_type(self) -> str:
-        """The type of its messages as ROS writes it."""
+        """Return the message type in ROS notation."""
         return self.type.replace("dds_::", "").replace("::", "/").rstrip("_")
 
     @property
     def full_node(self) -> str:
-        """The node with its namespace."""
+        """Return the node's name with its namespace."""
         return f"{self.namespace.rstrip('/')}/{self.node}"
 
     @property
     def known(self) -> bool:
-        """Whether the graph knows its node."""
+        """Return whether the graph knows the endpoint's node."""
         return not self.node.startswith("_NODE_NAME_UNKNOWN_")
 
 
 class FoundHandle(BaseModel):
-    """An endpoint in the memory of a program: its middleware, and bytes of its data (hex)."""
+    """An endpoint found in a program's memory: its middleware, and bytes of its data (hex)."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -110,7 +110,7 @@ class FoundHandle(BaseModel):
 
 @dataclass
 class Sighting:
-    """An endpoint in events: the first of these, a thread of it, its name, how many there are."""
+    """An endpoint seen in events: first time, a thread, its name, number of events."""
 
     time: int
     tid: int
@@ -119,14 +119,14 @@ class Sighting:
 
 
 def event_name(probe: str) -> str:
-    """The event that a probe of ours, ``<event>__<number>``, stands for."""
+    """Return the event that our probe, named ``<event>__<number>``, records."""
     return probe.rpartition("__")[0]
 
 
 def sightings(
     trace: RawTrace, blocks: Iterable[Bytes], threads: Mapping[int, Thread]
 ) -> dict[Key, Sighting]:
-    """The endpoints that some pages name; `trace` has the formats of the probes."""
+    """Return the endpoints named in some pages; `trace` has the formats of the probes."""
     seen: dict[Key, Sighting] = {}
     for data in blocks:
         for name, kind, begin, time in _events(trace, data):
@@ -164,10 +164,10 @@ def with_new_threads(
     *,
     processes: bool = False,
 ) -> dict[int, Thread]:
-    """Some threads and those that they began, of which some ended before anyone looked.
+    """Return known threads and the threads they started, including any that have already ended.
 
-    `trace` has the formats of `NEW_THREAD` and `NEW_NAME`. `processes`: also those of processes
-    that they began.
+    `trace` has the formats of `NEW_THREAD` and `NEW_NAME`. `processes`: also include threads of
+    processes that they started.
     """
     began: list[tuple[int, ...]] = []
     names: list[tuple[int, int, str]] = []
@@ -186,7 +186,7 @@ def with_new_threads(
     by_tid = dict(threads)
     for _, parent, child, flags in sorted(began):
         vpid, vtid, name = by_tid.get(parent, (0, 0, ""))
-        # In a namespace of its own, a thread has another number there.
+        # A thread in its own namespace has a different number there.
         if vtid == parent and flags & _OF_SAME_PROCESS:
             by_tid.setdefault(child, (vpid, child, name))
         elif vtid == parent and processes:
@@ -198,7 +198,7 @@ def with_new_threads(
 
 
 def _events(trace: RawTrace, data: Bytes) -> Iterator[tuple[str, int, Ints, Ints]]:
-    """Of each probe that has events in some pages: name, number, where they begin, their times."""
+    """Yield the name, number, event offsets and event times of each probe in some pages."""
     if trace.header is None:
         return
     events = find_events(data, trace.header)
@@ -220,7 +220,7 @@ def _text(data: Bytes, begin: int, offset: int) -> str:
 
 
 def read_handle(key: Key, tid: int) -> FoundHandle | None:
-    """Look at an endpoint in the memory of its program; None where it cannot be read."""
+    """Read an endpoint from its program's memory; return None if it cannot be read."""
     with suppress(OSError, struct.error, OverflowError):
         memory = os.open(f"/proc/{tid}/mem", os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -241,7 +241,7 @@ def read_handle(key: Key, tid: int) -> FoundHandle | None:
 
 
 def is_whole(graph: Iterable[GraphEndpoint], found: Iterable[FoundHandle]) -> bool:
-    """Whether a graph has every publisher and subscription that was found in a program's memory."""
+    """Return whether a graph has every publisher and subscription found in memory."""
     endpoints = list(graph)
     ids = {
         kind: [
@@ -260,7 +260,7 @@ def is_whole(graph: Iterable[GraphEndpoint], found: Iterable[FoundHandle]) -> bo
 
 @dataclass
 class _Object:
-    """An endpoint of which init events are made."""
+    """An endpoint for which init events are made."""
 
     vpid: int
     kind: str
@@ -271,7 +271,7 @@ class _Object:
 
 
 class _Graph:
-    """The endpoints of the graph, and which of them belong to which program."""
+    """The endpoints of the graph, matched with the programs that they belong to."""
 
     def __init__(self, endpoints: Iterable[GraphEndpoint], handles: Iterable[FoundHandle]) -> None:
         self._named: dict[tuple[str, str], list[GraphEndpoint]] = defaultdict(list)
@@ -284,7 +284,7 @@ class _Graph:
         self.participants: dict[int, set[str]] = defaultdict(set)
 
     def of(self, key: Key, name: str) -> GraphEndpoint | None:
-        """The endpoint of the graph whose id lies in the data of an endpoint of a program."""
+        """Return the graph endpoint whose id lies in the data of a program's endpoint."""
         data = self.data.get(key, b"")
         fitting = [
             endpoint
@@ -297,7 +297,7 @@ class _Graph:
         return fitting[0]
 
     def of_program(self, vpid: int, kind: str, name: str) -> list[GraphEndpoint]:
-        """The endpoints of a name that the participants of a program have."""
+        """Return the endpoints with a name that belong to a program's participants."""
         prefixes = self.participants[vpid]
         return [
             endpoint
@@ -306,7 +306,7 @@ class _Graph:
         ]
 
     def subscriptions(self, vpid: int) -> Iterator[GraphEndpoint]:
-        """Those of topics that the participants of a program have."""
+        """Yield the topic subscriptions that belong to a program's participants."""
         prefixes = self.participants[vpid]
         for (kind, _), endpoints in self._named.items():
             if kind == "subscription":
@@ -319,18 +319,18 @@ class _Graph:
 
 
 class Names:
-    """Reads pages for what names endpoints, and writes the init events that are missing.
+    """A collector of the names of endpoints in pages, which makes the missing init events.
 
     Parameters
     ----------
     trace
-        The pages, and the formats of the probes under the names of these.
+        The pages, and the formats of the probes by their own names.
     threads
-        Of the programs.
+        Threads of the programs.
     graph, found
-        What the graph shows; endpoints in the memory of the programs.
+        Endpoints that the graph shows, and endpoints found in the programs' memory.
     functions
-        Names of probed functions, which are numbered from 1 on.
+        Names of probed functions, which are numbered from 1.
     """
 
     def __init__(
@@ -352,7 +352,7 @@ class Names:
         self._asking: set[bytes] = set()
 
     def read(self, data: Bytes) -> None:
-        """Look at some pages."""
+        """Collect endpoints, function calls and steps from some pages."""
         for name, number, begin, time in _events(self._trace, data):
             first = int(time.min())
             self._begin = first if self._begin is None else min(self._begin, first)
@@ -400,12 +400,12 @@ class Names:
 
     @property
     def not_called(self) -> list[str]:
-        """The names of probed functions that no known thread called."""
+        """Return the names of probed functions that no known thread called."""
         called = {number for _, number in self._called}
         return [name for number, name in enumerate(self._functions, 1) if number not in called]
 
     def records(self) -> tuple[dict[int, Format], list[Records]]:
-        """Formats and init events: all before the first event, a function's before its first."""
+        """Return formats and init events, dated before all events or a function's first call."""
         objects = self._objects()
         written = _Written()
         pieces = []
@@ -429,7 +429,7 @@ class Names:
             if endpoint.graph is not None and endpoint.graph.known:
                 key = (endpoint.vpid, endpoint.graph.namespace, endpoint.graph.node)
                 if key not in nodes:
-                    # Addresses within an object, where no other object begins.
+                    # Use an address inside the object, where no other object begins.
                     nodes[key] = endpoint.handle + 3
                     written.add(
                         "rcl_node_init",
@@ -476,10 +476,11 @@ class Names:
         initialized = {(key[0], key[1]) for key in self._told}
         for vpid in sorted(self._graph.participants):
             if (vpid, "subscription") in initialized:
-                # Some were made meanwhile, and nothing tells which of the graph's these are.
+                # Some subscriptions were created while recording, and cannot be told from the
+                # graph's.
                 continue
-            # One that took nothing can have lost messages, too. Its address is not known: it gets
-            # one in the first page, where nothing lies.
+            # A subscription that took nothing can have lost messages, too. Its address is unknown,
+            # so it gets one in the first page, where no object lies.
             silent = [
                 endpoint
                 for endpoint in self._graph.subscriptions(vpid)
@@ -499,7 +500,7 @@ class Names:
         return objects
 
     def _id_of(self, endpoint: _Object) -> bytes:
-        """The middleware's id for an endpoint, of a client as services know it; else nothing."""
+        """Return the middleware's id of an endpoint (of a client, as services know it), or b""."""
         if endpoint.kind == "client":
             data = self._graph.data.get((endpoint.vpid, endpoint.kind, endpoint.handle), b"")
             gids = [gid for gid in self._asking if gid in data]
@@ -513,9 +514,9 @@ class Names:
         return next((tid for tid, thread in mine.items() if thread[1] == vpid), min(mine))
 
     def _above(self) -> tuple[dict[Key, int], dict[Key, int]]:
-        """By an endpoint of rmw: the publisher of rcl above it, the callback that it starts.
+        """Return for rmw endpoints the rcl publisher above them, and the callback they start.
 
-        Each is what comes next to it on a thread, if it is that always.
+        Each is the neighbouring event on the thread, provided that it is always the same.
         """
         uppers: dict[Key, set[int]] = defaultdict(set)
         callbacks: dict[Key, set[int]] = defaultdict(set)
@@ -576,7 +577,7 @@ _STEPS: dict[str, tuple[int, tuple[str, str]]] = {
         (_OTHER, ("", "")),
     ),
 }
-"""Events that tell what belongs together: a code, an object, and what else counts."""
+"""Events that show which objects belong together: a code, an object, and a further condition."""
 
 
 def _write_object(
@@ -603,7 +604,7 @@ def _write_object(
 
 
 class _Written:
-    """Events that are made, not recorded; `tid`: the thread that they are of."""
+    """Events that are made, not recorded; `tid` is the thread that they belong to."""
 
     def __init__(self) -> None:
         self.tid = 0
@@ -612,7 +613,7 @@ class _Written:
         self._events: list[bytes] = []
 
     def add(self, name: str, **fields: int | str | bytes) -> None:
-        """One event; its fields are addresses, texts or ids."""
+        """Add an event; its fields are addresses, texts or ids."""
         if name not in self._numbers:
             described, at = [], HEAD_BYTES
             for field, value in fields.items():
@@ -640,7 +641,7 @@ class _Written:
         self._events.append(head + texts)
 
     def records(self, until: int) -> Records:
-        """Those since the last time in their order, before a time."""
+        """Return the events added since the last call, in order, just before a time."""
         events, self._events = self._events, []
         size = np.array([len(event) for event in events], dtype=np.int64)
         count = len(size)
@@ -653,7 +654,7 @@ class _Written:
 
 
 def manifest_graph(endpoints: Iterable[GraphEndpoint]) -> list[Endpoint]:
-    """Publishers and subscriptions of topics, as manifests have them."""
+    """Return the publishers and subscriptions of topics in the form that manifests use."""
     return [
         Endpoint(
             topic=endpoint.ros_name,

@@ -1,11 +1,11 @@
-"""The kernel's ring-buffer pages: which events lie where, and when they happened.
+"""Find the events in the kernel's ring-buffer pages, and the times of these events.
 
-A page begins with a time and the number of its bytes, with flags for what was lost before it.
-Events follow; the head of one has 5 bits for its length or kind and 27 bits for the time since
-the one before (``Documentation/trace/ring-buffer-design.rst``, ``include/linux/ring_buffer.h``).
-All pages are walked at once, the n-th event of each together.
+A page begins with a time and its length in bytes, with flags for losses before it. Events
+follow; the head of an event has 5 bits for its length or kind and 27 bits for the time since the
+previous event (``Documentation/trace/ring-buffer-design.rst``, ``include/linux/ring_buffer.h``).
+All pages are parsed at once, the n-th event of each page together.
 
-No length is trusted: what does not lie within its page ends the page, which counts as damaged.
+No length is trusted: an event that exceeds its page ends the page, which counts as damaged.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ _MISSED, _MISSED_STORED = 1 << 31, 1 << 30
 _MOST_MISSED = 1 << 40
 LATEST = 1 << 62
 _KEPT_OF_ABSOLUTE = 0xF8 << 56 & 0x7FFF_FFFF_FFFF_FFFF
-"""An absolute time has 59 bits; those above are the page's."""
+"""The bits of an absolute time above its 59 bits come from the page's time."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """What some pages hold.
+    """The events found in some pages.
 
     Attributes
     ----------
     page, begin, size, time
-        Of each event, in the order of the pages: its page, its first byte in all pages together,
-        its bytes, its time.
+        For each event, in the order of the pages: its page, the offset of its first byte in all
+        pages together, its size in bytes, its time.
     begins
-        Time of each page.
+        Time at the beginning of each page.
     missed
-        Events that were lost before each page; -1 where the kernel did not say how many.
+        Number of events lost before each page; -1 if the kernel did not state the number.
     damaged
-        Whether something in a page cannot be.
+        Whether a page contains something impossible.
     """
 
     page: Ints
@@ -51,7 +51,7 @@ class Found:
 
 
 def find_events(data: Bytes, header: PageHeader) -> Found:
-    """The events in whole pages, as bytes of a little-endian machine."""
+    """Find the events in whole pages, given as bytes of a little-endian machine."""
     pages = _whole(data, header)
     words = pages.view("<u4")
     begins = pages[:, :8].copy().view("<i8")[:, 0]
@@ -70,7 +70,7 @@ def find_events(data: Bytes, header: PageHeader) -> Found:
         word = words[active, at].astype(np.int64)
         kind, delta = word & 31, word >> 5
         end = ends[active]
-        # Words of the event that follow its head; the first of them is a length or more time.
+        # Words of the event after its head; the first one is a length or an extension of the time.
         second = words[active, np.minimum(at + 1, end - 1)].astype(np.int64)
         has_length = (kind == 0) | (kind == _PADDING)
         timed = (kind == _EXTENDED) | (kind == _ABSOLUTE)
@@ -107,14 +107,14 @@ def find_events(data: Bytes, header: PageHeader) -> Found:
 
 
 def find_missed(data: Bytes, header: PageHeader) -> Ints:
-    """How many events were lost before each page; -1 where the kernel did not say it there."""
+    """Return how many events were lost before each page; -1 if the page does not say."""
     pages = _whole(data, header)
     commit = pages.view("<u4")[:, header.commit_offset // 4].astype(np.int64)
     length = commit & _COMMIT
     missed = np.where(commit & _MISSED != 0, -1, 0)
     for at in np.flatnonzero((missed < 0) & (commit & _MISSED_STORED != 0)).tolist():
         start = header.data_offset + int(length[at])
-        # It stands behind the last event.
+        # The number is stored behind the last event.
         number = int.from_bytes(pages[at, start : start + header.commit_size].tobytes(), "little")
         if start + header.commit_size <= header.page_size and 0 < number < _MOST_MISSED:
             missed[at] = number

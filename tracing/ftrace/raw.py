@@ -1,4 +1,4 @@
-"""Pages or single events as the kernel gave them, and what is needed to read them."""
+"""Hold pages or single events as recorded by the kernel, and what is needed to read them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from roslens.recording.arrays import Bools, Bytes, Ints, np
 from roslens.tracing.ftrace.formats import Format, PageHeader
 
 Thread = tuple[int, int, str]
-"""Process and thread as they know themselves, and the thread's name."""
+"""Process and thread ids in the program's own namespace, and the thread's name."""
 
 
 @dataclass(frozen=True)
 class Clock:
-    """The clock of the times: its offset to the epoch in ns, and which boot it counts from.
+    """The clock of a trace: its offset to the epoch in ns, and the boot it counts from.
 
-    `absolute`: whether the metadata say that the offset is one to the epoch; babeltrace2 takes
-    LTTng's clocks for such and refuses to join others with them.
+    `absolute`: whether the metadata declare the offset as relative to the epoch; babeltrace2
+    assumes this of LTTng's clocks and refuses to join other clocks with them.
     """
 
     offset_ns: int = 0
@@ -29,16 +29,16 @@ class Clock:
 
 @dataclass(frozen=True)
 class Records:
-    """Events that are not in pages, in the order of time.
+    """Events that are not in pages, ordered by time.
 
     Attributes
     ----------
     data
-        The bytes of all, each as its format describes it.
+        The bytes of all events, each laid out as its format describes.
     begin, size, time
-        Of each: its first byte, its bytes, its time in ns.
+        For each event: offset of its first byte, size in bytes, time in ns.
     lost
-        How many were lost before them.
+        How many events were lost before these.
     """
 
     data: Bytes
@@ -50,31 +50,32 @@ class Records:
 
 @dataclass(frozen=True)
 class RawTrace:
-    """Pages or single events as the kernel gave them, and what is needed to read them.
+    """Pages or single events as recorded by the kernel, and what is needed to read them.
 
     Attributes
     ----------
     cpus
-        By CPU: what gives the bytes of its pages, in pieces, from the first one each time.
+        By CPU: a function that yields the bytes of its pages in pieces, always from the first one.
     header
-        How these pages begin.
+        The layout of these pages.
     records
-        By CPU: what gives its events, where they are not in pages.
+        By CPU: a function that yields events that are not in pages.
     tracer
-        What recorded them.
+        The name of the tracer that recorded the trace.
     overruns
-        By CPU: how many events the kernel says that it lost, where it said so.
+        By CPU: how many events the kernel reports as lost, if it does.
     whole
-        Whether all switches of every CPU were recorded, so that one that is missing shows.
+        Whether all switches of every CPU were recorded, so that a missing one can be noticed.
     threads
-        Of events of programs: by their numbers in the kernel the threads that are meant; events
-        of others are left out. None for events of the kernel.
+        For events of programs: the wanted threads by their kernel ids; events of other threads are
+        left out. None for events of the kernel.
     ignored
-        Numbers of events that are not written.
+        Numbers of event types that are not written.
     runtime
-        The event by which switches from idle are put back; None: it was not recorded.
+        The event used to restore switches from idle; None: it was not recorded.
     pauses
-        Begin and end of each stretch, in order, of which no event counts: not all were recorded.
+        Begin and end of each pause, in order; events in pauses are ignored because some are
+        missing.
     """
 
     formats: Mapping[int, Format]
@@ -93,14 +94,14 @@ class RawTrace:
     pauses: Ints = field(default_factory=lambda: np.empty((0, 2), dtype=np.int64))
 
     def recorded(self, time: Ints) -> Bools:
-        """Which of some times lie in no pause."""
+        """Return which of some times lie outside of all pauses."""
         outside: Bools
         outside = np.searchsorted(self.pauses.ravel(), time, side="right") % 2 == 0
         return outside
 
 
 def pages_of(path: Path, offset: int = 0, size: int | None = None) -> Iterator[bytes]:
-    """The content of a part of a file, in pieces."""
+    """Yield the content of a part of a file in pieces."""
     left = path.stat().st_size - offset if size is None else size
     with path.open("rb") as stream:
         stream.seek(offset)

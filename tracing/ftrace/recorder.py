@@ -1,4 +1,4 @@
-"""An ftrace instance of our own, whose raw pages become a CTF trace beside that of the programs."""
+"""Record with an ftrace instance of our own, and write a CTF trace next to the programs' one."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ from roslens.tracing.ftrace.tsdl import clock_beside
 from roslens.tracing.guard import guarded
 
 RAW_NAME = "ftrace"
-"""Beside the trace: raw pages, until they are converted when the recording ends."""
+"""Folder of raw pages next to the trace, until they are converted when the recording ends."""
 FUNCTIONS_NAME = "functions"
-"""The same of probed functions."""
+"""Folder of the raw pages of probed functions."""
 KERNEL_NAME = "kernel"
 ATTACHED_NAME = "attached"
-"""Beside it: the trace of programs that were attached to."""
+"""Name of the trace of programs that were attached to, next to the kernel's trace."""
 ABOUT_NAME = "about.json"
 PAUSES_NAME = "pauses"
-"""Beside them: when probes were off, begin and end of each pause on lines of their own."""
+"""File next to the pages with the begin and end of each pause of probes, one time per line."""
 _PERIOD_SECONDS, _ATTACHED_SECONDS = 0.05, 0.25
 _ROUNDS_OF_PAGES = 2
 _PIPE_BYTES = 1 << 20
@@ -65,7 +65,7 @@ _REMOVE = (
 
 
 class _About(BaseModel):
-    """What lies beside raw pages."""
+    """The description that is stored with raw pages."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -86,20 +86,20 @@ class _About(BaseModel):
 
 @dataclass
 class KernelRecording:
-    """What ftrace records of a run.
+    """The facts of a run's ftrace recording.
 
     Attributes
     ----------
     kind
-        What records.
+        The name of the recorder.
     events
-        Names of the events, as LTTng gives them.
+        Names of the events, as in LTTng.
     lost
-        Events that are missing, as its trace says; known after the end.
+        Number of missing events according to the trace; known after the end.
     notes, troubles
-        What the user should know; what went wrong, one line each.
+        Notes for the user, and errors, one line each.
     not_called
-        Which probed functions were not called, likewise.
+        Notes about probed functions that were not called, one line each.
     """
 
     kind: str = "ftrace"
@@ -111,16 +111,16 @@ class KernelRecording:
 
 
 class Instance:
-    """An instance of ftrace that is ours.
+    """An ftrace instance that belongs to roslens.
 
     Parameters
     ----------
     root
         The kernel's tracing folder.
     name
-        Its name.
+        The name of the instance.
     buffer_bytes
-        Size of its buffer for each CPU.
+        Size of the buffer of each CPU.
     """
 
     def __init__(self, root: Path, name: str, buffer_bytes: int) -> None:
@@ -140,14 +140,14 @@ class Instance:
 
     @property
     def cpus(self) -> list[int]:
-        """Numbers of the CPUs that have a buffer."""
+        """Return the numbers of the CPUs that have a buffer."""
         matches = (
             re.fullmatch(r"cpu(\d+)", folder.name) for folder in (self.path / "per_cpu").iterdir()
         )
         return sorted(int(match[1]) for match in matches if match)
 
     def enable(self, event: str) -> bool:
-        """Record an event, by its name or LTTng's or as ``system:name``; whether there is one."""
+        """Record an event, named as in ftrace, LTTng or ``system:name``; return if it exists."""
         system, _, short = event.rpartition(":")
         short = FTRACE_NAMES.get(short, short)
         if re.fullmatch(r"[\w-]*", system) is None or re.fullmatch(r"[\w.-]+", short) is None:
@@ -160,19 +160,19 @@ class Instance:
         return False
 
     def enable_own(self, event: str) -> None:
-        """Record an event for what is made of the others, if it is not recorded anyway."""
+        """Record an event only for roslens's own processing, unless it is recorded anyway."""
         before = set(self.formats)
         self.enable(event)
         self.own |= set(self.formats) - before
 
     def only_descendants(self) -> None:
-        """Record only this thread and the processes and threads that come of it from now on."""
+        """Record only this thread, and the processes and threads that it starts from now on."""
         self.whole = False
         write(self.path / "options" / "event-fork", "1")
         write(self.path / "set_event_pid", str(threading.get_native_id()))
 
     def overruns(self) -> dict[int, int]:
-        """By CPU: how many events were lost so far."""
+        """Return the number of events lost so far, by CPU."""
         by_cpu = {}
         for cpu in self.cpus:
             text = (self.path / "per_cpu" / f"cpu{cpu}" / "stats").read_text()
@@ -181,22 +181,22 @@ class Instance:
 
 
 def lost_of(stats: str) -> int:
-    """How many events a CPU lost, by the text of its ``stats``."""
+    """Return how many events a CPU lost, from the text of its ``stats``."""
     names = r"^(?:overrun|commit overrun|dropped events): (\d{1,12})$"
     return sum(map(int, re.findall(names, stats, re.MULTILINE)))
 
 
 @contextmanager
 def own_instance(buffer_bytes: int) -> Iterator[Instance]:
-    """An instance for as long as the context lasts, gone even if this process is killed.
+    """Make an instance for as long as the context lasts; it is removed even if we are killed.
 
     Raises
     ------
     OSError
-        It cannot be made.
+        The instance cannot be made.
     """
     name = new_name()
-    # The guard may import nothing that is installed.
+    # The guard must not import any installed package.
     command = [sys.executable, "-I", "-S", "-c", _REMOVE, str(shipped().parent), name]
     with tracefs() as root, guarded(f"ROSLENS_INSTANCE={name}", None, command):
         try:
@@ -206,7 +206,7 @@ def own_instance(buffer_bytes: int) -> Iterator[Instance]:
 
 
 class Drain:
-    """Moves whole pages of all CPUs to files, beside whatever else this process does."""
+    """A thread that moves whole pages of all CPUs to files."""
 
     def __init__(self, instance: Instance, folder: Path) -> None:
         self._instance = instance
@@ -231,7 +231,7 @@ class Drain:
         self._thread.start()
 
     def end(self) -> None:
-        """Move what is left, part of a page too, and close all files."""
+        """Move all remaining data, including partial pages, and close all files."""
         self._stop.set()
         self._thread.join()
         with self._open:
@@ -242,7 +242,7 @@ class Drain:
         rounds, attached = 0, self._instance.threads is not None
         while not self._stop.is_set() and self.trouble is None:
             rounds += 1
-            # What follows attached programs needs their first events soon, not a page full of them.
+            # The follower of attached programs needs their first events soon, not a full page.
             prompt = attached and rounds % _ROUNDS_OF_PAGES == 0
             self._guarded(self._rest if prompt else self._pages)
             self._stop.wait(_ATTACHED_SECONDS if attached else _PERIOD_SECONDS)
@@ -294,7 +294,7 @@ def ftrace_recording(
     raw_name: str = RAW_NAME,
     recording: KernelRecording | None = None,
 ) -> Iterator[KernelRecording]:
-    """Record the kernel by ftrace for as long as the context lasts.
+    """Record the kernel with ftrace for as long as the context lasts.
 
     The raw pages go to ``<output>/../ftrace`` and become ``<output>/kernel`` at the end.
 
@@ -303,27 +303,27 @@ def ftrace_recording(
     output
         The folder of the run's traces.
     events
-        Names of events; those that this kernel has not are left out, and named.
+        Names of events; events that this kernel does not have are left out and noted.
     buffer_bytes
         Size of the buffer of each CPU.
     descendants_only
-        Only what concerns the calling thread and what comes of it.
+        Record only events of the calling thread and its descendants.
     prepare
         Called with the instance before it records.
     raw_name
-        The folder of the raw pages instead.
+        The folder of the raw pages, instead of the usual one.
     recording
-        What is added to.
+        The facts to which this recording is added.
 
     Raises
     ------
     RunFailedError
-        The kernel refuses, or the folder cannot be written.
+        The kernel refuses to record, or the folder cannot be written.
     """
     recording = recording or KernelRecording()
     raw = output.parent / raw_name
     with ExitStack() as stack:
-        # When the instance is gone, and whatever ended the recording.
+        # Runs after the instance is gone, whatever ended the recording.
         stack.callback(_convert, raw, output, recording)
         try:
             instance = stack.enter_context(own_instance(buffer_bytes))
@@ -335,7 +335,7 @@ def ftrace_recording(
             if missing:
                 recording.notes.append(f"this kernel has no event {', '.join(missing)}")
             if instance.whole and not descendants_only and "sched_switch" in events:
-                # It puts back switches that are missing, and says what CPU time a thread used.
+                # The event serves to restore missing switches, and states the CPU time of threads.
                 instance.enable(RUNTIME)
             prepare(instance)
             recording.events += sorted(
@@ -366,7 +366,7 @@ def _end(instance: Instance, drain: Drain, raw: Path, recording: KernelRecording
 
 
 def describe(instance: Instance, raw: Path) -> None:
-    """Write beside the pages what is needed to read them."""
+    """Write the description that is needed to read the pages."""
     header = (instance.path / "events" / "header_page").read_text()
     about = _About(
         header_page=header,
@@ -378,7 +378,7 @@ def describe(instance: Instance, raw: Path) -> None:
         boot=UUID(Path("/proc/sys/kernel/random/boot_id").read_text().strip()),
         offset_ns=clock_offset(),
         whole=instance.whole,
-        # It grows meanwhile.
+        # Copied, because another thread adds to it.
         threads=None if instance.threads is None else dict(instance.threads),
         graph=instance.graph,
         handles=list(instance.handles),
@@ -388,7 +388,7 @@ def describe(instance: Instance, raw: Path) -> None:
 
 
 def clock_offset() -> int:
-    """How far the epoch lies before the zero of the monotonic clock, ns; the best of a few."""
+    """Return the epoch offset of the monotonic clock in ns, from the best of ten samples."""
 
     def sample() -> tuple[int, int]:
         before = time.monotonic_ns()
@@ -400,7 +400,7 @@ def clock_offset() -> int:
 
 
 def monotonic_clock(trace: Path) -> Clock:
-    """The monotonic clock as the trace in a folder has it; without one as it is now."""
+    """Return the monotonic clock as the trace in a folder has it, or else as it is now."""
     own_clock = Clock(clock_offset())
     return clock_beside(trace, own_clock) or own_clock
 
@@ -431,7 +431,7 @@ def _convert(raw: Path, output: Path, recording: KernelRecording) -> None:
 
 
 def _pauses_of(raw: Path) -> Ints:
-    """Begin and end of each; one that has no end lasts."""
+    """Return begin and end of each pause; a pause without an end lasts to the end."""
     path = raw / PAUSES_NAME
     words = path.read_text(errors="replace").split() if path.is_file() else []
     times = [int(word) if word.isdecimal() else LATEST + 1 for word in words]
@@ -441,23 +441,23 @@ def _pauses_of(raw: Path) -> Ints:
 
 
 def convert(raw: Path, folder: Path, *, beside: Path) -> Converted:
-    """Write a CTF trace of raw pages that lie in a folder.
+    """Write a CTF trace from the raw pages in a folder.
 
     Parameters
     ----------
     raw
-        What a recorder left.
+        The folder that a recorder left.
     folder
         The new trace.
     beside
-        Where the traces of the programs lie, whose clock is taken.
+        The folder of the programs' traces, whose clock is used.
 
     Raises
     ------
     UsageError
-        It is no such folder.
+        The folder holds no raw pages.
     OSError
-        It cannot be read or written.
+        The pages cannot be read, or the trace cannot be written.
     """
     try:
         about = _About.model_validate_json((raw / ABOUT_NAME).read_bytes())

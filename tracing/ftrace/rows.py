@@ -1,4 +1,4 @@
-"""Events of ring-buffer pages as the bytes of a CTF stream, with what LTTng records beside them."""
+"""Encode events of ring-buffer pages as the bytes of a CTF stream, with LTTng's contexts."""
 
 from __future__ import annotations
 
@@ -14,29 +14,28 @@ from roslens.tracing.ftrace.tsdl import NAME_BYTES
 _TYPE_AT, _FLAGS_AT, _PID_AT = 0, 2, 4
 _LONGEST_TEXT = 4096
 
-"""Several bytes as one value."""
-
 
 @dataclass
 class Rows:
-    """Events one after the other.
+    """Events encoded one after the other.
 
     Attributes
     ----------
     content
-        Their bytes.
+        The bytes of all events.
     edges
-        Where each begins in them, and where the last one ends; events left out have no bytes.
+        Where each event begins in the bytes, and where the last one ends; omitted events have no
+        bytes.
     begin, time, kind
-        Of each: its first byte in the pages, its time, its number.
+        For each event: its offset in the pages, its time, its type number.
     kept
-        Which are written.
+        Whether each event is written.
     wrong
-        How many cannot be what they say.
+        Number of invalid events.
     of_others
-        How many belong to threads that are not meant or not known.
+        Number of events of unwanted or unknown threads.
     by_name
-        How many are written.
+        Number of written events by name.
     """
 
     content: Bytes
@@ -51,7 +50,7 @@ class Rows:
 
 
 class Encoder:
-    """Writes the events of a trace."""
+    """The encoder of a trace's events."""
 
     def __init__(self, raw: RawTrace) -> None:
         self._layouts = {number: _Layout(described) for number, described in raw.formats.items()}
@@ -59,8 +58,8 @@ class Encoder:
         self._context = _KernelContext() if raw.threads is None else _Threads(raw.threads)
 
     def encode(self, data: Bytes, begin: Ints, size: Ints, time: Ints) -> Rows:
-        """The events that lie at some places of the pages."""
-        # The head that all events have: number, flags, thread.
+        """Encode the events at the given offsets of the pages."""
+        # The head common to all events: number, flags, thread.
         whole = size >= HEAD_BYTES
         begin, size, time = begin[whole], size[whole], time[whole]
         kind = numbers_at(data, begin + _TYPE_AT, "<u2")
@@ -100,7 +99,7 @@ class Encoder:
         return rows
 
     def _own(self, rows: Rows, number: int, meant: Bools, size: Ints) -> Ints:
-        """The events of a number that can be written; counts all others."""
+        """Return the events of a type number that can be written; count all others."""
         of_number = rows.kind == number
         rows.of_others += int((of_number & ~meant).sum())
         events = np.flatnonzero(of_number & meant)
@@ -115,10 +114,10 @@ class Encoder:
 
 
 class _KernelContext:
-    """What comes with each event of the kernel: thread, flags (whether in an interrupt)."""
+    """The context of each kernel event: thread, flags (whether in an interrupt)."""
 
     def of(self, data: Bytes, begin: Ints) -> tuple[NDArray[np.void], Bools]:
-        """The bytes of it for each event, and which events are meant: all."""
+        """Return each event's context as bytes, and that all events are wanted."""
         contexts = np.empty(len(begin), [("tid", "<i4"), ("flags", "u1")])
         contexts["tid"], contexts["flags"] = (
             numbers_at(data, begin + _PID_AT, "<i4"),
@@ -128,7 +127,7 @@ class _KernelContext:
 
 
 class _Threads:
-    """What comes with each event of a program: process, thread, name, as LTTng's contexts."""
+    """The context of each event of a program: process, thread, name, like LTTng's contexts."""
 
     def __init__(self, threads: Mapping[int, Thread]) -> None:
         self._known = np.array(sorted(threads), dtype=np.int64)
@@ -139,7 +138,7 @@ class _Threads:
         self._rows: NDArray[np.void] = np.frombuffer(b"".join(rows), dtype=f"V{8 + NAME_BYTES}")
 
     def of(self, data: Bytes, begin: Ints) -> tuple[NDArray[np.void], Bools]:
-        """The bytes of it for each event, and of which events the thread is known."""
+        """Return each event's context as bytes, and for which events the thread is known."""
         tid = numbers_at(data, begin + _PID_AT, "<i4")
         if not len(self._known):
             return np.zeros(len(tid), self._rows.dtype), np.zeros(len(tid), np.bool_)
@@ -148,9 +147,9 @@ class _Threads:
 
 
 class _Layout:
-    """Which bytes of an event are written, fixed ones first, then its strings.
+    """The bytes of an event that are written: fields of fixed size first, then its strings.
 
-    `spans`: where they begin, and how many they are; `size`: of all together.
+    `spans`: offset and length of each piece with a fixed size; `size`: their total length.
     """
 
     def __init__(self, described: Format) -> None:
@@ -165,7 +164,7 @@ class _Layout:
         self.size = sum(width for _, width in self.spans)
 
     def texts(self, data: Bytes, begin: Ints, size: Ints) -> list[bytes]:
-        """The strings of each event together, each with its end; nothing where there are none."""
+        """Return each event's zero-terminated strings, joined; an empty list without strings."""
         texts = [b""] * len(begin) if self._strings else []
         content = data.data
         for string in self._strings:
@@ -182,12 +181,12 @@ class _Layout:
 
 
 def windows(data: Bytes, width: int) -> NDArray[np.void]:
-    """From each byte on so many bytes as one value: copied at once, and not one by one."""
+    """View the data from each byte on as one value of `width` bytes, for copies in bulk."""
     count = max(0, len(data) - width + 1)
     return np.ndarray(count, dtype=f"V{width}", buffer=data, strides=(1,))
 
 
 def numbers_at(data: Bytes, at: Ints, kind: str) -> Ints:
-    """The numbers that lie at some places, of a type such as ``<u2``."""
+    """Return the numbers at the given offsets, of a type such as ``<u2``."""
     numbers: Ints = windows(data, np.dtype(kind).itemsize)[at].view(kind).astype(np.int64)
     return numbers

@@ -1,8 +1,8 @@
-"""Switches from idle that ftrace leaves out, put back by when the kernel accounted CPU time.
+"""Restore switches from idle that ftrace leaves out, from the CPU time that the kernel accounts.
 
-Some kernels record a part of the switches from idle to a thread only. `sched_stat_runtime` tells
-how long a thread ran since its time was accounted last, for the first time since it came to its
-CPU: so it came there that much earlier.
+Some kernels record only a part of the switches from idle to a thread. `sched_stat_runtime` states
+how long a thread ran since its time was last accounted. The first such event after a thread came
+to its CPU thus tells that it came there that much earlier.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ _IDLE_PRIORITY = 120
 _PID_AT = 4
 
 Events = tuple[Bytes, Ints, Ints, Ints]
-"""Bytes, and of each event its first one, how many they are, and its time in ns."""
+"""The bytes, and for each event its offset, its size in bytes, and its time in ns."""
 
 
 @dataclass(frozen=True)
 class Accounted:
-    """When CPU time of a thread was accounted by others: times in order, and how much, ns."""
+    """CPU time of a thread that was accounted by others: ordered times, and amounts in ns."""
 
     time: Ints
     ran: Ints
 
 
 def can_tell(switch: Format | None, runtime: Format | None) -> bool:
-    """Whether the two events have the fields that are needed, of the sizes that are read here."""
+    """Return whether the two events have the needed fields, in the expected sizes."""
     runtime_sizes = {} if runtime is None else {field.name: field.size for field in runtime.fields}
     sizes = {} if switch is None else {field.name: field.size for field in switch.fields}
     numbers = [f"{side}_{name}" for side in ("prev", "next") for name in ("tid", "prio")]
@@ -43,7 +43,7 @@ def can_tell(switch: Format | None, runtime: Format | None) -> bool:
 
 
 def accounted_by_others(blocks: Iterable[Events], runtime: Format) -> Mapping[int, Accounted]:
-    """What other CPUs accounted, as when they woke a thread, by thread; of blocks of all CPUs."""
+    """Return by thread the CPU time that other CPUs accounted (as on waking it), in all blocks."""
     none = np.empty((3, 0), dtype=np.int64)
     accounted = np.concatenate([none, *(_by_others(block, runtime) for block in blocks)], axis=1)
     accounted = accounted[:, np.lexsort((accounted[1], accounted[0]))]
@@ -65,7 +65,7 @@ def _by_others(events: Events, runtime: Format) -> Ints:
 
 
 def _told(data: Bytes, begin: Ints, runtime: Format) -> tuple[Ints, Ints]:
-    """Threads, and how long they ran."""
+    """Return the threads, and how long each ran in ns."""
     where = {field.name: field.offset for field in runtime.fields}
     thread = numbers_at(data, begin + where["tid"], "<i4")
     return thread, numbers_at(data, begin + where["runtime"], "<i8")
@@ -81,18 +81,18 @@ def with_switches(
     running: int | None,
     last: int,
 ) -> Events:
-    """Add to the events of a CPU the switches from idle that are missing and can be told.
+    """Add to the events of a CPU the missing switches from idle that can be restored.
 
     Parameters
     ----------
     switch, runtime
         The events ``sched_switch`` and ``sched_stat_runtime``.
     others
-        What was accounted by others (`accounted_by_others`).
+        CPU time that was accounted by others (`accounted_by_others`).
     running
-        The thread that came to the CPU last, before these events; None: not known.
+        The thread that came to the CPU last before these events; None: unknown.
     last
-        The time of the last event before them, ns.
+        The time of the last event before these, in ns.
     """
     data, begin, size, time = events
     if not len(size) or size.min() < HEAD_BYTES:
@@ -110,7 +110,7 @@ def with_switches(
     left, came = column("prev_tid", at), column("next_tid", at)
     before = np.concatenate(([left[0] if running is None else running], came[:-1]))
     missing = (before == 0) & (left != 0)
-    # Which switch ends the turn of each event, and the events of the threads whose turns these are.
+    # The switch that ends the turn of each event, and the events of the thread that had the turn.
     ends = np.searchsorted(at, np.arange(len(kind)))
     own_rows = np.flatnonzero(
         np.append(missing, values=False)[ends] & (by == np.append(left, -1)[ends])
@@ -121,7 +121,7 @@ def with_switches(
     row = row[first]
     thread, ran = _told(data, begin[row], runtime)
     start = time[row] - ran
-    # It came no later than its first event, and no earlier than the CPU became idle.
+    # The thread came no later than its first event, and not before the CPU became idle.
     acting, first = np.unique(ends[own_rows], return_index=True)
     acts = own_rows[first][np.searchsorted(acting, number)]
     idle = np.where(number > 0, at[number - 1], -1)
@@ -145,7 +145,7 @@ def with_switches(
 
 
 def with_sums(events: Events, switch: Format, runtime: Format) -> Events:
-    """Of what a thread accounted between two switches of its CPU, leave one event, with the sum.
+    """Merge a thread's accounting events between two switches of its CPU into one with their sum.
 
     A thread that reads its own CPU clock in a loop accounts its time at each reading.
     """
@@ -171,7 +171,7 @@ def with_sums(events: Events, switch: Format, runtime: Format) -> Events:
 
 
 def _from_idle(data: Bytes, begin: Ints, switch: Format, cpu: int) -> Bytes:
-    """Of switches away from threads the ones to these, from idle."""
+    """Return switches from idle to the threads that the given switches leave."""
     leaving = windows(data, switch.size)[begin].view(np.uint8).reshape(-1, switch.size)
     arriving = leaving.copy()
     where = {field.name: slice(field.offset, field.end) for field in switch.fields}
@@ -184,6 +184,6 @@ def _from_idle(data: Bytes, begin: Ints, switch: Format, cpu: int) -> Bytes:
         arriving[:, where[name]] = 0
         if name in texts:
             arriving[:, where[name]] = np.frombuffer(texts[name], np.uint8)
-    # No interrupt, and the idle thread's.
+    # The flags state no interrupt, and the thread is the idle thread.
     arriving[:, 2:8] = 0
     return arriving

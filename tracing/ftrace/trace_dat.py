@@ -1,4 +1,4 @@
-"""What trace-cmd wrote (``trace.dat``, versions 6 and 7) becomes a CTF trace.
+"""Convert a file of trace-cmd (``trace.dat``, versions 6 and 7) to a CTF trace.
 
 The format is described in trace-cmd's ``trace-cmd.dat.v6`` and ``v7``.
 """
@@ -27,14 +27,14 @@ MAGIC = b"\x17\x08\x44tracing"
 _PIECE = 4 << 20
 _BYTES_OF_CPU = 4 + 8 + 8
 _MONOTONIC = "mono"
-# Options and sections of version 7 that are read, by their numbers.
+# Numbers of the options and sections of version 7 that are read.
 _DONE, _CPUSTAT, _BUFFER, _CLOCK, _UNAME = 0, 2, 3, 4, 5
 _HEADER_INFO, _EVENT_FORMATS = 16, 18
 
 
 @dataclass
 class _Content:
-    """What a file holds, as far as it is read."""
+    """The headers of a file, as far as they are read."""
 
     header_page: str = ""
     formats: list[tuple[str, str]] = field(default_factory=list)
@@ -46,7 +46,7 @@ class _Content:
 
 
 def convert_trace_dat(path: Path, folder: Path, *, beside: Path, max_bytes: int) -> Converted:
-    """Write the CTF trace of a file of trace-cmd.
+    """Convert a file of trace-cmd to a CTF trace.
 
     Parameters
     ----------
@@ -55,14 +55,15 @@ def convert_trace_dat(path: Path, folder: Path, *, beside: Path, max_bytes: int)
     folder
         The new trace.
     beside
-        Where traces of programs may lie, whose clock is then taken.
+        A folder that may hold traces of programs, whose clock is then used.
     max_bytes
-        So many bytes of pages are taken at most.
+        The maximum number of bytes of pages to read.
 
     Raises
     ------
     UsageError
-        The file is damaged, of another machine's kind, or has a clock that joins no other trace.
+        The file is damaged or of another byte order, or its clock cannot be joined with other
+        traces.
     OSError
         Something cannot be read or written.
     """
@@ -96,12 +97,12 @@ def convert_trace_dat(path: Path, folder: Path, *, beside: Path, max_bytes: int)
 
 
 def formats_of_perf(content: bytes, where: str) -> list[tuple[str, str]]:
-    """The descriptions of events, each with its place, in what perf keeps beside tracepoints.
+    """Return the event descriptions, each with its place, that perf keeps with tracepoints.
 
     Raises
     ------
     UsageError
-        It is damaged, or of another machine's kind.
+        The content is damaged or of another byte order.
     """
     reader, headers = Reader(content, where), _Content()
     if reader.bytes(len(MAGIC)) != MAGIC:
@@ -115,7 +116,7 @@ def formats_of_perf(content: bytes, where: str) -> list[tuple[str, str]]:
 
 
 def is_kernel_trace(path: Path) -> bool:
-    """Whether trace-cmd wrote a file."""
+    """Return whether a file was written by trace-cmd."""
     with path.open("rb") as stream:
         return stream.read(len(MAGIC)) == MAGIC
 
@@ -148,7 +149,7 @@ def _event_formats(reader: Reader, headers: _Content) -> None:
 
 
 def _head_of_formats(reader: Reader, headers: _Content) -> None:
-    """What both begin with: descriptions of pages, of ftrace's own events, of all others."""
+    """Read the common beginning: descriptions of pages, of ftrace's own events, of all others."""
     _header_page(reader, headers)
     reader.text(32)
     reader.sized(8)
@@ -161,7 +162,7 @@ def _version_6(reader: Reader) -> _Content:
     headers = _Content()
     _head_of_formats(reader, headers)
     for size in (4, 4, 8):
-        # Symbols, formats of printk, names of processes.
+        # Symbols, printk formats and process names are skipped.
         reader.sized(size)
     cpus = reader.number(4)
     kind = reader.bytes(10)
@@ -172,7 +173,7 @@ def _version_6(reader: Reader) -> _Content:
         for cpu in range(cpus):
             headers.cpus[cpu] = reader.number(8), reader.number(8)
         if (text := reader.data[reader.at : reader.at + 8]) and reader.at + 8 <= len(reader.data):
-            # The clocks there are, and the one that was used in brackets.
+            # A list of the available clocks, with the clock in use in brackets.
             length = int.from_bytes(text, "little")
             if 0 < length < 1 << 12:
                 _clock(reader.sized(8), headers)
@@ -194,7 +195,7 @@ def _version_7(reader: Reader) -> _Content:
 
 
 def _section(reader: Reader, at: int, kind: int, headers: _Content) -> Reader:
-    """The content of a section of version 7, unpacked where it is compressed."""
+    """Return the content of a section of version 7, decompressed if needed."""
     section = Reader(reader.data, reader.where, at)
     number, flags, _, size = (
         section.number(2),
@@ -214,7 +215,7 @@ def _section(reader: Reader, at: int, kind: int, headers: _Content) -> Reader:
 def _options(
     reader: Reader, headers: _Content, *, version: int, whole: Reader | None = None
 ) -> int:
-    """Read options; returns where the next ones lie, 0 for nowhere."""
+    """Read options; return the offset of the next ones, or 0 if there are none."""
     while True:
         kind = reader.number(2)
         if version == 6 and kind == _DONE:
@@ -239,12 +240,12 @@ def _options(
 
 
 def _buffer(reader: Reader, headers: _Content) -> None:
-    """Where the pages lie: of the first buffer that has any."""
+    """Read where the pages lie, from the first buffer that has any."""
     reader.number(8)
     reader.text()
     clock = reader.text()
     if (len(reader.data) - reader.at) % _BYTES_OF_CPU == 8:
-        # Since trace-cmd 3.1 the size of a page stands here.
+        # Since trace-cmd 3.1, the page size is stored here.
         reader.number(4)
     places = {}
     for _ in range(reader.number(4)):
@@ -264,7 +265,7 @@ def _clock(text: str, headers: _Content) -> None:
 
 
 def _overrun(stats: str) -> tuple[int, int]:
-    """CPU and how many events it lost, of the text of ``per_cpu/cpu<n>/stats``."""
+    """Return a CPU and how many events it lost, from the text of ``per_cpu/cpu<n>/stats``."""
     cpu = re.search(r"^CPU: (\d{1,5})$", stats, re.MULTILINE)
     return int(cpu[1]) if cpu else -1, lost_of(stats)
 

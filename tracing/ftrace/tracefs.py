@@ -1,8 +1,8 @@
-"""The kernel's tracing folder, and what in it is ours.
+"""Access the kernel's tracing folder, and the instances in it that belong to roslens.
 
-An instance has a name that tells its recorder: pid namespace, process, when that began. What a
-killed recorder left is so found by the next one, and nothing else is ever touched. Only the
-standard library is imported: the guard removes an instance with it.
+An instance's name identifies its recorder: pid namespace, process, start time of the process. So
+a recorder finds what a killed one left, and nothing else is ever touched. Only the standard
+library is imported, because the guard uses this module to remove an instance.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from roslens.tracing.proc import ENDED, STARTED, stat
 MOUNTED = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
 HOW = "run it as root, in a container with --privileged"
 PROBES = "roslens_"
-"""How the groups of probes of ours begin."""
+"""Prefix of the groups of our probes."""
 _NAME = re.compile(r"roslens[-_](\d+)[-_](\d+)[-_](\d+)[-_]([0-9a-f]{8})")
-# The numbers of these calls are the same on all architectures (Linux 5.2).
+# These system calls have the same numbers on all architectures (Linux 5.2).
 _FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432
 _CREATE, _CLOSE_ON_EXEC = 6, 1
 _BUSY_SECONDS = 3.0
@@ -33,15 +33,15 @@ _BUSY_SECONDS = 3.0
 
 @contextmanager
 def tracefs() -> Iterator[Path]:
-    """The kernel's tracing folder, for as long as the context lasts.
+    """Yield the kernel's tracing folder, for as long as the context lasts.
 
-    Where it is mounted nowhere, root gets a mount that has no place in the tree and ends with its
+    If it is not mounted, root gets a mount that is not part of the file tree and ends with its
     descriptor, so that nobody has to unmount it.
 
     Raises
     ------
     OSError
-        It cannot be had.
+        The folder is not available.
     """
     for path in MOUNTED:
         if (path / "instances").is_dir():
@@ -55,7 +55,7 @@ def tracefs() -> Iterator[Path]:
 
 
 def why_no_ftrace() -> str | None:
-    """Why the kernel cannot be recorded by ftrace, on one line; None if it can be."""
+    """Return in one line why ftrace cannot record the kernel, or None if it can."""
     try:
         with tracefs() as root:
             if os.access(root / "instances", os.W_OK):
@@ -70,17 +70,17 @@ def why_no_ftrace() -> str | None:
 
 
 def new_name() -> str:
-    """A name for an instance of this process, which nobody else uses."""
+    """Return a unique name for an instance of this process."""
     return f"roslens-{_namespace()}-{os.getpid()}-{_began(os.getpid())}-{secrets.token_hex(4)}"
 
 
 def group_of(name: str) -> str:
-    """The group of the probes that belong to an instance."""
+    """Return the group of the probes that belong to an instance."""
     return name.replace("-", "_")
 
 
 def write(path: Path, text: str) -> None:
-    """Write a control file, in one piece.
+    """Write a control file in a single write.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def write(path: Path, text: str) -> None:
 
 
 def remove(root: Path, name: str) -> None:
-    """Remove an instance and its probes; nothing happens where there are none."""
+    """Remove an instance and its probes, if they exist."""
     if _NAME.fullmatch(name) is None:
         return
     instance = root / "instances" / name
@@ -106,7 +106,7 @@ def remove(root: Path, name: str) -> None:
         try:
             instance.rmdir()
         except OSError as error:
-            # Whoever was killed a moment ago may still hold one of its files.
+            # A recorder that was just killed may still hold one of the instance's files.
             if error.errno == errno.EBUSY and time.monotonic() < until:
                 time.sleep(0.05)
                 continue
@@ -120,13 +120,13 @@ def remove(root: Path, name: str) -> None:
 
 
 def remove_by_name(name: str) -> None:
-    """The same where the folder is not at hand."""
+    """Remove an instance and its probes when the tracing folder is not mounted yet."""
     with suppress(OSError), tracefs() as root:
         remove(root, name)
 
 
 def remove_leftovers() -> list[str]:
-    """Remove what recorders of ours left that are gone; returns the names of their instances."""
+    """Remove the instances and probes of recorders that are gone; return the instances' names."""
     with suppress(OSError), tracefs() as root:
         names = {path.name for path in (root / "instances").iterdir()}
         names |= {path.name.replace("_", "-") for path in (root / "events").glob(f"{PROBES}*")}
@@ -139,7 +139,7 @@ def remove_leftovers() -> list[str]:
 
 def _is_left(name: str) -> bool:
     match = _NAME.fullmatch(name)
-    # Of another namespace the processes cannot be seen.
+    # Processes of another namespace are not visible.
     if match is None or int(match[1]) != _namespace():
         return False
     return _began(int(match[2])) != int(match[3])
@@ -150,12 +150,12 @@ def _namespace() -> int:
 
 
 def _began(pid: int) -> int:
-    """When a process began, in ticks since the boot; -1 if there is none."""
+    """Return when a process began, in ticks since boot; -1 if it does not exist."""
     try:
         fields = stat(pid)
     except OSError:
         return -1
-    # One that was killed and that nobody has waited for holds nothing any more.
+    # A killed process that has not been waited for holds no files any more.
     return -1 if fields[0] in ENDED else int(fields[STARTED])
 
 

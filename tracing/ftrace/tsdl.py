@@ -1,4 +1,4 @@
-"""The metadata of a CTF trace that was made of ring-buffer pages, and its clock."""
+"""Generate the metadata of a CTF trace made from ring-buffer pages, and find its clock."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from roslens.tracing.ftrace.raw import Clock, RawTrace
 NAME_BYTES = 16
 _METADATA_READ = 1 << 16
 _FRAGMENT = b"\x1e"
-"""Begins each fragment of CTF 2's metadata."""
+"""First byte of each fragment of CTF 2 metadata."""
 
 
 def clock_beside(root: Path, own: Clock) -> Clock | None:
-    """The clock `own` as another trace below a folder has it, with its offset; None without one.
+    """Return the clock `own` with the offset of another trace below a folder, or None.
 
-    Two traces of one machine are joined exactly when they share it: the clock itself is the same.
+    Two traces of a machine are joined exactly if they share the offset: the clock itself is the
+    same.
     """
     for text, offset in _beside(root):
         lttng = re.search(rb'tracer_name"?\s*[=:]\s*"lttng', text) is not None
@@ -31,7 +32,7 @@ def clock_beside(root: Path, own: Clock) -> Clock | None:
 
 
 def host_beside(root: Path) -> str | None:
-    """The machine that the trace of `clock_beside` is of, where it says so."""
+    """Return the host name in the trace that `clock_beside` uses, if there is one."""
     for text, _ in _beside(root):
         match = re.search(rb'\bhostname"?\s*[=:]\s*"([^"\n]{1,255})"', text)
         return match and match[1].decode(errors="replace")
@@ -39,7 +40,7 @@ def host_beside(root: Path) -> str | None:
 
 
 def _beside(root: Path) -> Iterator[tuple[bytes, int]]:
-    """Begins of metadata with the monotonic clock, and its offset there."""
+    """Yield the beginning of each metadata file with a monotonic clock, and its offset."""
     for path in sorted(root.rglob("metadata")):
         try:
             with path.open("rb") as stream:
@@ -58,7 +59,7 @@ def _tsdl_offset(text: bytes) -> int | None:
 
 
 def _ctf2_offset(text: bytes) -> int | None:
-    """As LTTng 2.15 and newer write it: seconds, and cycles of 1 ns."""
+    """Parse the offset in the format of LTTng 2.15 and newer: seconds, and cycles of 1 ns."""
     for fragment in text.split(_FRAGMENT):
         with suppress(ValueError, KeyError, TypeError, OverflowError, RecursionError):
             definition = json.loads(fragment)
@@ -69,7 +70,7 @@ def _ctf2_offset(text: bytes) -> int | None:
 
 
 def metadata(raw: RawTrace, clock: Clock, own: UUID) -> str:
-    """What describes the streams, in TSDL."""
+    """Return the TSDL text that describes the streams."""
     facts = {
         "hostname": raw.hostname,
         "domain": raw.domain,

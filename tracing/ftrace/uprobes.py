@@ -1,8 +1,8 @@
-"""Probes on the functions of a libtracetools that running programs have mapped.
+"""Place probes on the functions of a libtracetools that running programs have mapped.
 
-ROS 2 calls ``ros_trace_<event>`` for each event, also where it was built without LTTng; a probe at
+ROS 2 calls ``ros_trace_<event>`` for each event, even if it was built without LTTng; a probe at
 the first instruction of the function finds the arguments in the registers of the calling
-convention. Of goals, functions of librcl_action tell.
+convention. Events of goals come from functions of librcl_action.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ _REGISTERS = {
 }
 _LISTED = 40
 _ID_FETCH = "goal_id=+0({}):x8[16]"
-"""It comes first in a request to any service of an action, in a goal, and in a goal's handle."""
+"""The goal id comes first in requests to an action's services, in goals, and in goal handles."""
 TRANSITIONS = {2: (0, 1, 1), 3: (1, 1, 2), 4: (2, 2, 3), 6: (3, 2, 3), 5: (4, 3, 3)}
-"""By a goal's new state (``action_msgs/msg/GoalStatus``): rcl_action's event, and the least and the
-greatest state before it."""
+"""For each new state of a goal (``action_msgs/msg/GoalStatus``): rcl_action's event, and the lowest
+and the highest state before it."""
 _CALLS = 200
 _USUAL_COST_S = 10e-6
 
 
 @dataclass(frozen=True)
 class Target:
-    """A running process: its number, its name, and the libraries that it has mapped."""
+    """A running process: its id, its name, and the libraries that it has mapped."""
 
     pid: int
     name: str
@@ -62,18 +62,18 @@ class Target:
 
 
 def find_targets(wanted: list[str]) -> list[Target]:
-    """The running processes that are named, which all must have a libtracetools.
+    """Return the named running processes, each of which must have a libtracetools.
 
     Parameters
     ----------
     wanted
         Process ids, or names: of a process, of a program or script that it runs, or of a node as
-        in ``__node:=NAME``, with its namespace or without.
+        given by ``__node:=NAME``, with or without its namespace.
 
     Raises
     ------
     UsageError
-        There is none for one of them, or it has no libtracetools.
+        An id or name fits no process, or none with a libtracetools.
     """
     if not wanted:
         raise UsageError("--attach: give the process id or name of a running ROS 2 program")
@@ -111,12 +111,12 @@ def _named(name: str) -> Iterator[int]:
 
 
 def mapped_by(pid: int) -> list[Path]:
-    """The files that a process has mapped, as it sees them, which may be in a container.
+    """Return the files that a process has mapped, as it sees them, possibly in a container.
 
     Raises
     ------
     OSError
-        It is gone, or another user's.
+        The process is gone, or belongs to another user.
     """
     lines = Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines()
     paths = [
@@ -132,19 +132,19 @@ def _target(pid: int) -> Target | None:
             next((path for path in paths if pattern.search(path.name)), None)
             for pattern in (_LIBRARY, _ACTION_LIBRARY)
         )
-        # One that has ended has no name.
+        # A process that has ended has no name.
         if library is not None and (name := process_name(pid)):
             return Target(pid, name, library, actions)
     return None
 
 
 def cost_of_call(instance: Instance, library: Path | None) -> float:
-    """What a probe adds to a call [s], measured at a function of `own_library`; without it 10 us.
+    """Return the seconds that a probe adds to a call, measured in `library`; without one, 10 us.
 
     Raises
     ------
     OSError
-        The kernel refuses.
+        The kernel refuses a probe.
     """
     function = "enabled_callback_end"
     if library is None:
@@ -163,9 +163,9 @@ def cost_of_call(instance: Instance, library: Path | None) -> float:
 
 @cache
 def own_library() -> Path | None:
-    """A libtracetools of ours that no other process has: in memory, as long as this one runs.
+    """Return a libtracetools of our own that no other process maps, held in memory.
 
-    Compiled where none came with roslens, which takes seconds; None where it cannot be.
+    It is compiled if none came with roslens, which takes seconds; None if it cannot be compiled.
     """
     try:
         content = native_library(distributions()[-1]).read_bytes()
@@ -187,14 +187,14 @@ def _time_of(call: Callable[[], object]) -> float:
 
 
 def place_probes(instance: Instance, targets: list[Target]) -> list[str]:
-    """Set probes on all functions of the targets' libraries; returns what the user should know.
+    """Set probes on all functions of the targets' libraries; return notes for the user.
 
     Raises
     ------
     UsageError
-        A library exports no such function, or this machine's convention is not known.
+        A library exports no such function, or this machine's calling convention is not known.
     OSError
-        The kernel refuses.
+        The kernel refuses a probe.
     """
     registers = _REGISTERS.get(platform.machine())
     if registers is None:
@@ -218,7 +218,7 @@ def place_probes(instance: Instance, targets: list[Target]) -> list[str]:
 
 @dataclass(frozen=True)
 class _Probe:
-    """The event that it stands for, where it is set, what it fetches, and when it counts."""
+    """A probe: the event that it records, its place, what it fetches, and its filter."""
 
     event: str
     place: str
@@ -238,7 +238,7 @@ def _of_events(target: Target, registers: tuple[str, ...], notes: list[str]) -> 
     for name in sorted(set(_probed(points)) & set(offsets)):
         place = f"{target.library}:{offsets[name]:#x}"
         if name == "rmw_take_request":
-            # Of two probes of a function, the kernel calls the one first that was set last.
+            # If a function has two probes, the kernel calls first the one that was set last.
             asked = f"{_ID_FETCH.format(registers[1])} {_name_fetch(registers[0])}"
             yield _Probe("action_request", place, asked, f'{NAME_FIELD} ~ "*/_action/*"')
         yield _Probe(name, place, _arguments(points[name], instrumentation, registers))
@@ -246,7 +246,7 @@ def _of_events(target: Target, registers: tuple[str, ...], notes: list[str]) -> 
 
 def _of_goals(target: Target, registers: tuple[str, ...], _: list[str]) -> Iterator[_Probe]:
     first, second = registers[:2]
-    # The content of a handle (``rcl_action/goal_handle.c``): id, time of 8 bytes, state.
+    # The content of a handle (``rcl_action/goal_handle.c``): id, 8 bytes of time, state.
     handle = f"+0({first})"
     now = f"roslens_state=+24({handle}):s8 roslens_event={second}:s32"
     offsets = _offsets(target.actions, _ACTION_PREFIX) if target.actions else {}
@@ -263,7 +263,7 @@ def _of_goals(target: Target, registers: tuple[str, ...], _: list[str]) -> Itera
 
 
 def _probed(points: Mapping[str, Tracepoint]) -> list[str]:
-    """Events whose arguments all have a fixed size or an end."""
+    """Return the events whose arguments all have a fixed size or a terminator."""
     return [
         name
         for name, point in points.items()
@@ -300,7 +300,7 @@ def _name_fetch(register: str) -> str:
 
 
 def _offsets(library: Path, prefix: str) -> dict[str, int]:
-    """By name without the prefix: where in the file a function begins."""
+    """Return the file offsets of functions, by their names without the prefix."""
     return {
         symbol.name.removeprefix(prefix): symbol.offset
         for symbol in symbols_of(library, [".dynsym"])
@@ -309,7 +309,7 @@ def _offsets(library: Path, prefix: str) -> dict[str, int]:
 
 
 def _instrumentation(target: Target, exported: set[str]) -> Instrumentation:
-    """What the functions take: of the distribution that the process names, or that fits best."""
+    """Return the parameters of events, for the distribution the process names or the best fit."""
     named = None
     with suppress(OSError):
         variables = Path(f"/proc/{target.pid}/environ").read_bytes().split(b"\0")
@@ -324,7 +324,7 @@ def _instrumentation(target: Target, exported: set[str]) -> Instrumentation:
     if named in distributions():
         return instrumentation_of(str(named))
     fitting = [instrumentation_of(name) for name in distributions()]
-    # The newest of those that lack least.
+    # Take the newest distribution among those that fit best.
     return min(
         reversed(fitting),
         key=lambda candidate: len({p.name for p in candidate.tracepoints} ^ exported),
@@ -332,7 +332,7 @@ def _instrumentation(target: Target, exported: set[str]) -> Instrumentation:
 
 
 def threads_of(targets: Sequence[Target], known: Container[int] = ()) -> dict[int, Thread]:
-    """The threads that the targets have now, but for those that are known."""
+    """Return the current threads of the targets, except the known ones."""
     by_tid = {}
     for target in targets:
         with suppress(OSError):

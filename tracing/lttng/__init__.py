@@ -1,4 +1,4 @@
-"""LTTng: a session daemon of one's own, sessions on it, and what they lost."""
+"""Run our own LTTng session daemon and sessions on it, and count the events they lost."""
 
 from roslens.tracing.lttng.daemon import SessionDaemon, session_daemon
 from roslens.tracing.lttng.session import Session, recording_session

@@ -1,12 +1,12 @@
-"""The session daemon that records: by default a private one, ended again after use.
+"""Provide the session daemon that records: by default a private one, ended after use.
 
 Programs register with every daemon they can reach, and a session records all programs of its
-user. On a shared daemon two recordings at once would so record each other's programs. A private
-daemon hears only programs that have its ``LTTNG_HOME``.
+user. On a shared daemon, two simultaneous recordings would therefore record each other's
+programs. A private daemon is reached only by programs that have its ``LTTNG_HOME``.
 
-As root, LTTng's directory is fixed (``/var/run/lttng``). The private daemon and the ``lttng``
-commands therefore run in a mount namespace where it is a private folder; the workload does not.
-Where no namespace can be made (root in a container without CAP_SYS_ADMIN), the machine's daemon
+For root, LTTng's directory is fixed (``/var/run/lttng``). The private daemon and the ``lttng``
+commands therefore run in a mount namespace in which this directory is private; the workload does
+not. If no namespace can be made (root in a container without CAP_SYS_ADMIN), the machine's daemon
 is used, started if none runs, and recordings take turns.
 """
 
@@ -34,14 +34,14 @@ from roslens.tracing.lttng.tool import LttngTool, find_program
 from roslens.tracing.processes import FIRM, end_all, end_process, marked
 
 MARKER = "ROSLENS_TOKEN"
-"""Environment variable that everything carries which must not outlive the recording."""
+"""Environment variable that marks all processes that must not outlive the recording."""
 
 GLOBAL_FOLDER = Path("/var/run/lttng")
 CLIENT_SOCKET = "client-lttng-sessiond"
 PROGRAMS_SOCKETS = "lttng-ust-sock-*"
 START_SECONDS = 10.0
 _HOME = "roslens-lttng-"
-_LONGEST_HOME = 60  # a Unix socket's path has at most 107 bytes, LTTng's longest name has 45
+_LONGEST_HOME = 60  # at most 107 bytes fit in a Unix socket's path, LTTng's longest name has 45
 _PRIVATE_MOUNT = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
 
 Progress = Callable[[str], None]
@@ -49,24 +49,25 @@ Progress = Callable[[str], None]
 
 @dataclass
 class SessionDaemon:
-    """A session daemon that answers.
+    """A running session daemon.
 
     Attributes
     ----------
     kind
-        ``private``: only programs with `workload_variables` reach it; ``shared``: the machine's.
+        ``private``: only programs with `workload_variables` reach it; ``shared``: the machine's
+        daemon.
     tool
         Calls ``lttng`` so that it reaches this daemon.
     session_name
-        The name for sessions, which nobody else uses.
+        The name of sessions, used by no other recorder.
     token
         Value of `MARKER` for all processes of the recording.
     workload_variables
-        What the programs to record need in their environment.
+        Environment variables that the recorded programs need.
     kernel
-        Whether it can trace the kernel.
+        Whether the daemon can trace the kernel.
     notes
-        What the user should know, such as why the kernel is not traced.
+        Notes for the user, such as why the kernel is not traced.
     """
 
     kind: Literal["private", "shared"]
@@ -81,13 +82,13 @@ class SessionDaemon:
     log: Path | None = None
 
     def is_alive(self) -> bool:
-        """Whether it still runs."""
+        """Return whether the daemon still runs."""
         if self.process is not None:
             return self.process.poll() is None
         return answers(_shared_folder() / CLIENT_SOCKET)
 
     def complaints(self, since: int = 0) -> tuple[list[str], int]:
-        """Errors that it and its consumers wrote after position `since`; the new position."""
+        """Return errors in the daemon's log after position `since`, and the new position."""
         if self.log is None:
             return [], since
         try:
@@ -97,7 +98,7 @@ class SessionDaemon:
         except OSError:
             return [], since
         lines = text.decode(errors="replace").splitlines()
-        # It asks for more open files than a container allows, and goes on without.
+        # The daemon asks for more open files than a container allows, and continues without them.
         errors = [
             line for line in lines if "rror" in line.lower() and "open files limit" not in line
         ]
@@ -112,18 +113,18 @@ def session_daemon(
     progress: Progress | None = None,
     hold: Sequence[int] = (),
 ) -> Iterator[SessionDaemon]:
-    """A session daemon for as long as the context lasts, private where possible.
+    """Yield a session daemon for as long as the context lasts, private if possible.
 
     Parameters
     ----------
     kernel
-        Whether it is to trace the kernel, which `why_no_kernel_tracing` allows.
+        Whether the daemon is to trace the kernel, which `why_no_kernel_tracing` allows.
     machine
-        Take the machine's daemon, so that programs which run already are recorded.
+        Use the machine's daemon, so that programs that already run are recorded.
     progress
-        Called with one line when something takes long.
+        Called with a line when something takes long.
     hold
-        Descriptors that are kept open until all is cleared up, although this process is killed.
+        Descriptors kept open until everything is cleaned up, even if this process is killed.
 
     Raises
     ------
@@ -164,7 +165,7 @@ def _choose(
 
 
 class _NotPrivateError(Exception):
-    """A private daemon cannot be had."""
+    """No private daemon can be started."""
 
 
 # ------------------------------------------------------------------ private
@@ -181,7 +182,8 @@ def _private(
         folder = home / ".lttng"
         folder.mkdir()
         log = home / "sessiond.log"
-        # It would listen to agents of Java and Python: not where the only port it may take is.
+        # The daemon would listen to Java and Python agents; its only allowed port is taken, so it
+        # cannot.
         taken = stack.enter_context(socket.socket())
         taken.bind(("127.0.0.1", 0))
         options = ["--agent-tcp-port", str(taken.getsockname()[1])]
@@ -192,7 +194,7 @@ def _private(
         tool = LttngTool(
             prefix=_enter(process.pid) if os.geteuid() == 0 else (),
             variables=variables,
-            # No such group: a member of 'tracing' must not be sent to root's daemon.
+            # No group has this name: otherwise members of 'tracing' would be sent to root's daemon.
             arguments=("--group", f"roslens-{token}"),
         )
         yield SessionDaemon(
@@ -231,7 +233,7 @@ def _private_prefix(folder: Path) -> list[str]:
         target.mkdir(mode=0o755, parents=True, exist_ok=True)
     except OSError as error:
         raise _NotPrivateError(f"{target} cannot be made: {error.strerror}") from error
-    # 'slave': what is mounted later, such as an external disk, is seen inside too.
+    # 'slave': later mounts, such as an external disk, are visible inside, too.
     unshare = ["unshare", "--mount", "--propagation", "slave", "--"]
     return [*unshare, "sh", "-c", _PRIVATE_MOUNT, "sh", str(folder), str(target)]
 
@@ -260,7 +262,7 @@ def _start(
 
 def _end(process: subprocess.Popen[bytes], token: str) -> None:
     end_process(process, 5.0)
-    # Its consumers end with it, but not always when it was killed.
+    # The daemon's consumers end with it, but not always if it was killed.
     end_all(lambda: marked(f"{MARKER}={token}"), FIRM)
 
 
@@ -342,7 +344,7 @@ def _shared_folder() -> Path:
 
 
 def answers(path: Path) -> bool:
-    """Whether somebody takes connections at a socket."""
+    """Return whether a process accepts connections at a socket."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.settimeout(2.0)
         try:

@@ -1,4 +1,4 @@
-"""Whether LTTng can trace the kernel here."""
+"""Find out whether LTTng can trace the kernel on this machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TRACING_GROUP = "tracing"
 
 
 def why_no_kernel_tracing() -> str | None:
-    """Why the kernel cannot be traced, on one line; None if it can be."""
+    """Return in one line why the kernel cannot be traced, or None if it can."""
     if os.geteuid() != 0 and not in_tracing_group():
         return "no kernel trace: it needs root, or membership in the group 'tracing'"
     if CONTROL.exists():
@@ -35,7 +35,7 @@ def why_no_kernel_tracing() -> str | None:
 
 
 def in_tracing_group() -> bool:
-    """Whether this process may use root's session daemon."""
+    """Return whether this process may use root's session daemon."""
     try:
         return grp.getgrnam(TRACING_GROUP).gr_gid in {os.getegid(), *os.getgroups()}
     except KeyError:

@@ -1,4 +1,4 @@
-"""One recording session: created, filled with channels and events, started, read back, gone."""
+"""Run one recording session: create it, add channels and events, start, read its loss, destroy."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ CHANNEL = "ros2"
 """The user-space channel; its stream files are ``ros2_<cpu>``."""
 
 INIT_CHANNEL = "ros2_init"
-"""The channel of `INIT_EVENTS` where they have one of their own."""
+"""The separate channel of `INIT_EVENTS`, in sessions that have one."""
 
 KERNEL_CHANNEL = "kernel"
 _INIT_SUBBUF = 64 << 10
 _INIT_SHARE = 8
-"""What part (1/8) of a bounded disk is for init events."""
+"""The fraction (1/8) of a bounded disk that is reserved for init events."""
 _PACKET = struct.Struct("<I28x16xQQ8xI8x")
-"""Head of a packet of LTTng-UST 2.x: magic, content and packet in bits, discarded so far."""
+"""Head of a packet of LTTng-UST 2.x: magic, content and packet size in bits, discarded so far."""
 _MAGIC = 0xC1FC1FC1
 
 
 @dataclass
 class Session:
-    """A session that records.
+    """A recording session.
 
     Attributes
     ----------
     daemon, options, output
-        On which daemon, what, and where to.
+        The session's daemon, its options, and the folder of its trace.
     notes
-        What the user should know.
+        Notes for the user.
     loss
-        What the tracer dropped; known after the end.
+        Losses of the tracer; known after the end.
     troubles
-        What went wrong while it ended, one line each.
+        Errors while the session ended, one line each.
     """
 
     daemon: SessionDaemon
@@ -59,21 +59,22 @@ class Session:
 
     @property
     def name(self) -> str:
-        """Its name at the daemon."""
+        """Return the session's name at the daemon."""
         return self.daemon.session_name
 
     @property
     def workload_variables(self) -> dict[str, str]:
-        """What the programs to record need in their environment."""
+        """Return the environment variables that the recorded programs need."""
         blocking = {"LTTNG_UST_ALLOW_BLOCKING": "1"} if self.options.mode == "blocking" else {}
-        # A program waits at its start until it is traced, by default for 3 s at most. On a busy
-        # machine it would then run on, and what it did at first would be missing without a word.
+        # A program waits at its start until it is traced, by default for at most 3 s. On a busy
+        # machine it would then continue untraced, and its first events would be missing without
+        # notice.
         wait = {"LTTNG_UST_REGISTER_TIMEOUT": os.environ.get("LTTNG_UST_REGISTER_TIMEOUT", "60000")}
         return {**self.daemon.workload_variables, **blocking, **wait}
 
     @property
     def settings(self) -> TracingSettings:
-        """For the manifest."""
+        """Return the session's settings for the manifest."""
         options = self.options
         kernel = [f"kernel:{name}" for name in options.kernel_events] if self.kernel else []
         return TracingSettings(
@@ -99,17 +100,17 @@ class Session:
         )
 
     def errors(self) -> list[str]:
-        """What the daemon and its consumers complained of since the session began."""
+        """Return errors that the daemon and its consumers reported since the session began."""
         return self.daemon.complaints(self._begun_at)[0]
 
     def is_out_of_space(self) -> bool:
-        """Whether the consumer could not write for want of space."""
+        """Return whether the consumer could not write because the disk was full."""
         return any("No space left" in line for line in self.errors())
 
     def _begin(self) -> None:
         self._begun_at = self.daemon.complaints()[1]
         call = self.daemon.tool.call
-        # Absolute, for the daemon has another working directory.
+        # The path is absolute because the daemon has another working directory.
         output = self.output.resolve()
         snapshot = ["--snapshot"] if self.options.mode == "snapshot" else []
         call("create", self.name, *snapshot, f"--output={output}")
@@ -138,12 +139,12 @@ class Session:
         LttngError
             The daemon refuses.
         """
-        # Init events too, though they have their own channel: the session daemon of LTTng 2.13
-        # crashes when it lists events with exclusions. Readers leave copies out.
+        # Init events are included although they have their own channel: the session daemon of LTTng
+        # 2.13 crashes when it lists events with exclusions. Readers leave duplicates out.
         self.daemon.tool.call(*self._enable(CHANNEL), ",".join(self.options.events))
 
     def snapshot(self) -> None:
-        """Write what the buffers hold now.
+        """Write the current contents of the buffers.
 
         Raises
         ------
@@ -192,7 +193,7 @@ class Session:
         )
 
     def _ring(self, channel: str, subbuf_size: int) -> list[str]:
-        """The options of a channel whose files are overwritten when they would be too large."""
+        """Return the options of a channel whose files are overwritten at their maximum size."""
         if self.options.max_disk is None:
             return []
         budget = _budget(self.options.max_disk, channel, kernel=self.daemon.kernel)
@@ -207,14 +208,14 @@ class Session:
         )
 
     def _end(self) -> None:
-        """Stop, read the loss, destroy; each step although one before it failed."""
+        """Stop the session, read the loss, destroy the session; do each step even if one fails."""
         if not self.daemon.is_alive():
             self.troubles.append("the LTTng session daemon ended during the run")
             self.loss = Loss(discarded_events=None, lost_packets=None)
             return
         call = self.daemon.tool.call
-        # Stopping waits until all data is written. Destroying would wait half a second more, for a
-        # timer of the session daemon's.
+        # Stopping waits until all data is written. Destroying would wait another half second, for a
+        # timer of the session daemon.
         for step in (("stop",), ("list",), ("destroy", "--no-wait")):
             try:
                 answer = call(*step, self.name)
@@ -228,15 +229,15 @@ class Session:
 def recording_session(
     daemon: SessionDaemon, options: TracingOptions, output: Path
 ) -> Iterator[Session]:
-    """Record into the folder `output` as long as the context lasts.
+    """Record into the folder `output` for as long as the context lasts.
 
-    However it ends, the session is destroyed; `Session.loss` and `Session.troubles` are then
-    filled.
+    However the context ends, the session is destroyed, and `Session.loss` and `Session.troubles`
+    are then set.
 
     Raises
     ------
     LttngError
-        The session cannot be made.
+        The session cannot be created.
     """
     session = Session(daemon=daemon, options=options, output=output)
     try:
@@ -247,20 +248,20 @@ def recording_session(
 
 
 def _budget(max_disk: int, channel: str, *, kernel: bool) -> int:
-    """What the files of one stream of a channel may take, so that all stay within `max_disk`."""
-    # An index entry of 56 B for a packet, and the metadata, take less than a 16th.
+    """Return the bytes for the files of one stream, so that all streams fit into `max_disk`."""
+    # The index, with 56 B per packet, and the metadata take less than a 16th.
     each = max_disk * 15 // 16 // (os.cpu_count() or 1)
     init = each // _INIT_SHARE
     return init if channel == INIT_CHANNEL else (each - init) // (1 + kernel)
 
 
 def check_disk(options: TracingOptions, *, kernel: bool) -> None:
-    """Find out whether a bounded disk holds the buffers of this machine.
+    """Check that a bounded disk can hold the buffers of this machine.
 
     Raises
     ------
     UsageError
-        It does not.
+        The disk bound is too small.
     """
     if options.max_disk is None:
         return
@@ -270,7 +271,7 @@ def check_disk(options: TracingOptions, *, kernel: bool) -> None:
 
 
 def loss_of(answer: ET.Element) -> Loss:
-    """The loss in the answer of ``lttng list SESSION``, summed over its channels."""
+    """Return the loss stated by ``lttng list SESSION``, summed over the channels."""
 
     def total(name: str) -> int:
         return sum(int(element.text or 0) for element in answer.iter(name))
@@ -279,10 +280,10 @@ def loss_of(answer: ET.Element) -> Loss:
 
 
 def has_events(trace: Path, channel: str = CHANNEL) -> bool:
-    """Whether a user-space channel of a trace holds any event, or dropped one.
+    """Return whether a user-space channel of a trace holds or discarded any event.
 
-    Read from the heads of the packets, for snapshots have no index, and packets without events are
-    written too: that files are not empty is not enough.
+    The heads of the packets are read, because snapshots have no index, and packets without events
+    are written too, so that non-empty files are not sufficient evidence.
     """
     for path in trace.rglob(f"{channel}_[0-9]*"):
         if path.suffix == ".idx":

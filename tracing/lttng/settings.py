@@ -1,4 +1,4 @@
-"""What is to be traced, and into which buffers."""
+"""Define what to trace, and into which buffers."""
 
 import re
 import shutil
@@ -18,7 +18,7 @@ from roslens.recording.text import first_problem
 
 DEFAULT_EVENTS = ("ros2:*",)
 NEEDED_CONTEXTS = ("vpid", "vtid", "procname")
-"""Without these an event cannot be given to a process and thread."""
+"""Contexts that are needed to attribute an event to a process and thread."""
 
 KERNEL_EVENTS = (
     *("sched_switch", "sched_waking", "sched_wakeup_new"),
@@ -26,7 +26,7 @@ KERNEL_EVENTS = (
     *("irq_handler_entry", "irq_handler_exit", "irq_softirq_entry", "irq_softirq_exit"),
     "power_cpu_frequency",
 )
-"""What a thread was doing when it did not run, and what else took its CPU."""
+"""Events that tell why a thread did not run, and what else used its CPU."""
 
 INIT_EVENTS = (
     "ros2:*_init",
@@ -38,14 +38,14 @@ INIT_EVENTS = (
     "ros2:rclcpp_ipb_to_subscription",
     "ros2:message_link_*",
 )
-"""What gives names to nodes, topics and callbacks (tracetools' ``tp_call.h``); rare and early."""
+"""Events that name nodes, topics and callbacks (tracetools' ``tp_call.h``); rare and early."""
 
 _SIZE = re.compile(r"\s*(\d+)\s*([kKmMgG]?)(?:i?[bB])?\s*")
 _FACTORS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 def parse_size(value: object) -> object:
-    """A size in bytes from ``1M``, ``64k``, ``1 MiB`` or a number (all powers of 1024)."""
+    """Parse a size in bytes from ``1M``, ``64k``, ``1 MiB`` or a number (all powers of 1024)."""
     if isinstance(value, str):
         match = _SIZE.fullmatch(value)
         if match is None:
@@ -60,7 +60,7 @@ KernelChoice = Literal["auto", "lttng", "ftrace", "perf", "off", "required"]
 
 
 class TracingOptions(BaseModel):
-    """How a session records.
+    """The settings of a recording session.
 
     The buffers are per user and CPU: ``subbuf_size * subbuf_count * CPUs`` bytes of shared
     memory for each channel. The defaults hold about 100,000 ROS 2 events per CPU.
@@ -151,12 +151,12 @@ class TracingOptions(BaseModel):
 
     @classmethod
     def checked(cls, **values: object) -> Self:
-        """The options from values that a user gave.
+        """Validate options that a user gave.
 
         Raises
         ------
         UsageError
-            One of them is not valid; says which and why.
+            An option is not valid; the message states which and why.
         """
         try:
             return cls.model_validate(values)
@@ -170,7 +170,7 @@ class TracingOptions(BaseModel):
         for name in ("subbuf_size", "subbuf_count"):
             value = getattr(self, name)
             if value & (value - 1):
-                # LTTng would round it up silently, and the manifest would then be wrong.
+                # LTTng would silently round the value up, and the manifest would then be wrong.
                 raise ValueError(f"{name} must be a power of two, {value} is not")
         if self.blocking_timeout_us is not None and self.mode != "blocking":
             raise ValueError("blocking_timeout_us is for mode: blocking")
@@ -203,12 +203,12 @@ class TracingOptions(BaseModel):
                 raise ValueError(f"the native tracer does not do '{setting}'; take LTTng for it")
 
     def resolved(self) -> Self:
-        """The same with the tracer that ``auto`` means on this machine.
+        """Return the options with ``auto`` replaced by the tracer to use on this machine.
 
         Raises
         ------
         UsageError
-            It is the native one, which cannot do what is wanted.
+            The tracer is the native one, which does not support these options.
         """
         if self.tracer != "auto":
             return self
@@ -217,10 +217,10 @@ class TracingOptions(BaseModel):
 
     @property
     def split(self) -> bool:
-        """Whether init events have a channel of their own.
+        """Return whether init events have their own channel.
 
-        They are rare and early, and without them nothing has a name: where events are given up
-        for newer ones or the recording begins late, they must not share that fate.
+        They are rare and early, and without them nothing has a name: if old events are discarded
+        for newer ones, or the recording begins late, init events must be kept nevertheless.
         """
         return (
             self.mode == "snapshot"
@@ -230,14 +230,14 @@ class TracingOptions(BaseModel):
         )
 
     def ring_files(self, budget: int) -> tuple[int, int]:
-        """Size and number of the files of one stream so that they stay within `budget` bytes.
+        """Return size and number of the files of one stream that fit into `budget` bytes.
 
         Raises
         ------
         UsageError
-            There is no room for two sub-buffers.
+            The budget is too small for two sub-buffers.
         """
-        # A file holds whole sub-buffers; four files, so that little is given up at a time.
+        # A file holds whole sub-buffers; with four files, little is discarded at a time.
         per_file = budget // 4 // self.subbuf_size
         count = 4 if per_file else budget // self.subbuf_size
         if count < 2:
@@ -249,5 +249,5 @@ class TracingOptions(BaseModel):
 
     @property
     def all_contexts(self) -> tuple[str, ...]:
-        """The contexts, with the needed ones first."""
+        """Return the contexts, with the needed ones first."""
         return tuple(dict.fromkeys((*NEEDED_CONTEXTS, *self.contexts)))

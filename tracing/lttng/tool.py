@@ -1,4 +1,4 @@
-"""The ``lttng`` command, called with ``--mi xml``."""
+"""Call the ``lttng`` command with ``--mi xml``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from roslens.recording import RunFailedError, UsageError
 
 SECONDS = 30.0
-"""How long a command may take; they take 20 to 500 ms."""
+"""Timeout of a command; commands take 20 to 500 ms."""
 
 _NAMESPACE = re.compile(r"\{[^}]*\}")
 _MISSING = (
@@ -25,7 +25,7 @@ _NO_SPACE = re.compile("no space left", re.IGNORECASE)
 
 
 class LttngError(RunFailedError):
-    """LTTng refused something, or does not answer."""
+    """LTTng refused a command, or does not answer."""
 
 
 class NoSpaceError(LttngError):
@@ -33,12 +33,12 @@ class NoSpaceError(LttngError):
 
 
 def find_program(name: str) -> str:
-    """The path of one of LTTng's programs.
+    """Return the path of one of LTTng's programs.
 
     Raises
     ------
     UsageError
-        It is not on PATH; says what to install.
+        The program is not on PATH; the message states what to install.
     """
     path = shutil.which(name)
     if path is None:
@@ -47,7 +47,7 @@ def find_program(name: str) -> str:
 
 
 def lttng_version() -> str | None:
-    """The version of LTTng-tools, such as ``2.13.9``; None where it is not installed."""
+    """Return the version of LTTng-tools, such as ``2.13.9``, or None if it is not installed."""
     program = shutil.which("lttng")
     if program is None:
         return None
@@ -58,14 +58,14 @@ def lttng_version() -> str | None:
 
 @dataclass(frozen=True)
 class LttngTool:
-    """Calls ``lttng`` so that it reaches one certain session daemon.
+    """A caller of ``lttng`` that reaches a particular session daemon.
 
     Attributes
     ----------
     prefix
-        What to put before the command (to enter the daemon's mount namespace).
+        Words to put before the command (to enter the daemon's mount namespace).
     variables
-        Environment variables that it needs.
+        Environment variables that the command needs.
     arguments
         Options for each call.
     """
@@ -75,19 +75,19 @@ class LttngTool:
     arguments: tuple[str, ...] = ()
 
     def call(self, *arguments: str, seconds: float = SECONDS) -> ET.Element:
-        """Run a command; its output, without the namespaces.
+        """Run a command and return its output as XML, without namespaces.
 
         Raises
         ------
         LttngError
-            It failed or took longer than `seconds`.
+            The command failed or took longer than `seconds`.
         """
         command = [
             *(*self.prefix, find_program("lttng"), "--no-sessiond", *self.arguments),
             *("--mi", "xml", *arguments),
         ]
         try:
-            # In a session of its own: a Ctrl-C must not reach the command that cleans up.
+            # The command runs in its own session: a Ctrl-C must not reach a command that cleans up.
             run = subprocess.run(
                 command,
                 env={**os.environ, "LC_ALL": "C", **self.variables},

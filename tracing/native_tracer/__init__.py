@@ -1,1 +1,1 @@
-"""A tracer of our own: ROS 2's events into mapped files, without LTTng, daemons or root."""
+"""Trace ROS 2's events into mapped files with our own tracer, without LTTng, daemons or root."""

@@ -1,8 +1,8 @@
-"""The files of native tracers while they grow: what is new in them since they were read last.
+"""Read the files of native tracers while they grow: the new part since the last reading.
 
-What is new of a stream is put into a small stream file of its own, as a trace that any reader of
-CTF reads. No length in a file is trusted, as in `trace_files`, and none is larger than a tracer
-writes.
+The new part of a stream is put into its own small stream file, in a trace that any CTF reader can
+read. As in `trace_files`, no length in a file is trusted, and lengths beyond what a tracer writes
+are rejected.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from roslens.tracing.native_tracer.trace_files import HEAD, MAGIC, opened, packe
 _LARGEST_PACKET = 1 << 20
 _LARGEST_METADATA = 4 << 20
 _MOST_BYTES = 64 << 20
-"""Of a stream that are looked at at once."""
+"""The maximum number of bytes of a stream that are read at once."""
 _MOST_MISSING = 1 << 32
 _END = struct.Struct("=Q")
 _END_AT = 16
@@ -36,16 +36,16 @@ _WHERE = (
 
 @dataclass(frozen=True)
 class Grown:
-    """What `Growing.copy` found.
+    """The result of `Growing.copy`.
 
     Attributes
     ----------
     any
-        Whether there is anything new.
+        Whether there are any new packets.
     lost
-        Whether something was dropped or is gone.
+        Whether events were discarded or packets are missing.
     more
-        Whether there is more than was looked at.
+        Whether there is more than was read.
     """
 
     any: bool
@@ -54,26 +54,26 @@ class Grown:
 
 
 class Growing:
-    """One trace that native tracers write.
+    """A trace that native tracers write.
 
     Parameters
     ----------
     folder
-        Of the trace: it has the file ``ros2_discarded``.
+        The trace's folder, which contains the file ``ros2_discarded``.
 
     Attributes
     ----------
     is_flight
-        Whether its programs are flight recorders.
+        Whether the trace is written by flight recorders.
     clock_offset_ns
-        What its clock is behind the system clock.
+        Nanoseconds from the trace's clock to the system clock.
     broken
-        Names of streams that hold what no tracer writes, and are not read any further.
+        Names of streams with invalid content, which are not read any further.
 
     Raises
     ------
     UsageError
-        It has no metadata.
+        The trace has no metadata.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -90,15 +90,15 @@ class Growing:
         self._streams: dict[str, _Stream] = {}
 
     def copy(self, into: Path, since_ns: int | None = None) -> Grown:
-        """Put what is new into a trace of its own.
+        """Copy the new packets into a separate trace.
 
         Parameters
         ----------
         into
-            A new folder, made.
+            A new folder, which is created.
         since_ns
-            Packets that ended before this time of the trace's clock are passed over, but for those
-            of files that hold nothing but names.
+            Skip packets that ended before this time of the trace's clock, except in files that hold
+            only names.
 
         Raises
         ------
@@ -112,7 +112,7 @@ class Growing:
             since = None if "names" in name or name == LOSS_NAME else since_ns
             stream = self._streams.get(name)
             if stream is None:
-                # Those of a flight recorder begin with 1.
+                # The numbers of a flight recorder's packets begin with 1.
                 before = 0 if self.is_flight and name != LOSS_NAME else -1
                 stream = self._streams[name] = _Stream(before)
             with ExitStack() as stack:
@@ -126,7 +126,7 @@ class Growing:
         return Grown(any_new, lost, more)
 
     def last_ns(self) -> int:
-        """When the last event was written, by the trace's clock; 0 without any."""
+        """Return when the last event was written, by the trace's clock, or 0 without any events."""
         ends = [0]
         for name in self._names() - {LOSS_NAME}:
             with ExitStack() as stack:
@@ -136,7 +136,7 @@ class Growing:
         return max(ends)
 
     def _names(self) -> set[str]:
-        """Of the streams that there are; those that are gone are forgotten."""
+        """Return the names of existing streams, and forget streams that are gone."""
         filenames: list[str] = []
         with suppress(OSError):
             filenames = [path.name for path in self.folder.iterdir()]
@@ -147,7 +147,7 @@ class Growing:
         return names
 
     def _files(self, name: str, stack: ExitStack) -> Iterator[int]:
-        # Once more what may have got its other name meanwhile.
+        # The older file is read again, because a file may have been renamed to it meanwhile.
         parts = (f"{name}_before", name, f"{name}_before") if self.is_flight else (name,)
         for part in parts:
             with suppress(OSError):
@@ -155,7 +155,7 @@ class Growing:
 
 
 class _Stream:
-    """How far a stream was read: its last packet, and of which file."""
+    """The position up to which a stream was read: its last packet, and the packet's file."""
 
     def __init__(self, number: int) -> None:
         self._file: tuple[int, ...] = ()
@@ -165,12 +165,12 @@ class _Stream:
         self.is_broken = self.lost = self.more = False
 
     def new(self, files: Iterator[int], since_ns: int | None) -> list[bytes]:
-        """What is new, as packets of which the first is empty and says what was before."""
+        """Return new packets; an empty one precedes them and tells what was before them."""
         by_key = {}
         for file in files:
             first = next(packets(file), None)
             if first is not None:
-                # The number of a file may be given again when it is gone.
+                # The inode number of a file may be reused when the file is gone.
                 by_key[first.number, first.begin, os.fstat(file).st_ino] = file
         self.lost = self.more = False
         pieces: list[bytes] = []
@@ -202,7 +202,7 @@ class _Stream:
                     self._made = 0
                 self._made += 1 + min(missing, _MOST_MISSING)
                 content = os.pread(file, packet.content - bytes_read, packet.offset + bytes_read)
-                # The head may be older than its length, which is written last.
+                # The head may be older than the packet's length, which is written last.
                 (end,) = _END.unpack(os.pread(file, _END.size, packet.offset + _END_AT))
                 pieces += [_head(self._made, begin, packet.discarded, end, len(content)), content]
                 self.lost |= missing > 0 or packet.discarded != self._discarded
@@ -213,21 +213,21 @@ class _Stream:
 def _head(
     number: int, begin: int, discarded: int, end: int | None = None, content: int = 0
 ) -> bytes:
-    """Of a packet that has so many bytes beside it."""
+    """Pack the head of a packet with `content` bytes after it."""
     bits = 8 * (HEAD.size + content)
     end = begin if end is None else end
     return HEAD.pack(MAGIC, 0, begin, end, bits, bits, number, discarded)
 
 
 def find_growing(path: Path) -> list[Path]:
-    """The traces of native tracers at or below a folder that belong together, the latest ones.
+    """Return the latest traces of native tracers at or below a folder that belong together.
 
-    Those are of one recording, and of one boot, whose clock they have.
+    They belong to one recording and to one boot, and have the clock of that boot.
 
     Raises
     ------
     UsageError
-        There is none.
+        No trace is found.
     """
     if not path.is_dir():
         raise UsageError(f"{path}: no such folder; {_WHERE}")
@@ -252,7 +252,7 @@ def find_growing(path: Path) -> list[Path]:
 
 
 def is_of_this_boot(trace: Path) -> bool:
-    """Whether a trace has the clock that runs now."""
+    """Return whether a trace has the clock of the current boot."""
     with suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
         return trace.name.endswith(f"-{boot[:8]}")

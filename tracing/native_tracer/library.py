@@ -1,4 +1,4 @@
-"""The tracer's library for a ROS 2: the one that came with roslens, else compiled here."""
+"""Find the tracer's library for a ROS 2: the one shipped with roslens, or one compiled here."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from roslens.tracing.ros.tracetools import (
 )
 
 FOLDER_VARIABLE = "ROSLENS_TRACE_FOLDER"
-"""Below it the library writes; without it, it does nothing."""
+"""The library writes below this folder; without the variable it does nothing."""
 EVENTS_VARIABLE = "ROSLENS_TRACE_EVENTS"
-"""Which events it writes, such as ``ros2:rcl_*,ros2:callback_start``; default: all."""
+"""Events to write, such as ``ros2:rcl_*,ros2:callback_start``; default: all."""
 
 FLIGHT_VARIABLE = "ROSLENS_TRACE_FLIGHT"
-"""How many seconds back the files of a flight recorder reach; without it, all is kept."""
+"""Seconds that a flight recorder's files reach back; without it, all events are kept."""
 
 FLAGS = (
     *("-std=gnu11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden"),
-    # Else only some compilers refuse a function that is taken to return an int.
+    # Otherwise only some compilers refuse a function that is assumed to return an int.
     "-Werror=implicit-function-declaration",
     f"-Wl,-soname,{LIBRARY_NAME}",
-    # It stays whoever unloads it: threads may be in it.
+    # The library stays even if it is unloaded: threads may be executing it.
     "-Wl,-z,nodelete",
 )
 LIBRARIES = ("-lpthread", "-ldl")
@@ -45,21 +45,21 @@ SOURCES = Path(__file__).parent
 
 
 def native_library(distribution: str, include: Path | None = None) -> Path:
-    """The library for a ROS 2 distribution.
+    """Return the library for a ROS 2 distribution.
 
     Parameters
     ----------
     distribution
-        Its name, such as ``kilted``.
+        The distribution's name, such as ``kilted``.
     include
-        The folder of its ``tp_call.h``, for one that the table does not know.
+        The folder of its ``tp_call.h``, for a distribution that the table does not contain.
 
     Raises
     ------
     UsageError
-        The distribution is not known, and there are no headers of it.
+        The distribution is unknown, and its headers are missing.
     CompileError
-        None came with roslens, and none can be compiled.
+        No library was shipped with roslens, and none can be compiled.
     """
     prebuilt = shipped("tracing", "native_tracer", "lib") / platform.machine() / distribution
     if (prebuilt / LIBRARY_NAME).is_file():
@@ -76,17 +76,17 @@ def native_library(distribution: str, include: Path | None = None) -> Path:
 
 
 def native_preload(ros: RosEnvironment | None) -> list[Path]:
-    """What programs preload so that the native tracer records them; its library first.
+    """Return the libraries to preload for the native tracer; the tracer's library is first.
 
     Parameters
     ----------
     ros
-        Their ROS 2; None: the one that is sourced, or none, and then what the embedded one has.
+        The programs' ROS 2; None: the sourced one or, without one, the embedded distribution.
 
     Raises
     ------
     UsageError, HeaderError, CompileError
-        There is no library for it; says why.
+        There is no library for this ROS 2; the message states why.
     """
     distribution = ros.distro if ros else os.environ.get("ROS_DISTRO") or EMBEDDED_DISTRO
     include = (ros.include if ros else None) or _installed_headers()
@@ -98,23 +98,23 @@ def native_preload(ros: RosEnvironment | None) -> list[Path]:
 
 
 def prepare(library: Path, folder: Path, flight: float = 0.0) -> None:
-    """Make what a trace needs below `folder` before any program runs.
+    """Create the files that a trace needs below `folder`, before any program runs.
 
-    It is there although the disk fills up later, and all programs have the same clock.
+    They then exist even if the disk fills up later, and all programs have the same clock.
 
     Parameters
     ----------
     library
-        That the programs load.
+        The library that the programs load.
     folder
-        Their ``ROSLENS_TRACE_FOLDER``.
+        The programs' ``ROSLENS_TRACE_FOLDER``.
     flight
-        Their ``ROSLENS_TRACE_FLIGHT``; 0 for none.
+        The programs' ``ROSLENS_TRACE_FLIGHT``; 0 for none.
 
     Raises
     ------
     RunFailedError
-        It cannot be made; says what the folder must be.
+        The files cannot be created; the message states what the folder must be.
     """
     call = ctypes.CDLL(str(library)).roslens_tracer_prepare
     call.restype, call.argtypes = ctypes.c_bool, (ctypes.c_char_p, ctypes.c_double)
@@ -126,7 +126,7 @@ def prepare(library: Path, folder: Path, flight: float = 0.0) -> None:
 
 
 def _installed_headers() -> Path | None:
-    """The folder of tracetools' headers of the ROS 2 that is sourced."""
+    """Return the folder of tracetools' headers in the sourced ROS 2, or None."""
     for prefix in filter(None, os.environ.get("AMENT_PREFIX_PATH", "").split(":")):
         for folder in ("tracetools/tracetools", "tracetools"):
             headers = Path(prefix) / "include" / folder
@@ -148,7 +148,7 @@ def _compiled(name: str, instrumentation: Instrumentation) -> Path:
 
 
 def build_command(compiler: list[str], source: str, scratch: Path) -> list[str]:
-    """The compiler's command for a library, but for its output; writes `source` to `scratch`."""
+    """Return a library's compiler command without its output; write `source` to `scratch`."""
     events = scratch / "events.c"
     events.write_text(source, encoding="utf-8")
     inputs = [str(events), str(SOURCES / "tracer.c")]

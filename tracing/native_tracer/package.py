@@ -1,7 +1,7 @@
-"""``python -m roslens.tracing.native_tracer.package FOLDER``: the recorder as a ROS 2 package.
+"""Write the recorder's ROS 2 package: ``python -m roslens.tracing.native_tracer.package FOLDER``.
 
-C sources for every distribution known, the trace of Python's callbacks, and the variables that
-switch both on; it depends on ament and launch only, so that a build farm can build it.
+It has C sources for every known distribution, the tracing of Python's callbacks, and variables
+that enable both; it depends on ament and launch only, so that a build farm can build it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def write_package(folder: Path) -> None:
     Raises
     ------
     FileExistsError
-        There is something of that name.
+        Something with that name exists.
     """
     shutil.copytree(_OWN / "ros_package", folder)
     description = folder / "package.xml"

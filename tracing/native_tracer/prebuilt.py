@@ -1,6 +1,6 @@
-"""``python -m roslens.tracing.native_tracer.prebuilt MACHINE FOLDER``: the libraries for a wheel.
+"""Build a wheel's libraries: ``python -m roslens.tracing.native_tracer.prebuilt MACHINE FOLDER``.
 
-Compiled by zig (from PyPI), which cross-compiles and links for an old C library.
+The compiler is zig (from PyPI), which cross-compiles and links for an old C library.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ OLDEST_GLIBC = "2.17"
 
 
 def build_all(machine: str, folder: Path) -> list[Path]:
-    """Make ``<folder>/<machine>/<distribution>/libtracetools.so`` for each distribution known.
+    """Build ``<folder>/<machine>/<distribution>/libtracetools.so`` for each known distribution.
 
     Parameters
     ----------
     machine
         ``x86_64`` or ``aarch64``.
     folder
-        Made if missing.
+        The output folder, created if missing.
 
     Raises
     ------
     CompileError
-        zig fails or is not installed.
+        zig fails, or is not installed.
     """
     zig = [sys.executable, "-m", "ziglang", "cc", "-target", f"{machine}-linux-gnu.{OLDEST_GLIBC}"]
     libraries = []

@@ -1,4 +1,4 @@
-"""Recording with the native tracer: no daemon, only a folder and two variables."""
+"""Record with the native tracer: no daemon, only a folder and two environment variables."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from roslens.tracing.native_tracer.trace_files import cut_to_content, read_writt
 
 VERSION = "1"
 FLIGHT_NAME = "flight"
-"""In the run's folder, as long as it lasts."""
+"""Folder of a flight recorder's files inside the run's folder, for the time of the run."""
 _LEAST_FREE_BYTES = 1 << 20
 
 
 @dataclass
 class NativeTracer:
-    """What stands in for a session daemon; attributes as those of `SessionDaemon`."""
+    """The counterpart of a session daemon; see `SessionDaemon` for the attributes."""
 
     token: str
     home: Path
@@ -43,22 +43,22 @@ class NativeTracer:
 
     @property
     def workload_variables(self) -> dict[str, str]:
-        """What the programs to record need in their environment, whichever their folder."""
+        """Return the variables that the recorded programs need, whatever their folder is."""
         return {MARKER: self.token}
 
     def is_alive(self) -> bool:
-        """Always: there is nothing that could end."""
+        """Return True: there is no process that could end."""
         return True
 
 
 @contextmanager
 def native_tracer(hold: Sequence[int] = ()) -> Iterator[NativeTracer]:
-    """A tracer for as long as the context lasts; what it started ends with this process.
+    """Yield a tracer for as long as the context lasts; its processes end with this process.
 
     Parameters
     ----------
     hold
-        Descriptors that are kept open until all is cleared up, although this process is killed.
+        Descriptors kept open until everything is cleaned up, even if this process is killed.
     """
     token = secrets.token_hex(6)
     with scratch_folder(Path(tempfile.gettempdir()), "roslens-native-") as scratch:
@@ -69,7 +69,7 @@ def native_tracer(hold: Sequence[int] = ()) -> Iterator[NativeTracer]:
 
 @dataclass
 class NativeSession:
-    """A session that records; attributes as those of `roslens.tracing.lttng.Session`."""
+    """A recording session; see `roslens.tracing.lttng.Session` for the attributes."""
 
     tracer: NativeTracer
     options: TracingOptions
@@ -80,17 +80,17 @@ class NativeSession:
 
     @property
     def workload_variables(self) -> dict[str, str]:
-        """What the programs to record need in their environment."""
+        """Return the environment variables that the recorded programs need."""
         return _variables(self.written, self.options)
 
     @property
     def written(self) -> Path:
-        """Where the programs write; a flight recorder's is read only as a snapshot."""
+        """Return the folder of the programs; a flight recorder's is read only as a snapshot."""
         return self.output if self.options.flight is None else self.output.with_name(FLIGHT_NAME)
 
     @property
     def settings(self) -> TracingSettings:
-        """For the manifest."""
+        """Return the session's settings for the manifest."""
         return TracingSettings(
             tracer="native",
             tracer_version=VERSION,
@@ -102,7 +102,7 @@ class NativeSession:
         )
 
     def is_out_of_space(self) -> bool:
-        """Whether the disk has no room for further packets."""
+        """Return whether the disk has no room for further packets."""
         return shutil.disk_usage(self.output.parent).free < _LEAST_FREE_BYTES
 
     def has_events(self) -> bool:
@@ -111,25 +111,25 @@ class NativeSession:
         return written.any_event or written.discarded > 0
 
     def begin_events(self) -> None:
-        """Nothing: they are recorded from the begin."""
+        """Do nothing: events are recorded from the beginning."""
 
     def snapshot(self) -> None:
-        """Nothing: all is written all the time."""
+        """Do nothing: all events are written continuously."""
 
 
 def native_variables(
     output: Path, options: TracingOptions, preload: Sequence[Path]
 ) -> dict[str, str]:
-    """What any program needs in its environment to record itself into the folder `output`.
+    """Return the variables with which any program records itself into the folder `output`.
 
     Parameters
     ----------
     output
-        The folder; made.
+        The folder, which is created.
     options
-        What to record.
+        The settings of the recording.
     preload
-        What the programs preload; the tracer's library is the first.
+        The libraries that the programs preload; the tracer's library is first.
 
     Raises
     ------
@@ -141,12 +141,12 @@ def native_variables(
 
 
 def diagnose_no_native_events(environ: Mapping[str, str]) -> str:
-    """Likely causes of a run without any event of the native tracer, on one line.
+    """Describe in one line likely causes of a run without any event of the native tracer.
 
     Parameters
     ----------
     environ
-        The environment that the workload had.
+        The environment of the workload.
     """
     wanted = [
         Path(path) for path in environ.get("LD_PRELOAD", "").split(":") if "libtracetools" in path
@@ -172,9 +172,9 @@ def _variables(output: Path, options: TracingOptions) -> dict[str, str]:
 
 
 def _make(output: Path, library: Path, options: TracingOptions) -> None:
-    """Make a trace's folder, where its programs find all they need."""
+    """Create a trace's folder with all files that its programs need."""
     try:
-        # Nobody else's: what others could change there, programs would map.
+        # The folder is private, because programs map the files in it, and others could change them.
         output.mkdir(mode=0o700, parents=True, exist_ok=True)
         output.chmod(0o700)
     except OSError as error:
@@ -186,14 +186,14 @@ def _make(output: Path, library: Path, options: TracingOptions) -> None:
 def native_session(
     tracer: NativeTracer, options: TracingOptions, output: Path, library: Path
 ) -> Iterator[NativeSession]:
-    """Record into the folder `output` as long as the context lasts.
+    """Record into the folder `output` for as long as the context lasts.
 
     Parameters
     ----------
     tracer, options, output
-        With what, what, and where to.
+        The tracer, the settings, and the folder of the trace.
     library
-        That the programs load.
+        The library that the programs load.
 
     Raises
     ------

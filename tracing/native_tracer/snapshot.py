@@ -1,7 +1,7 @@
-"""The last seconds of programs that record themselves as flight recorders, as a recording.
+"""Save the last seconds of programs that run as flight recorders, as a recording.
 
-The files that programs write grow at their end and are then replaced as a whole, so that they can
-be copied while they are written.
+The files that programs write only grow at their end, and are later replaced as a whole, so they
+can be copied while they are written.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from roslens.tracing.native_tracer.trace_files import HEAD, MAGIC, opened, packe
 
 FLIGHT_METADATA = "metadata_of_flight"
 STREAM = re.compile(r"(ros2_(?:names_)?\d+_[0-9a-f]+_\d+)(_before)?")
-"""Names of the files of streams; in a flight recorder the one before has another name."""
+"""Names of stream files; a flight recorder's previous file has the suffix ``_before``."""
 TRACE_NAME = "trace"
 LOSS_NAME = "ros2_discarded"
 _SCRATCH = ".snapshot-"
@@ -35,21 +35,21 @@ _SIZES_AT = 24
 
 
 def take_snapshot(folder: Path, output: Path) -> None:
-    """Copy what a flight recorder holds now.
+    """Copy the current contents of a flight recorder.
 
     Parameters
     ----------
     folder
-        The ``ROSLENS_TRACE_FOLDER`` of its programs, which may go on.
+        The ``ROSLENS_TRACE_FOLDER`` of the programs, which may continue.
     output
-        A new folder: the recording.
+        The new folder of the recording.
 
     Raises
     ------
     UsageError
-        It is no folder of a flight recorder, or `output` is there already.
+        No flight recorder writes to the folder, or `output` already exists.
     RunFailedError
-        It cannot be written.
+        The recording cannot be written.
     """
     traces = _traces(folder)
     try:
@@ -66,7 +66,7 @@ def take_snapshot(folder: Path, output: Path) -> None:
 
 
 def _traces(folder: Path) -> list[Path]:
-    """The folders in which a flight recorder writes."""
+    """Return the folders in which flight recorders write."""
     traces = [path.parent for path in sorted(folder.glob(f"ros2-*/{FLIGHT_METADATA}"))]
     if not traces:
         raise UsageError(
@@ -77,21 +77,21 @@ def _traces(folder: Path) -> list[Path]:
 
 
 def record_snapshot(folder: Path, output: Path, triggered: Sequence[Hit] = ()) -> None:
-    """Make a recording of its own of what a flight recorder holds now, with a manifest.
+    """Record the current contents of a flight recorder, with a manifest.
 
     Parameters
     ----------
     folder, output
-        As of `take_snapshot`, and its errors.
+        As for `take_snapshot`; its errors are raised, too.
     triggered
-        Why it is made.
+        The triggers that caused this recording.
     """
     if output.exists():
         raise UsageError(f"{output}: is there already; give a new folder")
     _traces(folder)
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
-        # There as a whole, or not at all: also where this process is killed.
+        # The recording appears as a whole or not at all, even if this process is killed.
         with scratch_folder(output.parent, _SCRATCH) as scratch:
             recording = scratch / output.name
             recording.mkdir(mode=0o700)
@@ -111,7 +111,7 @@ def _manifest(folder: Path, recording: Path, triggered: Sequence[Hit]) -> Manife
         suite="flight",
         campaign=folder.name,
         run=recording.name,
-        # Nobody watched the host meanwhile.
+        # The host was not watched during the recording.
         host=HostWatch().facts().model_copy(update=dict.fromkeys(_OVER_TIME)),
         tracing=TracingSettings(
             tracer="native",
@@ -141,15 +141,15 @@ def _copy(trace: Path, copied: Path) -> None:
     names = {match.group(1) for path in trace.iterdir() if (match := STREAM.fullmatch(path.name))}
     for name in sorted(names):
         held: dict[int, bytes] = {}
-        # Once more what may have got its other name meanwhile.
+        # The older file is read again, because a file may have been renamed to it meanwhile.
         for part in (f"{name}_before", name, f"{name}_before"):
             with suppress(FileNotFoundError):
                 held |= _held(trace / part)
         if not held:
             continue
         with (copied / name).open("xb") as stream:
-            # An empty packet before the first. Where those between are gone, a reader then knows
-            # from the begin on, and does not take it for a time in which nothing happened.
+            # An empty packet precedes the first one. If packets between them are gone, a reader
+            # then notices the gap from the beginning, and does not see it as a time without events.
             bits = HEAD.size * 8
             stream.write(HEAD.pack(MAGIC, 0, begun, begun, bits, bits, 0, 0))
             for number in sorted(held):
@@ -157,12 +157,12 @@ def _copy(trace: Path, copied: Path) -> None:
 
 
 def _held(path: Path) -> dict[int, bytes]:
-    """The packets of a stream file by number, without what is reserved behind their content."""
+    """Return a stream file's packets by number, without the reserved space after their content."""
     by_number = {}
     with opened(path) as file:
         for packet in packets(file):
             content = bytearray(os.pread(file, packet.content, packet.offset))
-            # It may have grown since.
+            # The packet may have grown since its size was read.
             struct.pack_into("=QQ", content, _SIZES_AT, packet.content * 8, packet.content * 8)
             by_number[packet.number] = bytes(content)
     return by_number

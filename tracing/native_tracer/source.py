@@ -1,7 +1,7 @@
-"""C source of the functions ``ros_trace_*`` of one tracetools, over ``tracer.c``.
+"""Generate the C source of the ``ros_trace_*`` functions of a tracetools, on top of ``tracer.c``.
 
-What they record is what LTTng records: the same events, fields and types. Calls into rcl that no
-tracepoint shows come beside them.
+The functions record the same events, fields and types as LTTng does. Calls into rcl that no
+tracepoint shows are recorded in addition.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from roslens.tracing.ros.header import Field, HeaderError, Instrumentation, Trac
 from roslens.tracing.ros.provider import passed_arguments
 
 _INTEGERS = {
-    # type in C: bits, signed
+    # C type: bits, signed
     "int": (32, True),
     "bool": (8, False),
     "char": (8, True),
@@ -28,7 +28,7 @@ _INTEGERS = {
     },
 }
 _MOST_ELEMENTS = 8192
-"""Of a sequence; a longer one fits into no packet, and its event is discarded."""
+"""Longest recorded sequence; a longer one fits into no packet, and its event is discarded."""
 
 
 @dataclass(frozen=True)
@@ -51,19 +51,19 @@ class _Type:
 
 
 def library_source(instrumentation: Instrumentation, name: str) -> str:
-    """The C file with the functions that ROS calls and the metadata of their events.
+    """Return a C file with the functions that ROS calls and the metadata of their events.
 
     Parameters
     ----------
     instrumentation
         The events and functions.
     name
-        Of their version, such as ``kilted``; traces' folders have it.
+        The name of their version, such as ``kilted``, which appears in the names of trace folders.
 
     Raises
     ------
     HeaderError
-        A field has a type that is not understood.
+        A field has an unsupported type.
     """
     instrumentation = with_calls(instrumentation)
     points = instrumentation.tracepoints
@@ -72,7 +72,7 @@ def library_source(instrumentation: Instrumentation, name: str) -> str:
         _metadata(number, full[number], point, instrumentation)
         for number, point in enumerate(points)
     )
-    # Programs with other events must not share a folder.
+    # Programs with different events must not share a folder.
     digest = hashlib.sha256(metadata.encode()).hexdigest()[:8]
     lines = [
         "#define _GNU_SOURCE",

@@ -1,4 +1,4 @@
-"""The tracepoints of each ROS 2 distribution, from the table that roslens keeps of them."""
+"""Look up the tracepoints of each ROS 2 distribution in a table that roslens ships."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def _table() -> dict[str, Any]:
 
 
 def distributions() -> tuple[str, ...]:
-    """The ROS 2 distributions that the table knows, the oldest first."""
+    """Return the ROS 2 distributions that the table contains, oldest first."""
     return tuple(_table()["distributions"])
 
 
 def instrumentation_of(distribution: str) -> Instrumentation:
-    """What tracetools of a distribution defines.
+    """Return the tracepoints and functions that a distribution's tracetools defines.
 
     Raises
     ------
     KeyError
-        The table does not know the distribution.
+        The table does not contain the distribution.
     """
     ordered = list(distributions())
     facts = _table()["distributions"][distribution]

@@ -1,6 +1,6 @@
-"""What the native tracer wrote: its packets, its loss, and the end of its files.
+"""Read what the native tracer wrote: packets, losses, and the end of files.
 
-No length in a file is trusted: the traced programs could write anything into it.
+No length in a file is trusted, because the traced programs could write anything into it.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HEAD = struct.Struct("=IIQQQQQQ")
-"""magic, stream, begin, end, content and packet in bits, number, discarded events so far."""
+"""Magic, stream, begin, end, content and packet size in bits, number, discarded so far."""
 MAGIC = 0xC1FC1FC1
 _PACKET_BITS_AT = 32
 
 
 @dataclass(frozen=True)
 class Written:
-    """What is in a trace.
+    """The contents of a trace.
 
     Attributes
     ----------
     any_event
-        Whether it holds any event.
+        Whether the trace holds any event.
     discarded
-        How many were discarded.
+        The number of discarded events.
     """
 
     any_event: bool
@@ -39,7 +39,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Packet:
-    """One packet: where it is in its file, its content and whole size in bytes, and its head."""
+    """A packet: its offset in the file, its content size and total size in bytes, and its head."""
 
     offset: int
     content: int
@@ -51,7 +51,7 @@ class Packet:
 
 
 def packets(file: int, offset: int = 0) -> Iterator[Packet]:
-    """The packets of an open stream file from one on, up to the first one that is none."""
+    """Yield the packets of an open stream file from an offset, up to the first invalid one."""
     size = os.fstat(file).st_size
     while offset + HEAD.size <= size:
         magic, _, begin, end, content, total, number, discarded = HEAD.unpack(
@@ -67,12 +67,12 @@ def packets(file: int, offset: int = 0) -> Iterator[Packet]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[int]:
-    """A descriptor to read a file, which must not be a link, nor anything that has no end.
+    """Open a file for reading, and yield its descriptor; refuse links and non-regular files.
 
     Raises
     ------
     OSError
-        It cannot be opened.
+        The file cannot be opened.
     """
     file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
@@ -84,7 +84,7 @@ def opened(path: Path) -> Iterator[int]:
 
 
 def read_written(trace: Path) -> Written:
-    """What the files below a folder hold; may be asked while they are written."""
+    """Return what the files below a folder hold, possibly while they are written."""
     any_event, discarded = False, 0
     for path in trace.glob("ros2-*/ros2_*"):
         last = 0
@@ -97,15 +97,15 @@ def read_written(trace: Path) -> Written:
 
 
 def cut_to_content(trace: Path) -> None:
-    """Give back the space that is reserved behind the last event of each file.
+    """Release the space that is reserved after the last event of each file.
 
-    A file that a program may still write to is left as it is: without its pages, the program
+    A file that a program may still write to is not changed: without its reserved pages, the program
     would be killed.
     """
     for path in trace.glob("ros2-*/ros2_*"):
         with suppress(OSError):
             with opened(path) as file:
-                # Refused while anybody has it open for writing, or mapped so.
+                # The lease is refused while any process has the file open or mapped for writing.
                 fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
                 fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
                 in_file = list(packets(file))

@@ -1,4 +1,4 @@
-/* What is not on the path of an event: the folder, its metadata, streams and their packets. */
+/* Everything off the path of an event: the folder, its metadata, streams and their packets. */
 #define _GNU_SOURCE
 #include "tracer.h"
 
@@ -34,7 +34,7 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* A stream file. A thread owns it; when that has ended, another one goes on with it. */
+/* A stream file, owned by a thread; when the thread has ended, another one continues the file. */
 struct slot {
   uint64_t owner; /* generation << 32 | kind << KIND_AT | thread */
   struct tracer_head * packet;
@@ -48,7 +48,7 @@ __thread struct tracer_writer tracer_writers[TRACER_KINDS]
   __attribute__((tls_model("initial-exec")));
 unsigned tracer_kind_of_names;
 volatile uint64_t * tracer_generation;
-/* Beside it, for a child has its own: discarded events that no file tells of yet. */
+/* Next to the generation, so that a child has its own: discarded events that no file counts. */
 #define PENDING (tracer_generation + 1)
 
 static char folder[PATH_MAX];
@@ -57,14 +57,14 @@ static unsigned slots_used;
 /* Discarded events of threads that have no packet: shared by all processes of the folder. */
 static struct tracer_head * loss;
 static uint64_t retry_at;
-/* Of a flight recorder: how far back its files reach at least; else 0. Their metadata has a name
-   that readers do not know, for what these files no longer have looks like events that were not. */
+/* How far back a flight recorder's files reach at least, in ns; else 0. Its metadata has a name
+   that readers do not know, because data missing from its files would look like missing events. */
 static uint64_t flight_ns;
 static const char * metadata_name = "metadata";
 
 /* ------------------------------------------------------------------ system calls
 
-   As bare calls: those of the C library are points where a thread may be cancelled. */
+   Bare calls, because the C library's functions are points where a thread may be cancelled. */
 
 static int open_at(int where, const char * name, int flags, int mode)
 {
@@ -83,10 +83,10 @@ static bool write_all(int file, const void * bytes, size_t size, uint64_t offset
   return syscall(SYS_pwrite64, file, bytes, size, offset) == (long) size;
 }
 
-/* Put a packet without events at the end of a file. Its head comes first, so that a file is never
-   other than whole packets and at most one that is cut behind its content. Space is reserved, and
-   then written, which makes pages that the disk holds five times as fast as their first use in a
-   mapping does. */
+/* Append a packet without events to a file. Its head comes first, so that a file always consists of
+   whole packets and at most one that is cut off after its content. Space is reserved and then
+   written, which creates pages backed by the disk five times as fast as first touching them through
+   a mapping does. */
 static bool append(int file, uint64_t offset, const struct tracer_head * head, size_t size)
 {
   static char zeros[LARGEST_PACKET]; /* never written, so never in memory */
@@ -100,7 +100,7 @@ static bool append(int file, uint64_t offset, const struct tracer_head * head, s
   return syscall(SYS_pwritev, file, parts, 2, offset, 0) == (long) size;
 }
 
-/* The folder, if it is this user's and nobody else can put anything into it; else -1. */
+/* Open the folder if it is this user's and nobody else can put anything into it; else return -1. */
 static int open_folder(const char * path)
 {
   struct stat found;
@@ -119,7 +119,7 @@ static bool is_own_file(int file, uint64_t size)
          found.st_nlink == 1 && (uint64_t) found.st_size == size;
 }
 
-/* Give the file that is written as `temporary` its name, unless that is there already. */
+/* Give the file written as `temporary` its final name, unless a file has that name already. */
 static bool name_it(int where, const char * temporary, const char * name)
 {
   bool named = linkat(where, temporary, where, name, 0) == 0 || errno == EEXIST;
@@ -168,7 +168,7 @@ static bool write_metadata(int where)
 {
   enum { TEXT = 8192 };
   char boot[37], own[48];
-  /* Not on the stack: that of a signal handler may have 8 KiB. */
+  /* Not on the stack, because the stack of a signal handler may have only 8 KiB. */
   char * text = mmap(NULL, TEXT, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (text == MAP_FAILED) {
     return false;
@@ -230,7 +230,7 @@ static bool write_metadata(int where)
   return name_it(where, own, metadata_name);
 }
 
-/* An empty packet, so that it is known when nothing was lost yet, and one with the count. */
+/* Write an empty packet, which tells when nothing was lost yet, and a packet with the count. */
 static bool write_loss(int where)
 {
   char own[48];
@@ -249,7 +249,7 @@ static bool write_loss(int where)
   return name_it(where, own, LOSS_NAME);
 }
 
-/* Where a trace is written below `parent`: one folder for each boot, whose clock it has. */
+/* Set `path` to the trace's folder below `parent`: one for each boot, whose clock it has. */
 static bool folder_below(const char * parent, char path[PATH_MAX])
 {
   char boot[37];
@@ -273,7 +273,7 @@ static bool prepare(const char * path)
   return done;
 }
 
-/* Map the count of the folder, made if missing. */
+/* Map the folder's count of losses, and create it if missing. */
 static struct tracer_head * open_loss(void)
 {
   struct tracer_head * known = __atomic_load_n(&loss, __ATOMIC_ACQUIRE);
@@ -312,7 +312,7 @@ static void count_loss(struct tracer_head * head, uint64_t count)
   }
 }
 
-/* Also called in a signal handler that interrupts any of this. */
+/* Also called in a signal handler that interrupts any of this code. */
 void tracer_discard(struct tracer_writer * writer)
 {
   struct tracer_head * counted = __atomic_load_n(&loss, __ATOMIC_ACQUIRE);
@@ -333,7 +333,7 @@ static void count_pending(void)
   }
 }
 
-/* Discarded events that no file tells of: there was none that could be written. */
+/* Return the number of discarded events that no file counts, because none could be written. */
 TRACER_PUBLIC uint64_t roslens_tracer_pending(void)
 {
   return tracer_generation ? __atomic_load_n(PENDING, __ATOMIC_RELAXED) : 0;
@@ -347,7 +347,7 @@ static uint64_t generation_now(uint64_t now)
   if (known) {
     return known;
   }
-  /* Never 0 in its lower half, by which slots know it. */
+  /* The lower half, which identifies the generation in slots, is never 0. */
   uint64_t own = now | 1;
   return __atomic_compare_exchange_n(
     tracer_generation, &known, own, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE) ? own : known;
@@ -374,7 +374,7 @@ static void renew(struct slot * slot)
   slot->made = false;
 }
 
-/* A stream of a thread that has ended, else a new one; -1 if there are too many. */
+/* Return the slot of an ended thread's stream, else a new one; -1 if there are too many. */
 static int32_t take_slot(uint64_t generation, int32_t thread, uint32_t kind)
 {
   uint64_t own = generation << 32 | kind << KIND_AT | (uint32_t) thread;
@@ -387,7 +387,7 @@ static int32_t take_slot(uint64_t generation, int32_t thread, uint32_t kind)
     uint64_t owner = __atomic_load_n(&slot->owner, __ATOMIC_ACQUIRE);
     bool ours = owner >> 32 == (uint32_t) generation;
     int32_t its = (int32_t) (owner & ((1u << KIND_AT) - 1));
-    /* One of our number that is not ours has ended: this thread has none yet. */
+    /* A slot with our thread id belongs to an ended thread: this thread has none yet. */
     if (ours && ((owner >> KIND_AT & 1) != kind || (its != thread && !has_ended(its)))) {
       continue;
     }
@@ -395,7 +395,7 @@ static int32_t take_slot(uint64_t generation, int32_t thread, uint32_t kind)
         &slot->owner, &owner, own, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
     {
       if (!ours) {
-        /* A parent's: its file is not ours. */
+        /* The slot belongs to the parent process, and so does its file. */
         renew(slot);
       }
       return (int32_t) (slot - slots);
@@ -408,7 +408,7 @@ static int32_t take_slot(uint64_t generation, int32_t thread, uint32_t kind)
     }
   } while (!__atomic_compare_exchange_n(
       &slots_used, &next, next + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
-  /* Between these two another thread may see it free and take it. */
+  /* Before the slot has an owner, another thread may see it free and take it. */
   uint64_t none = __atomic_load_n(&slots[next].owner, __ATOMIC_ACQUIRE);
   if (none >> 32 == (uint32_t) generation || !__atomic_compare_exchange_n(
       &slots[next].owner, &none, own, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
@@ -419,7 +419,7 @@ static int32_t take_slot(uint64_t generation, int32_t thread, uint32_t kind)
   return (int32_t) next;
 }
 
-/* The next packet of a stream, on the disk and mapped; NULL if that cannot be had. */
+/* Append and map the next packet of a stream; return NULL if this fails. */
 static struct tracer_head * next_packet(
   struct slot * slot, int32_t number, uint64_t generation, uint64_t now, bool names)
 {
@@ -427,14 +427,14 @@ static struct tracer_head * next_packet(
   struct tracer_head head;
   uint64_t size = slot->packet && !flight_ns ? LARGEST_PACKET : SMALLEST_PACKET;
   void * mapped = MAP_FAILED;
-  /* From 1 for a flight recorder: a reader can then be told that the first ones are gone. */
+  /* A flight recorder's packets begin with 1: a reader can then be told that the first are gone. */
   head_of(&head, now, slot->packet ? slot->packet->number + 1 : flight_ns != 0, size);
   snprintf(
     name, sizeof name, "ros2_%s%d_%llx_%d", names ? "names_" : "", (int) getpid(),
     (unsigned long long) generation, (int) number);
   int where = open_folder(folder);
   if (where >= 0 && flight_ns && !names && slot->made && now - slot->begun >= flight_ns) {
-    /* The file before this one has all that is asked for, when this one has. */
+    /* This file alone now covers the requested time, so it replaces the previous one. */
     snprintf(before, sizeof before, "%s_before", name);
     if (renameat(where, name, where, before) == 0) {
       slot->size = 0;
@@ -454,8 +454,8 @@ static struct tracer_head * next_packet(
   if (is_own_file(file, slot->size)) {
     if (append(file, slot->size, &head, size)) {
       mapped = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, (off_t) slot->size);
-      /* Faults now, and not one by one later; and where the disk does not hold what it
-         promised, this says so. Before Linux 5.14 there is no such advice. */
+      /* Fault the pages in now, not one by one later; this fails if the disk cannot hold what it
+         promised. Before Linux 5.14 there is no such advice. */
       if (mapped != MAP_FAILED && madvise(mapped, size, MADV_POPULATE_WRITE) != 0 &&
         errno == EFAULT)
       {
@@ -534,7 +534,7 @@ static bool go_on(struct tracer_writer * writer, size_t size)
   write_into(writer, packet);
   describe_thread(writer);
   if (before) {
-    /* What a signal handler counted up to now is in the one before. */
+    /* Losses that a signal handler counted up to now are in the previous packet. */
     __atomic_fetch_add(
       &packet->discarded, __atomic_load_n(&before->discarded, __ATOMIC_RELAXED), __ATOMIC_RELAXED);
     munmap(before, before->packet_bits / 8);
@@ -542,10 +542,10 @@ static bool go_on(struct tracer_writer * writer, size_t size)
   return true;
 }
 
-/* Signals wait while files are made and mapped, except those of a thread's own faults, which cannot.
-   So a thread is not cancelled between a packet and the note of it, no handler needs room on its
-   stack here, and SIGXFSZ, which a write beyond the process's limit raises, is taken back. The C
-   library's own call leaves out the signal by which it cancels. */
+/* Signals are blocked while files are created and mapped, except those for a thread's own faults,
+   which cannot be. So a thread is not cancelled between a packet and the note of it, no handler
+   needs room on its stack here, and SIGXFSZ, raised by a write beyond the process's limit, is
+   removed. The C library's call would leave out the signal that it uses for cancellation. */
 static const int not_blocked[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
 #define SIGNAL_SET sizeof(uint64_t) /* the kernel's */
 
@@ -561,7 +561,7 @@ static void take_back(int number)
   syscall(SYS_rt_sigtimedwait, &only, NULL, &at_once, SIGNAL_SET);
 }
 
-/* Room for an event of `size` bytes in the writer's packet, or false: then it is counted. */
+/* Make room for an event of `size` bytes in the writer's packet, or count it and return false. */
 bool tracer_make_room(struct tracer_writer * writer, size_t size)
 {
   int before = errno;
@@ -590,7 +590,7 @@ static void forget(void)
   *tracer_generation = *PENDING = 0;
 }
 
-/* Whether a name is one of a list such as "ros2:rcl_*,ros2:callback_start". */
+/* Return whether a name matches a list such as "ros2:rcl_*,ros2:callback_start". */
 static bool is_wanted(const char * name, const char * list)
 {
   while (*list) {
@@ -653,7 +653,7 @@ __attribute__((constructor)) static void begin(void)
   }
 }
 
-/* Make the folder of a trace below `parent`, so that it is there although the disk fills up. */
+/* Create a trace's folder below `parent`, so that it exists even if the disk fills up. */
 TRACER_PUBLIC bool roslens_tracer_prepare(const char * parent, double flight_seconds)
 {
   char path[PATH_MAX];
@@ -663,8 +663,8 @@ TRACER_PUBLIC bool roslens_tracer_prepare(const char * parent, double flight_sec
 
 /* ------------------------------------------------------------------ names of callbacks
 
-   tracetools' C++ interface asks for them. libstdc++ is there whenever something does; a process
-   without C++ does not have to load it. Whoever asks frees the answer. */
+   tracetools' C++ interface requests them. libstdc++ is then always loaded; a process without C++
+   need not load it. The caller frees the result. */
 
 extern char * __cxa_demangle(const char *, char *, size_t *, int *) __attribute__((weak));
 
@@ -687,7 +687,7 @@ TRACER_PUBLIC char * _ZN10tracetools6detail18get_symbol_funcptrEPKv(const void *
   return _ZN10tracetools6detail15demangle_symbolEPKc(found.dli_sname);
 }
 
-/* Humble's. */
+/* The symbol that Humble uses. */
 TRACER_PUBLIC char * _ZN10tracetools6detail18get_symbol_funcptrEPv(void * function)
 {
   return _ZN10tracetools6detail18get_symbol_funcptrEPKv(function);

@@ -4,9 +4,9 @@
    An event is complete when the packet's content_size covers it, which is stored last: whatever
    kills the process, no reader sees a torn event, and none that was complete is lost.
 
-   On the path of an event there is no lock, no allocation and no system call but the clock. A full
-   packet is followed by the next one there and then: its space is reserved on the disk before it
-   is mapped, so that a full disk costs events, which are counted, and never a SIGBUS. */
+   On the path of an event there is no lock, no allocation and no system call except for the clock.
+   A full packet is followed immediately by the next one: its space is reserved on the disk before
+   it is mapped, so that a full disk loses events, which are counted, but never raises SIGBUS. */
 #ifndef ROSLENS_TRACER_H
 #define ROSLENS_TRACER_H
 
@@ -23,7 +23,7 @@
 #define TRACER_CONTEXT (4 + 4 + TRACER_PROCNAME) /* vpid, vtid, procname */
 #define TRACER_EVENT_HEAD (2 + 8 + TRACER_CONTEXT) /* id, timestamp, context */
 
-/* What begins each packet: header and context of the metadata, without gaps. */
+/* The head of each packet: header and context of the metadata, without gaps. */
 struct tracer_head {
   uint32_t magic;
   uint32_t stream_id;
@@ -34,33 +34,33 @@ struct tracer_head {
 };
 #define TRACER_HEAD sizeof(struct tracer_head)
 
-/* What a thread needs to write its events. */
+/* The state that a thread needs to write its events. */
 struct tracer_writer {
-  unsigned char * next;        /* of the next event, in its packet */
+  unsigned char * next;        /* where the next event goes in its packet */
   unsigned char * end;         /* of the packet */
   struct tracer_head * packet; /* or NULL */
-  uint64_t generation;         /* of the process whose thread it is, see tracer_generation */
+  uint64_t generation;         /* of the thread's process, see tracer_generation */
   uint64_t now;
-  uint32_t busy; /* in an event: what a signal handler emits meanwhile is discarded */
+  uint32_t busy; /* in an event: events that a signal handler emits are then discarded */
   int32_t slot;  /* of its stream */
   unsigned char context[TRACER_CONTEXT];
 };
 
-/* A thread's writers: of what happens, and of what gives names. Only a flight recorder keeps these
-   apart. initial-exec: the other models may allocate at a thread's first access. */
+/* A thread's writers: for ordinary events, and for events that give names. Only a flight recorder
+   separates them. initial-exec: the other models may allocate at a thread's first access. */
 enum {TRACER_EVENTS, TRACER_NAMES, TRACER_KINDS};
 extern __thread struct tracer_writer tracer_writers[TRACER_KINDS]
   __attribute__((tls_model("initial-exec")));
 extern unsigned tracer_kind_of_names;
 
-/* Lies in a page that the kernel clears in a forked child: there it is no writer's generation, so
-   that a child never writes into its parent's packets, however it was forked. */
+/* Lies in a page that the kernel clears in a forked child: there it equals no writer's generation,
+   so that a child never writes into its parent's packets, however it was forked. */
 extern volatile uint64_t * tracer_generation;
 
 bool tracer_make_room(struct tracer_writer * writer, size_t size);
 void tracer_discard(struct tracer_writer * writer);
 
-/* Of the generated part: one for each event. */
+/* Defined by the generated part: one entry for each event. */
 extern const unsigned tracer_event_count;
 extern const char * const tracer_event_names[];
 extern unsigned char tracer_enabled[];
@@ -74,7 +74,7 @@ static inline uint64_t tracer_now(void)
   return (uint64_t) time.tv_sec * 1000000000u + (uint64_t) time.tv_nsec;
 }
 
-/* Where the fields of an event go, `size` bytes of them; NULL if it is discarded. */
+/* Begin an event; return where its `size` bytes of fields go, or NULL if it is discarded. */
 static inline unsigned char * tracer_begin(struct tracer_writer * writer, unsigned id, size_t size)
 {
   if (TRACER_UNLIKELY(writer->busy)) {
@@ -102,7 +102,7 @@ static inline unsigned char * tracer_begin(struct tracer_writer * writer, unsign
   return at + TRACER_EVENT_HEAD;
 }
 
-/* The event is complete; `end` is the byte after its last field. */
+/* Complete an event; `end` is the byte after its last field. */
 static inline void tracer_end(struct tracer_writer * writer, unsigned char * end)
 {
   struct tracer_head * packet = writer->packet;
@@ -120,7 +120,7 @@ static inline unsigned char * tracer_put(unsigned char * at, const void * value,
   return at + size;
 }
 
-/* `length` bytes of a string and its end, whatever another thread makes of it meanwhile. */
+/* Put `length` bytes of a string and its end, whatever another thread does to it meanwhile. */
 static inline unsigned char * tracer_put_string(unsigned char * at, const char * text, size_t length)
 {
   memcpy(at, text, length);
@@ -128,7 +128,7 @@ static inline unsigned char * tracer_put_string(unsigned char * at, const char *
   return at + length + 1;
 }
 
-/* An array that its caller may have left out. */
+/* Put an array, or zeros if the caller passed none. */
 static inline unsigned char * tracer_put_array(unsigned char * at, const void * array, size_t size)
 {
   if (array) {

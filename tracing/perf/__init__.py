@@ -1,5 +1,5 @@
-"""The kernel's events by perf: switches of own threads without root, and files that perf wrote.
+"""Record switches of own threads with perf_event_open, without root, and read files of perf.
 
-`buffers` has perf_event_open record the programs that are started, `switches` makes a CTF trace of
-it like LTTng's kernel trace, `perf_data` one of the tracepoints in a file of perf.
+`buffers` lets perf_event_open record the programs that are started, `switches` converts these
+records to a CTF trace like LTTng's kernel trace, `perf_data` the tracepoints in a file of perf.
 """

@@ -1,7 +1,7 @@
-"""perf_event_open: a buffer for each CPU, in which the kernel says when own threads run and stop.
+"""Record with perf_event_open when own threads run and stop, in a buffer for each CPU.
 
-Without root (``perf_event_paranoid`` at most 2) the kernel tells of the calling thread and what
-comes of it; who runs instead it does not tell. ``man 2 perf_event_open`` describes all of it.
+Without root (``perf_event_paranoid`` at most 2), the kernel reports on the calling thread and its
+descendants, but not which other threads run instead. See ``man 2 perf_event_open``.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _MONOTONIC = 1
 _CLOSE_ON_EXEC = 8
 _HEAD_AT, _TAIL_AT = 1024, 1032
 _MOST_PAGES = 64
-"""With one more for its head a buffer then fits what everybody may lock of memory."""
+"""With one more page for its head, a buffer then fits the memory that any user may lock."""
 _PERIOD_SECONDS = 0.05
 
 
 class _Attributes(ctypes.Structure):
-    """``struct perf_event_attr``, as of its version 5."""
+    """Version 5 of ``struct perf_event_attr``."""
 
     _fields_ = (
         *((name, ctypes.c_uint32) for name in ("type", "size")),
@@ -65,7 +65,7 @@ class _Attributes(ctypes.Structure):
 
 
 def why_no_perf() -> str | None:
-    """Why switches of own programs cannot be recorded, on one line; None if they can be."""
+    """Return in one line why switches of own programs cannot be recorded, or None if they can."""
     try:
         os.close(_opened(min(os.sched_getaffinity(0))))
     except PermissionError:
@@ -77,7 +77,7 @@ def why_no_perf() -> str | None:
 
 
 def _opened(cpu: int) -> int:
-    """An event of the calling thread, and of what comes of it, on a CPU."""
+    """Open an event for the calling thread and its descendants on a CPU."""
     number = _CALLS.get(platform.machine())
     if number is None:
         raise OSError(0, f"not on {platform.machine()}")
@@ -94,7 +94,7 @@ def _opened(cpu: int) -> int:
 
 
 def _visit_cpus() -> None:
-    """Run on each CPU once: what was lost is told with the next record, which this makes."""
+    """Run on each CPU once, because a loss is reported with the next record, which this causes."""
     allowed = os.sched_getaffinity(0)
     for cpu in allowed:
         with suppress(OSError):
@@ -105,7 +105,7 @@ def _visit_cpus() -> None:
 
 
 class _Buffer:
-    """The buffer of one CPU, and the file that its records go to."""
+    """The buffer of one CPU, and the file for its records."""
 
     def __init__(self, cpu: int, pages: int, path: Path, stack: ExitStack) -> None:
         event = _opened(cpu)
@@ -116,15 +116,15 @@ class _Buffer:
         stack.callback(self._memory.close)
         self._head = ctypes.c_uint64.from_buffer(self._memory, _HEAD_AT)
         self._tail = ctypes.c_uint64.from_buffer(self._memory, _TAIL_AT)
-        # They keep the memory from being closed.
+        # These references would prevent the memory from being closed.
         stack.callback(self.__dict__.pop, "_head")
         stack.callback(self.__dict__.pop, "_tail")
         self._file = stack.enter_context(path.open("xb"))
 
     def move(self) -> None:
-        """Append to the file what is new."""
+        """Append the new records to the file."""
         head, tail = self._head.value, self._tail.value
-        # Taking the interpreter's lock again orders the reads on every machine.
+        # Reacquiring the interpreter lock orders the reads on every architecture.
         time.sleep(0)
         first = mmap.PAGESIZE + tail % self._size
         last = first + head - tail
@@ -137,7 +137,7 @@ class _Buffer:
 
 
 class PerfBuffers:
-    """Records the calling thread and what comes of it, into ``cpu<number>`` of a folder.
+    """A recorder of the calling thread and its descendants, into ``cpu<number>`` files of a folder.
 
     Raises
     ------
@@ -158,7 +158,7 @@ class PerfBuffers:
         self._thread.start()
 
     def end(self) -> None:
-        """Move what is left and close all; for the thread that is recorded."""
+        """Move the remaining records and close everything; called by the recorded thread."""
         self._stop.set()
         self._thread.join()
         with self._open:

@@ -1,8 +1,8 @@
-"""Tracepoints in a file of perf (``perf record``, ``perf sched record``), as a CTF trace.
+"""Convert tracepoints in a file of perf (``perf record``, ``perf sched record``) to a CTF trace.
 
-The file is described in ``tools/perf/Documentation/perf.data-file-format.txt`` of the kernel's
-sources, its records in ``man 2 perf_event_open``. A tracepoint's sample holds the event as ftrace
-has it, and the file its description.
+The file format is described in ``tools/perf/Documentation/perf.data-file-format.txt`` of the
+kernel's sources, its records in ``man 2 perf_event_open``. A tracepoint's sample holds the event
+in ftrace's format, which the file describes.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from roslens.tracing.ftrace.tsdl import clock_beside
 MAGIC = b"PERFILE2"
 _HEADER = struct.Struct("<8s2Q6Q4Q")
 """Magic, sizes of header and of attributes; offset and size of attributes, data, event types;
-which features there are."""
+bits of the features that are present."""
 _SECTION = struct.Struct("<2Q")
 _RECORD = struct.Struct("<IHH")
 _ATTRIBUTES = struct.Struct("<II5Q44xi")
-"""Kind, size; what it counts, period, parts of a sample, of a reading; flags; clock."""
+"""Kind, size; event, period, parts of a sample, parts of a reading; flags; clock."""
 _TRACEPOINT = 2
 _LOST, _SAMPLE, _COMPRESSED = 2, 9, 81
 _TRACING_DATA, _HOSTNAME, _RELEASE = 1, 3, 4
@@ -40,29 +40,29 @@ _MONOTONIC = 1
 _IDENTIFIER, _IP, _TID, _TIME, _ADDRESS = 1 << 16, 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _ID, _STREAM, _CPU, _PERIOD, _CALLS, _RAW = 1 << 6, 1 << 9, 1 << 7, 1 << 8, 1 << 5, 1 << 10
 _BEFORE_RAW = (_IDENTIFIER, _IP, _TID, _TIME, _ADDRESS, _ID, _STREAM, _CPU, _PERIOD)
-"""Parts of a sample in their order, 8 bytes each."""
+"""Parts of a sample in order, 8 bytes each."""
 _TRAILER = (_TID, _TIME, _ID, _STREAM, _CPU, _IDENTIFIER)
-"""The same behind each other record."""
+"""Parts of the trailer of each other record, in order."""
 _MOST_CPUS = 1 << 16
 _BLOCK = 50_000
 
 
 @dataclass
 class _Cpu:
-    """Time, begin in the file and bytes of each event of a CPU; what was lost when."""
+    """A CPU's events (time, offset in the file, size in bytes), and its losses (time, count)."""
 
     events: array[int] = field(default_factory=lambda: array("q"))
     lost: list[tuple[int, int]] = field(default_factory=list)
 
 
 def is_perf_data(path: Path) -> bool:
-    """Whether perf wrote a file."""
+    """Return whether a file was written by perf."""
     with path.open("rb") as stream:
         return stream.read(len(MAGIC)) == MAGIC
 
 
 def convert_perf_data(path: Path, folder: Path, *, beside: Path, max_bytes: int) -> Converted:
-    """Write the CTF trace of the tracepoints in a file of perf.
+    """Convert the tracepoints in a file of perf to a CTF trace.
 
     Parameters
     ----------
@@ -71,14 +71,14 @@ def convert_perf_data(path: Path, folder: Path, *, beside: Path, max_bytes: int)
     folder
         The new trace.
     beside
-        Where traces of programs may lie, whose clock is then taken.
+        A folder that may hold traces of programs, whose clock is then used.
     max_bytes
-        A larger file is refused.
+        The maximum file size in bytes.
 
     Raises
     ------
     UsageError
-        The file is damaged, holds no tracepoints, or has a clock that joins no other trace.
+        The file is damaged, holds no tracepoints, or has a clock that fits no other trace.
     OSError
         Something cannot be read or written.
     """
@@ -123,11 +123,11 @@ def _part(data: mmap.mmap, place: tuple[int, ...], where: str) -> bytes:
 
 
 def _asked(content: bytes, size: int, where: str) -> tuple[int, int | None]:
-    """Parts of the samples, and the clock: the same of all events."""
+    """Return the parts of samples and the clock, which must be equal for all events."""
     layouts = set()
     for at in range(0, len(content) - size + 1, size):
         kind, _, _, _, parts, _, flags, clock = _ATTRIBUTES.unpack_from(content, at)
-        # What is no tracepoint carries the bookkeeping.
+        # Events that are no tracepoints carry bookkeeping.
         if kind == _TRACEPOINT:
             layouts.add((parts, clock if flags & _USE_CLOCK else None))
             if not flags & _ALL_TELL_ID:
@@ -145,7 +145,7 @@ def _asked(content: bytes, size: int, where: str) -> tuple[int, int | None]:
 
 
 def _features(data: mmap.mmap, at: int, bits: int) -> Mapping[int, tuple[int, int]]:
-    """Where each feature lies, by its number."""
+    """Return the position of each feature by its number."""
     numbers = [bit for bit in range(64) if bits >> bit & 1]
     return {
         number: _SECTION.unpack_from(data, at + place * _SECTION.size)
@@ -159,7 +159,7 @@ def _text(data: mmap.mmap, place: tuple[int, int] | None, where: str) -> str | N
 
 
 def _events(data: mmap.mmap, content: tuple[int, ...], parts: int, where: str) -> dict[int, _Cpu]:
-    """Where the event of each sample lies, and what was lost, by CPU."""
+    """Return by CPU the position of each sample's event, and the losses."""
     before = [part for part in _BEFORE_RAW if parts & part]
     place = {part: 8 * (number + 1) for number, part in enumerate(before)}
     trailer = [part for part in _TRAILER if parts & part]
@@ -199,7 +199,7 @@ def _events(data: mmap.mmap, content: tuple[int, ...], parts: int, where: str) -
 
 
 def _records(data: np.ndarray[tuple[int], np.dtype[np.uint8]], cpu: _Cpu) -> Iterator[Records]:
-    """In the order of time, in blocks that end where something was lost."""
+    """Yield events ordered by time, in blocks that end where events were lost."""
     events = np.frombuffer(cpu.events, dtype=np.int64).reshape(-1, 3)
     events = events[np.argsort(events[:, 0], kind="stable")]
     lost = sorted(cpu.lost)

@@ -1,6 +1,6 @@
-"""What perf_event_open told of own threads, as ``sched_switch`` of a CTF trace.
+"""Write the records of perf_event_open about own threads as ``sched_switch`` events of a CTF trace.
 
-Of each switch only the own side is known: the other thread has the number -1.
+Only the own side of each switch is known: the other thread has the number -1.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from roslens.tracing.ftrace.recorder import KERNEL_NAME, KernelRecording, monoto
 from roslens.tracing.perf.buffers import PerfBuffers
 
 RAW_NAME = "perf"
-"""Beside the trace: records, until they are converted when the recording ends."""
+"""Folder of the records next to the trace, until they are converted when the recording ends."""
 UNKNOWN = -1
-"""In place of the thread that ran before or runs next."""
+"""Replaces the id of the thread that ran before or runs next."""
 _LOST, _COMM, _FORK, _SWITCH = 2, 3, 7, 14
 _OUT, _PREEMPTED = 1 << 13, 1 << 14
 _ASLEEP = 1
 _NAME_BYTES = 16
 _HEAD = struct.Struct("<IHH")
-"""Kind, flags, bytes."""
+"""Kind, flags, size in bytes."""
 _TAIL = struct.Struct("<4xIQ8x")
-"""Behind each record: process, thread, time, CPU."""
+"""Trailer of each record: process, thread, time, CPU."""
 _FORKED = struct.Struct("<4I8x")
-"""Process and thread: new and old process, new and old thread; time."""
+"""Content of a fork record: new and old process, new and old thread, time."""
 _NUMBER = 1
 _EVENT = [
     ("type", "<u2"), ("flags", "u1"), ("preempt", "u1"), ("pid", "<i4"),
@@ -47,14 +47,14 @@ _EVENT = [
 
 @contextmanager
 def perf_recording(output: Path, *, buffer_bytes: int) -> Iterator[KernelRecording]:
-    """Record when the calling thread and what comes of it has a CPU, as long as the context lasts.
+    """Record when the calling thread and its descendants run, for as long as the context lasts.
 
     Parameters
     ----------
     output
         The folder of the run's traces; the trace becomes ``<output>/kernel``.
     buffer_bytes
-        Size of the buffer of each CPU, as far as everybody may have as much.
+        Size of the buffer of each CPU, limited to what any user may lock.
 
     Raises
     ------
@@ -83,26 +83,26 @@ def perf_recording(output: Path, *, buffer_bytes: int) -> Iterator[KernelRecordi
 
 
 def convert(raw: Path, folder: Path, *, beside: Path) -> int:
-    """Write a CTF trace of records that lie in a folder, one file for each CPU.
+    """Convert the records in a folder, one file for each CPU, to a CTF trace.
 
     Parameters
     ----------
     raw
-        What a recorder left.
+        The folder that a recorder left.
     folder
         The new trace.
     beside
-        Where the traces of the programs lie, whose clock is taken.
+        The folder of the programs' traces, whose clock is used.
 
     Returns
     -------
     int
-        How many records the kernel lost.
+        The number of missing records.
 
     Raises
     ------
     OSError
-        It cannot be read or written.
+        A file cannot be read or written.
     """
     cpus = {int(path.name.removeprefix("cpu")): path for path in raw.glob("cpu*")}
     names = _names(path.read_bytes() for path in cpus.values())
@@ -117,7 +117,7 @@ def convert(raw: Path, folder: Path, *, beside: Path) -> int:
 
 
 def records_of(data: bytes) -> Iterator[tuple[int, int, bytes, int, int]]:
-    """Kind, flags, content, thread and time of each record; ends at one that cannot be."""
+    """Yield kind, flags, content, thread and time of each record, up to the first invalid one."""
     at = 0
     while at + _HEAD.size + _TAIL.size <= len(data):
         kind, misc, size = _HEAD.unpack_from(data, at)
@@ -130,7 +130,7 @@ def records_of(data: bytes) -> Iterator[tuple[int, int, bytes, int, int]]:
 
 
 def _names(pieces: Iterable[bytes]) -> dict[int, bytes]:
-    """The last name of each thread; one that never got any has that of whoever made it."""
+    """Return the last name of each thread, or the name of its creator if it was never named."""
     names: dict[int, bytes] = {
         threading.get_native_id(): Path("/proc/thread-self/comm").read_bytes()
     }
@@ -143,7 +143,7 @@ def _names(pieces: Iterable[bytes]) -> dict[int, bytes]:
             elif kind == _FORK:
                 _, _, child, parent = _FORKED.unpack_from(body)
                 forks.append((moment, child, parent))
-    # A thread may get a name on one CPU and the next on another: the time says which is the last.
+    # A thread may be named on different CPUs: the time tells which name is the last.
     names.update((tid, name) for _, tid, name in sorted(named))
     for _, child, parent in sorted(forks):
         names.setdefault(child, names.get(parent, b""))
@@ -151,7 +151,7 @@ def _names(pieces: Iterable[bytes]) -> dict[int, bytes]:
 
 
 def _switches(path: Path, names: dict[int, bytes]) -> Iterator[Records]:
-    """The switches of a CPU, split where records were lost."""
+    """Yield the switches of a CPU, split where records were lost."""
     rows: list[tuple[object, ...]] = []
     times: list[int] = []
     lost = 0

@@ -1,5 +1,5 @@
-"""The kernel's events in traces of Perfetto, as a CTF trace like LTTng's kernel trace.
+"""Convert the kernel's events in traces of Perfetto to a CTF trace like LTTng's kernel trace.
 
-`protobuf` reads messages, `trace` finds what a file holds, `events` makes the kernel's events of
-it, `clocks` joins Perfetto's clock with the monotonic one.
+`protobuf` reads messages, `events` extracts the kernel's events, `trace` finds the contents of a
+file and relates Perfetto's clock to the monotonic clock.
 """

@@ -1,8 +1,8 @@
-"""The kernel's events as Perfetto keeps them (``protos/perfetto/trace/ftrace``), as bytes.
+"""Encode the kernel's events in Perfetto traces (``protos/perfetto/trace/ftrace``) as bytes.
 
-Names, fields and order are those of LTTng's kernel events. Of switches in ``compact_sched`` only
-the thread that comes is told: the one that leaves is the one that came last, and -1 where that is
-not known.
+Names, fields and order are those of LTTng's kernel events. A switch in ``compact_sched`` states
+only the incoming thread: the outgoing thread is the one that came last, or -1 if this is not
+known.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from roslens.tracing.perfetto.protobuf import fields, number, sized, varints
 
 UNKNOWN = -1
 LATEST = 1 << 62
-# FtraceEventBundle, FtraceEvent, CompactSched
+# Fields of FtraceEventBundle, FtraceEvent, CompactSched
 CPU, LOST, CLOCK = number(1), number(3), number(5)
 EVENT, COMPACT = sized(2), sized(4)
 _TIME, _TID, _FLAGS = number(1), number(2), number(5)
@@ -31,7 +31,7 @@ _LONGEST_TEXT, _SHORT = 4095, 128
 _HEAD = [("type", "<u2"), ("flags", "u1"), ("preempt", "u1"), ("pid", "<i4")]
 _TYPES = {"t": ("S16", "16s"), "i": ("<i4", "I"), "u": ("<u4", "I"), "q": ("<i8", "Q"),
           "s": ("<u4", "I")}  # fmt: skip
-"""Layout of the fields below: a short text, numbers, the place of a long text behind all."""
+"""Types of the fields below: a short text, numbers, the position of a long text at the end."""
 _TEXTS = ("t", "s")
 _SWITCH, _WAKING = 4, 20
 _WAKE = "comm:t tid:i prio:i - target_cpu:i"
@@ -53,11 +53,11 @@ _DESCRIBED = {
     239: "sched_process_fork parent_comm:t parent_tid:i child_comm:t child_tid:i",
     491: "sched_migrate_task comm:t tid:i prio:i orig_cpu:i dest_cpu:i",
 }
-"""By their numbers in FtraceEvent, name and fields, these in the order of their own numbers."""
+"""By number in FtraceEvent: an event's name, and its fields in the order of their numbers."""
 
 
 class Kind:
-    """An event that is read."""
+    """An event type that is read."""
 
     def __init__(self, own: int, described: str) -> None:
         name, *parts = described.split()
@@ -77,17 +77,17 @@ class Kind:
 
     @cached_property
     def layout(self) -> np.dtype[np.void]:
-        """Its fields with their types, as of an array."""
+        """Return the event's fields and their types as an array type."""
         return np.dtype(self._columns)
 
     @cached_property
     def format(self) -> Format:
-        """As the kernel would tell it."""
+        """Return the format as the kernel would describe it."""
         name, texts = self._of_format
         return format_of(self.number, name, self.layout, texts)
 
     def encoded(self, flags: int, tid: int, message: bytes) -> bytes:
-        """The bytes of an event."""
+        """Return the bytes of an event."""
         values = self._empty.copy()
         for tag, value in fields(message):
             place = self._places.get(tag)
@@ -111,13 +111,13 @@ KINDS = {code: Kind(code, described) for code, described in _DESCRIBED.items()}
 
 @lru_cache(maxsize=1 << 14)
 def _seen(code: int, flags: int, tid: int, message: bytes) -> bytes:
-    """As `Kind.encoded`: most events differ from earlier ones in their time alone."""
+    """Cache `Kind.encoded`: most events differ from earlier ones only in their times."""
     return KINDS[code].encoded(flags, tid, message)
 
 
 @dataclass
 class _Group:
-    """Some events: their bytes together, the bytes of each, their times."""
+    """A group of events: their bytes together, the size of each, their times."""
 
     data: bytes
     size: Ints
@@ -125,12 +125,12 @@ class _Group:
 
 
 class Decoder:
-    """Reads the events of one CPU.
+    """The decoder of one CPU's events.
 
     Parameters
     ----------
     unread
-        Counts the events of each number that are not known.
+        Counts the events of each unknown number.
     """
 
     def __init__(self, unread: Counter[int]) -> None:
@@ -138,16 +138,16 @@ class Decoder:
         self._running: np.void | None = None
 
     def lose(self) -> None:
-        """Events are missing here: who has the CPU is not known."""
+        """Forget which thread has the CPU, because events are missing here."""
         self._running = None
 
     def records(self, bundle: bytes) -> Records:
-        """The events of a bundle, in the order of time.
+        """Return the events of a bundle, ordered by time.
 
         Raises
         ------
         ValueError
-            It is damaged.
+            The bundle is damaged.
         """
         rows: list[bytes] = []
         times: list[int] = []
@@ -176,7 +176,7 @@ class Decoder:
         return Records(data, (np.cumsum(size) - size)[order], size[order], moments[order])
 
     def _event(self, message: bytes) -> tuple[int, bytes | None, int]:
-        """Time, bytes and number of an event; no bytes of one that is not known."""
+        """Return time, bytes and number of an event; an unknown event has no bytes."""
         time = tid = flags = code = 0
         content = b""
         for tag, value in fields(message):
@@ -225,7 +225,7 @@ class Decoder:
         wakes["comm"] = _of(texts, columns[11])
         for name, column in (("tid", 8), ("target_cpu", 9), ("prio", 10)):
             wakes[name] = columns[column].view(np.int64)
-        # Whoever wakes has the CPU.
+        # The waking thread is the one that has the CPU.
         first = UNKNOWN if before is None else int(before["next_tid"])
         running = np.concatenate(([first], switches["next_tid"]))
         wakes["pid"] = running[np.searchsorted(switched, woken)]
@@ -269,7 +269,7 @@ def _of(texts: NDArray[np.bytes_], at: NDArray[np.uint64]) -> NDArray[np.bytes_]
 
 
 def _since(steps: NDArray[np.uint64]) -> Ints:
-    """Times of which each is told as the distance from the one before."""
+    """Return times from their steps, each of which is relative to the previous time."""
     times = _checked(_checked(steps).cumsum().view(np.uint64))
     if (np.diff(times) < 0).any():
         raise ValueError("a time that cannot be")

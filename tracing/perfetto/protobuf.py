@@ -1,8 +1,8 @@
-"""Protobuf's wire format (https://protobuf.dev/programming-guides/encoding), as far as is needed.
+"""Parse protobuf's wire format (https://protobuf.dev/programming-guides/encoding) as far as needed.
 
-A field is known by its tag: its number, and whether it is a number or has a length. One of another
-type than is expected is thereby an unknown one, as protobuf wants it. What is no message raises
-ValueError.
+A field is identified by its tag: its number, and whether it is a number or has a length. A field
+of an unexpected type therefore counts as an unknown field, as protobuf requires. An invalid
+message raises ValueError.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ _64_BITS = (1 << 64) - 1
 
 
 def number(field: int) -> int:
-    """The tag of a number."""
+    """Return the tag of a number field."""
     return field << 3 | _NUMBER
 
 
 def sized(field: int) -> int:
-    """The tag of a text, a message, or packed numbers."""
+    """Return the tag of a text, a message, or packed numbers."""
     return field << 3 | _SIZED
 
 
 def varint(data: bytes | mmap.mmap, at: int) -> tuple[int, int]:
-    """The number that begins at a place, and where it ends."""
+    """Return the number that begins at an offset, and the offset after it."""
     value = 0
     for place, byte in enumerate(data[at : at + _MOST_BYTES]):
         value |= (byte & 0x7F) << 7 * place
@@ -38,7 +38,7 @@ def varint(data: bytes | mmap.mmap, at: int) -> tuple[int, int]:
 
 
 def fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Tag and content of each field of a message."""
+    """Yield tag and content of each field of a message."""
     at, end = 0, len(data)
     while at < end:
         tag, at = varint(data, at) if data[at] > 0x7F else (data[at], at + 1)
@@ -61,7 +61,7 @@ def fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def varints(data: bytes) -> NDArray[np.uint64]:
-    """Packed numbers."""
+    """Return the packed numbers of a field."""
     content = np.frombuffer(data, dtype=np.uint8)
     ends = np.flatnonzero(content < 0x80) + 1
     begins = np.concatenate(([0], ends[:-1])) if len(ends) else ends

@@ -1,4 +1,4 @@
-"""The kernel's events in a trace of Perfetto (``protos/perfetto/trace/trace.proto``), as CTF."""
+"""Convert kernel events in a Perfetto trace (``protos/perfetto/trace/trace.proto``) to CTF."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ from roslens.tracing.perfetto.events import (
 from roslens.tracing.perfetto.protobuf import fields, number, sized, varint
 
 Snapshot = Mapping[int, int]
-"""Times in ns, by Perfetto's numbers of clocks."""
+"""Times in ns by Perfetto's clock numbers."""
 REALTIME, MONOTONIC, MONOTONIC_RAW, BOOTTIME = 1, 3, 5, 6
 _NAMES = {MONOTONIC_RAW: "monotonic_raw", BOOTTIME: "boottime"}
 _PACKET = 0x0A
-# TracePacket
+# Fields of TracePacket
 _FTRACE, _SNAPSHOT, _STATS, _SYSTEM, _PACKED = map(sized, (1, 6, 34, 45, 50))
 _SEQUENCE, _DROPPED = number(10), number(42)
-# ClockSnapshot, its Clock; FtraceStats, its FtraceCpuStats; SystemInfo, its Utsname
+# Fields of ClockSnapshot and its Clock; FtraceStats and its FtraceCpuStats; SystemInfo and Utsname
 _CLOCKS, _CLOCK_ID, _CLOCK_TIME = sized(1), number(1), number(2)
 _PHASE, _OF_CPU, _LOSSES = number(1), sized(2), (number(3), number(4), number(8))
 _UTSNAME, _RELEASE = sized(1), sized(3)
 _FIRST_PHASE, _LAST_PHASE = 1, 2
 _CLOCK_OF = {0: BOOTTIME, 4: MONOTONIC_RAW}
-"""Of FtraceClock; others have no snapshots."""
+"""Clocks by FtraceClock; other clocks have no snapshots."""
 _LARGEST_PACKET = 16 << 20
 _MOST_CPUS = 1 << 14
 
 
 @dataclass
 class _Cpu:
-    """The bundles of a CPU: where each lies and its bytes, and before which events were lost."""
+    """The bundles of a CPU: offset and size of each, and before which of them events were lost."""
 
     places: array[int] = field(default_factory=lambda: array("Q"))
     lossy: list[int] = field(default_factory=list)
@@ -62,7 +62,7 @@ class _Cpu:
 
 @dataclass
 class _Content:
-    """What a file holds, as far as it is read."""
+    """The contents of a file, as far as they are read."""
 
     bundles: BinaryIO
     cpus: dict[int, _Cpu] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class _Content:
 
 
 def is_perfetto(path: Path) -> bool:
-    """Whether a file begins with a packet of Perfetto."""
+    """Return whether a file begins with a packet of Perfetto."""
     with path.open("rb") as stream:
         if stream.read(1) != bytes([_PACKET]) or not stream.peek(1):
             return False
@@ -87,7 +87,7 @@ def is_perfetto(path: Path) -> bool:
 
 
 def convert_perfetto(path: Path, folder: Path, *, beside: Path, max_bytes: int) -> Converted:
-    """Write the CTF trace of the kernel's events in a trace of Perfetto.
+    """Convert the kernel's events in a trace of Perfetto to a CTF trace.
 
     Parameters
     ----------
@@ -96,20 +96,20 @@ def convert_perfetto(path: Path, folder: Path, *, beside: Path, max_bytes: int) 
     folder
         The new trace.
     beside
-        Where traces of programs may lie, whose clock and machine are then taken.
+        A folder that may hold traces of programs, whose clock and machine are then used.
     max_bytes
-        So many bytes of events are taken at most.
+        The maximum number of bytes of events to read.
 
     Raises
     ------
     UsageError
-        The file is damaged, holds no events of the kernel, or has a clock that joins no other
-        trace.
+        The file is damaged, holds no kernel events, or has a clock that cannot be joined with other
+        traces.
     OSError
         Something cannot be read or written.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    # In a file: they may be compressed, and each CPU's are read one after the other.
+    # Bundles go to a file: they may be compressed, and are read CPU by CPU.
     with mapped(path) as data, tempfile.TemporaryFile(dir=folder.parent) as bundles:
         file_content = _Content(bundles)
         _read(data, file_content, Limit(max_bytes), str(path))
@@ -206,7 +206,7 @@ def _bundle(bundle: bytes, packet: dict[int, int | bytes], file_content: _Conten
             clock = value if tag == CLOCK else clock
             lost = value if tag == LOST else lost
     sequence = packet.get(_SEQUENCE, 0)
-    # The first packet of a sequence always says so.
+    # The first packet of a sequence always reports drops.
     if packet.get(_DROPPED) and sequence in file_content.sequences:
         file_content.drops += 1
     if isinstance(sequence, int):
@@ -217,7 +217,7 @@ def _bundle(bundle: bytes, packet: dict[int, int | bytes], file_content: _Conten
         return
     on_cpu = file_content.cpus.setdefault(cpu, _Cpu(drops=file_content.drops))
     if lost or on_cpu.drops != file_content.drops:
-        # Whoever dropped packets does not say of which CPU.
+        # The report of dropped packets does not state their CPU.
         on_cpu.drops = file_content.drops
         on_cpu.lossy.append(len(on_cpu.places) // 2)
     file_content.clocks.add(clock)
@@ -237,7 +237,7 @@ def _snapshot(content: bytes) -> Snapshot:
 
 
 def _stats(content: bytes, file_content: _Content) -> None:
-    """How many events each CPU had lost at the begin, or at the end."""
+    """Read how many events each CPU had lost at the beginning, or at the end."""
     message = list(fields(content))
     phase = dict(message).get(_PHASE)
     if phase not in (_FIRST_PHASE, _LAST_PHASE):
@@ -256,7 +256,7 @@ def _records(
 ) -> Iterator[Records]:
     on_cpu, by_phase = file_content.cpus[cpu], file_content.losses.get(cpu, {})
     total = max(0, by_phase[_LAST_PHASE] - by_phase[_FIRST_PHASE]) if len(by_phase) > 1 else 0
-    # The first loss gets all that is missing in the kernel's own sum.
+    # The first loss gets all events that the other losses leave of the kernel's total.
     losses = dict.fromkeys(on_cpu.lossy, 1)
     if losses:
         losses[on_cpu.lossy[0]] = max(1, total - len(losses) + 1)
@@ -280,16 +280,16 @@ def _records(
 
 @dataclass(frozen=True)
 class Join:
-    """How far the monotonic clock is from another one.
+    """The relation of the monotonic clock to another clock.
 
     Attributes
     ----------
     name
-        Of the other clock.
+        The name of the other clock.
     times, differences
-        Its times, rising, and what to add then; in between it changes evenly.
+        Increasing times of that clock, and the differences to add; interpolated in between.
     epoch_ns
-        The monotonic clock's offset to the epoch, where a snapshot tells it.
+        The monotonic clock's offset to the epoch, if a snapshot states it.
     """
 
     name: str
@@ -299,20 +299,20 @@ class Join:
 
     @property
     def known(self) -> bool:
-        """Whether the two can be joined."""
+        """Return whether the two clocks can be joined."""
         return len(self.times) > 0
 
     @property
     def error_ns(self) -> int | None:
-        """The largest change from one snapshot to the next; None with fewer than two."""
+        """Return the largest change from snapshot to snapshot in ns; None with fewer than two."""
         steps = np.abs(np.diff(self.differences))
         return int(steps.max()) if len(steps) else None
 
     def monotonic(self, times: Ints) -> Ints:
-        """Times of the other clock as those of the monotonic one; as they are if not `known`."""
+        """Convert times of the other clock to the monotonic clock; unchanged if not `known`."""
         if not self.known:
             return times
-        # Relative to the first, which floats hold to the nanosecond.
+        # Relative to the first time, floats are exact to the nanosecond.
         first, base = self.times[0], self.differences[0]
         since, more = (self.times - first).astype(float), (self.differences - base).astype(float)
         changed = np.interp((times - first).astype(float), since, more)
@@ -320,7 +320,7 @@ class Join:
         return shifted
 
     def __str__(self) -> str:
-        """Between which clocks, by what, and how well, for people."""
+        """Describe which clocks are joined, by how many snapshots, and how accurately."""
         count = len(self.times)
         error = self.error_ns
         accuracy = "without a known error" if error is None else f"within {error:,} ns"
@@ -328,7 +328,7 @@ class Join:
 
 
 def join(snapshots: Sequence[Snapshot], clock: int) -> Join:
-    """How a clock is joined with the monotonic one by snapshots of both."""
+    """Relate a clock to the monotonic clock by snapshots of both."""
     offset_by_time = {
         snapshot[clock]: snapshot[MONOTONIC] - snapshot[clock]
         for snapshot in snapshots

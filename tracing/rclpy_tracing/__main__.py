@@ -10,7 +10,7 @@ from types import ModuleType
 
 
 def load() -> ModuleType:
-    """Import the package, also when the folder itself was given to the interpreter."""
+    """Import the package, even if the folder itself was given to the interpreter."""
     if __package__:
         return importlib.import_module(__package__)
     if "rclpy_tracing" in sys.modules:
@@ -30,7 +30,7 @@ def load() -> ModuleType:
 
 
 def main(arguments: list[str]) -> int:
-    """Instrument rclpy, then become the program that `arguments` name."""
+    """Instrument rclpy, then run the program that `arguments` name."""
     if not arguments or arguments[0] in {"-h", "--help"} or arguments == ["-m"]:
         print(__doc__, file=sys.stdout if arguments[:1] in (["-h"], ["--help"]) else sys.stderr)
         return 0 if arguments[:1] in (["-h"], ["--help"]) else 2

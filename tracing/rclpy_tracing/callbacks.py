@@ -1,4 +1,4 @@
-"""A callback that says when it starts and when it ends."""
+"""Wrap a callback so that it emits events when it starts and when it ends."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .tracepoints import Tracepoints
 
 
 def symbol_of(callback: Callable[..., Any]) -> str:
-    """The name of what a callback calls: ``module.qualified_name``.
+    """Return the name of the function that a callback calls: ``module.qualified_name``.
 
-    The function below a ``functools.partial`` or a decorator that keeps ``__wrapped__``; for an
-    object that can be called, its class and ``__call__``.
+    This is the function inside a ``functools.partial`` or a decorator that sets ``__wrapped__``;
+    for a callable object, it is its class and ``__call__``.
     """
     while True:
         if isinstance(callback, (functools.partial, functools.partialmethod)):
@@ -37,10 +37,10 @@ def symbol_of(callback: Callable[..., Any]) -> str:
 def traced(
     callback: Callable[..., Any], tracepoints: Tracepoints
 ) -> tuple[Callable[..., Any], ctypes.c_void_p]:
-    """Wrap a callback; also the address that its events carry.
+    """Wrap a callback; return the wrapper and the address that its events carry.
 
-    The wrapper is a coroutine function if `callback` is one, and has its signature, since rclpy
-    looks at both. Its own address identifies it in the trace, as long as it lives.
+    The wrapper is a coroutine function if `callback` is one, and has its signature, because rclpy
+    checks both. The wrapper's own address identifies it in the trace, as long as it lives.
     """
     start, end = tracepoints.callback_start, tracepoints.callback_end
     not_intra_process = ctypes.c_bool(False)
@@ -65,13 +65,13 @@ def traced(
     address = ctypes.c_void_p(id(wrapper))
     functools.update_wrapper(wrapper, callback)
     with contextlib.suppress(TypeError, ValueError):  # built-in functions may have none
-        # Found at once this way: rclpy asks for a timer's signature at every call.
+        # The signature is then found quickly: rclpy requests a timer's at every call.
         wrapper.__signature__ = inspect.signature(callback)  # type: ignore[attr-defined]
     return wrapper, address
 
 
 class _Stretches:
-    """Awaits a coroutine and marks each stretch in which it runs on a thread."""
+    """An awaitable that runs a coroutine and marks each stretch in which it runs on a thread."""
 
     def __init__(
         self,
@@ -108,9 +108,9 @@ class _Stretches:
 
 
 def _still_waits(coroutine: Any) -> bool:
-    """Whether a coroutine awaits a future of rclpy that is not done.
+    """Return whether a coroutine awaits an unfinished future of rclpy.
 
-    rclpy asks by resuming it, again and again: none of its code runs then.
+    rclpy polls the future by resuming the coroutine repeatedly: none of its own code runs then.
     """
     awaited = coroutine
     while True:

@@ -1,4 +1,4 @@
-"""Puts the tracepoints into rclpy's classes."""
+"""Add the tracepoints to rclpy's classes."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ _state: dict[str, Tracepoints] = {}
 
 
 def is_enabled() -> bool:
-    """Whether rclpy is instrumented in this process."""
+    """Return whether rclpy is instrumented in this process."""
     return bool(_state)
 
 
 def enable() -> None:
     """Instrument rclpy in this process; a second call does nothing.
 
-    To be called before nodes are made: what exists already keeps running, untraced.
+    Call this before creating nodes: existing objects keep running untraced.
 
     Raises
     ------
     TracetoolsError
         There is no libtracetools that can trace.
     ImportError
-        There is no rclpy.
+        rclpy cannot be imported.
     """
     if _state:
         return
@@ -64,10 +64,10 @@ def enable() -> None:
 def _trace_callbacks(
     entity_type: Any, added: Callable[[Any, Any], None], tracepoints: Tracepoints
 ) -> None:
-    """Wrap each callback when it is given to an entity, at creation or later.
+    """Wrap each callback when it is assigned to an entity, at creation or later.
 
-    All entities pass here, also those that rclpy makes itself (parameter services, the clock's
-    subscription, rates), and all executors read ``entity.callback``.
+    All entities are covered, including those that rclpy creates itself (parameter services, the
+    clock's subscription, rates), and all executors read ``entity.callback``.
     """
     before = getattr(entity_type, "callback", None)
 
@@ -88,7 +88,7 @@ def _trace_callbacks(
         entity_type.callback = property(read, set_callback)
         return
 
-    # The attribute stays where it was, so that entities made earlier keep theirs.
+    # The attribute stays where it was, so that existing entities keep their callbacks.
     def get_own(entity: Any) -> Any:
         return entity.__dict__["callback"]
 
@@ -116,7 +116,7 @@ def _trace_publish(publisher_type: Any, tracepoints: Tracepoints) -> None:
 
     @functools.wraps(original)
     def publish(self: Any, msg: Any) -> Any:
-        # Not for what publish() refuses: no rcl_publish would follow.
+        # Messages that publish() refuses get no event, because no rcl_publish would follow.
         if isinstance(msg, (self.msg_type, bytes)):
             emit(None, id(msg))
         return original(self, msg)
@@ -125,7 +125,7 @@ def _trace_publish(publisher_type: Any, tracepoints: Tracepoints) -> None:
 
 
 def _trace_calls(client_type: Any, tracepoints: Tracepoints) -> None:
-    """Where a call begins, and where what waits for its response begins to be told of it."""
+    """Trace where a call begins, and where the waiter for its response begins to be notified."""
     call_async, remove = client_type.call_async, client_type.remove_pending_request
     begins, ends = tracepoints.client_call, tracepoints.client_callback_start
     if begins is None or ends is None:
@@ -140,7 +140,7 @@ def _trace_calls(client_type: Any, tracepoints: Tracepoints) -> None:
 
     @functools.wraps(remove)
     def remove_pending_request(self: Any, future: Any) -> None:
-        # A copy, for other threads may call meanwhile.
+        # A copy, because other threads may call meanwhile.
         pending = list(self._pending_requests.items()) if future.done() else []
         remove(self, future)
         for number, waiting in pending:
@@ -153,9 +153,10 @@ def _trace_calls(client_type: Any, tracepoints: Tracepoints) -> None:
 
 
 def _trace_executors(executors: Any, tracepoints: Tracepoints) -> None:
-    """Executors say when they wait for work and what they execute.
+    """Trace when executors wait for work, and what they execute.
 
-    The events executor is written in C++ and passes none of this: it says nothing, as in rclcpp.
+    The events executor is written in C++ and uses none of these functions: it emits no such events,
+    as in rclcpp.
     """
     _trace_waits(executors._rclpy.WaitSet, tracepoints)
     for take in ("_take_timer", "_take_subscription"):
@@ -182,13 +183,13 @@ def _trace_waits(wait_set: Any, tracepoints: Tracepoints) -> None:
 
 
 def _trace_execution(executors: Any, name: str, tracepoints: Tracepoints) -> None:
-    """Timers and subscriptions, as rclcpp does; `name` takes what is then executed."""
+    """Trace executions of timers and subscriptions, as rclcpp does; `name` is the take method."""
     original = getattr(executors.Executor, name)
     execute = tracepoints.rclcpp_executor_execute
 
     @functools.wraps(original)
     def take(self: Any, entity: Any) -> Any:
-        # It may have been destroyed meanwhile, and then there is nothing to take.
+        # The entity may have been destroyed meanwhile, and then there is nothing to take.
         with contextlib.suppress(executors.InvalidHandle), entity.handle:
             execute(entity.handle.pointer)
         return original(self, entity)
@@ -197,7 +198,7 @@ def _trace_execution(executors: Any, name: str, tracepoints: Tracepoints) -> Non
 
 
 def _trace_pool(executor: Any, tracepoints: Tracepoints) -> None:
-    """The threads of a pool, which wait for what the spinning thread hands them."""
+    """Trace the threads of a pool, which wait for tasks from the spinning thread."""
     original = executor.__init__
     waits, ready = (
         tracepoints.rclcpp_executor_wait_for_work,

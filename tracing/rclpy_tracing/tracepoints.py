@@ -1,4 +1,4 @@
-"""The functions of libtracetools, called from Python."""
+"""Call the functions of libtracetools from Python."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OWN: dict[str, tuple[Any, ...]] = {
     "client_call": (_POINTER,),
     "client_callback_start": (_POINTER, ctypes.c_int64),
 }
-"""Of roslens alone."""
+"""Functions that only roslens's libtracetools has."""
 
 
 class TracetoolsError(RuntimeError):
@@ -35,7 +35,7 @@ class TracetoolsError(RuntimeError):
 
 @dataclass(frozen=True)
 class Tracepoints:
-    """One callable for each event; pointers are integers, ``c_void_p`` or None."""
+    """Functions that emit events; pointers are integers, ``c_void_p`` or None."""
 
     rclcpp_subscription_init: Callable[[Any, Any], None]
     rclcpp_subscription_callback_added: Callable[[Any, Any], None]
@@ -54,15 +54,15 @@ class Tracepoints:
 
 
 def load_tracepoints() -> Tracepoints:
-    """Bind libtracetools, the one that rclpy itself uses (preloaded, or ROS's own).
+    """Bind the libtracetools that rclpy itself uses (preloaded, or ROS's own).
 
     Raises
     ------
     TracetoolsError
-        There is none, or it was built without tracing.
+        There is no libtracetools, or it was built without tracing.
     """
-    # PyDLL keeps the GIL: giving it up and taking it back costs more than the event itself, and
-    # would let another thread run between the event and what it marks.
+    # PyDLL keeps the GIL: releasing and reacquiring it costs more than the event itself, and would
+    # let another thread run between the event and the action that it marks.
     try:
         library = ctypes.PyDLL("libtracetools.so")
         status = library.ros_trace_compile_status
@@ -76,7 +76,7 @@ def load_tracepoints() -> Tracepoints:
             "libtracetools was built without LTTng, so ROS 2 emits no events at all; "
             "use ROS 2 Iron or newer, or build tracetools with LTTng installed"
         )
-    # Another libtracetools than roslens' has none of these.
+    # A libtracetools other than roslens's has none of these.
     functions |= {name: getattr(library, f"roslens_{name}", None) for name in _OWN}
     for name, arguments in (_ARGUMENTS | _OWN).items():
         if functions[name] is not None:

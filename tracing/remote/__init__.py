@@ -1,5 +1,5 @@
-"""Recording on several hosts at once, through ssh.
+"""Record on several hosts at once, through ssh.
 
-`ssh` is how another host is reached, `recorder` one recorder there, `fetching` gets what it
-recorded, `campaign` all of them together with what is recorded here.
+`ssh` runs commands on another host, `recorder` controls a recorder there, `campaign` runs all of
+them together with the recording on this host, and fetches their recordings.
 """

@@ -1,4 +1,4 @@
-"""The options of ``roslens record``, as its command line takes them."""
+"""Convert recording options to arguments of ``roslens record``."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from roslens.tracing.sampling.rates import SamplerRates
 from roslens.tracing.suite import RosChoice
 
 _OF_SUITES = {"snapshot_at_end", "start", "blocking_timeout_us"}
-"""Fields of the tracing for which there is no option."""
+"""Fields of the tracing options for which there is no command-line option."""
 
 
 def record_arguments(
     options: TracingOptions, ros: RosChoice, samplers: SamplerRates, *, trace_rclpy: bool = True
 ) -> list[str]:
-    """What of the options differs from the defaults, for another ``roslens record``."""
+    """Return arguments for another ``roslens record`` with the non-default options."""
     words: list[str] = []
     for field, value in options.model_dump(exclude_defaults=True, exclude=_OF_SUITES).items():
-        # An option of which there may be several is called as one of them.
+        # The name of an option that may be repeated is singular.
         name = f"--{field.removesuffix('s').replace('_', '-')}"
         for item in value if isinstance(value, tuple) else (value,):
             if item not in KERNEL_EVENTS:

@@ -1,8 +1,8 @@
-"""One recording on several hosts: begun on all, ended on all, fetched into one folder.
+"""Record on several hosts: begin on all, end on all, fetch everything into one folder.
 
-The folder holds a recording per host and `HOSTS_NAME`, what was begun where. Whatever ends this
-process, the recorders elsewhere end when their input does, and what they recorded can be fetched
-later.
+The folder holds a recording per host and `HOSTS_NAME`, which states what was begun where. Whatever
+ends this process, the remote recorders end when their input does, and their recordings can be
+fetched later.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ from roslens.tracing.unpacking import unpack_stream
 HOSTS_NAME = "hosts.json"
 HOSTS_SUITE = "hosts"
 HERE = "here"
-"""The name of the recording of this host."""
+"""Name of the recording of this host."""
 STOP_SECONDS = 120.0
-"""How long a recorder elsewhere may take to end its command and its recording."""
+"""Seconds that a remote recorder may take to end its command and its recording."""
 _PERIOD_SECONDS = 0.1
 _AGAIN_SECONDS = 1.0
 
 
 class HostState(BaseModel):
-    """One other host: what was begun there, and whether it is here."""
+    """The state of another host: what was begun there, and whether it has been fetched."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -69,16 +69,16 @@ class HostState(BaseModel):
     destination: str
     command: tuple[str, ...]
     folder: str
-    """On that host; absolute once it has begun."""
+    """The folder on that host; absolute once the recording has begun."""
     status: Literal["not begun", "begun", "fetched"] = "begun"
     roslens: str | None = None
     pid: int | None = None
-    """Of its recorder there, where it may still run."""
+    """The process id of the recorder there, if it may still run."""
     trouble: str | None = None
 
 
 class HostsState(BaseModel):
-    """What `HOSTS_NAME` holds."""
+    """The contents of `HOSTS_NAME`."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -87,20 +87,20 @@ class HostsState(BaseModel):
 
 @dataclass
 class HostsResult:
-    """What came out of it.
+    """The result of recording on several hosts.
 
     Attributes
     ----------
     folder
-        It holds a recording for each host.
+        The folder that holds a recording for each host.
     recordings
-        The manifest of each, by its folder's name.
+        The manifests by the names of the recordings' folders.
     troubles
-        What is missing or broke off, by host.
+        Descriptions of missing or broken-off recordings, by host.
     unfetched
-        Whether some recording is still elsewhere.
+        Whether a recording is still on another host.
     interrupted
-        Whether it was asked to end before it had done its work.
+        Whether recording was interrupted before it was done.
     """
 
     folder: Path
@@ -111,7 +111,7 @@ class HostsResult:
 
     @property
     def exit_code(self) -> int:
-        """0 all is there and complete, 4 not, 130 interrupted."""
+        """Return 0 if all recordings are here and complete, 4 if not, 130 if interrupted."""
         codes = {exit_code(manifest) for manifest in self.recordings.values()}
         if self.interrupted or EXIT_INTERRUPTED in codes:
             return EXIT_INTERRUPTED
@@ -133,27 +133,27 @@ def record_on_hosts(
     Parameters
     ----------
     hosts
-        The others. What cannot be reached is left out and said.
+        The other hosts. Hosts that cannot be reached are left out and reported.
     output
         The new folder of all recordings; default: ``data/recordings/hosts/<UTC time>``.
     arguments
-        Of ``roslens record`` on each.
+        Arguments of ``roslens record`` on each host.
     setup
-        What the login shell of each runs before.
+        A command that the login shell of each host runs first.
     here
-        Records here into the folder that it is given; returns at its end. None: the others record
-        until interrupted, or until the time is over, or until all have ended.
+        Records here into the given folder, and returns at the end. None: the other hosts record
+        until interrupted, until the time limit, or until all of them have ended.
     time_limit
-        Seconds; only without `here`.
+        Seconds; only used without `here`.
     on_event
-        Is told what the user should know.
+        Called with each event that the user should see.
 
     Raises
     ------
     UsageError
-        There is no ssh, the folder is in use, or what `here` raises.
+        There is no ssh or the folder is in use; or `here` raises this error.
     RunFailedError
-        The folder cannot be written, or nothing could be begun.
+        The folder cannot be written, or no recording could be begun.
     """
     refuse_used(output)
     find_ssh()
@@ -186,7 +186,7 @@ def record_on_hosts(
         try:
             with _all_stopped(recorders, interruption):
                 _wait_for_all(recorders.values(), interruption)
-                # Later it is the end of the recording where nothing is recorded here.
+                # From now on, without a recording here, an interruption is the regular end.
                 result.interrupted = interruption.wanted
                 _note_begun(state, recorders, folder, on_event)
                 if here is None and not any(
@@ -209,18 +209,18 @@ def record_on_hosts(
                     host.trouble = "the connection broke off"
             _fetch_all(state, folder, interruption, result, on_event)
             if not result.unfetched and not any(path.is_dir() for path in folder.iterdir()):
-                # Nothing was recorded anywhere.
+                # Nothing was recorded on any host.
                 shutil.rmtree(folder, ignore_errors=True)
     return result
 
 
 def resume_hosts(folder: Path, *, on_event: OnEvent = lambda _: None) -> HostsResult:
-    """Fetch what was recorded elsewhere and is not here yet.
+    """Fetch recordings that are still on other hosts.
 
     Raises
     ------
     UsageError
-        It is no such folder, or another roslens is at it.
+        The folder has no recordings of hosts, or another roslens works on it.
     """
     state, result = read_hosts(folder), HostsResult(folder)
     with held(folder), Interruption() as interruption:
@@ -231,12 +231,12 @@ def resume_hosts(folder: Path, *, on_event: OnEvent = lambda _: None) -> HostsRe
 
 
 def read_hosts(folder: Path) -> HostsState:
-    """What was begun where.
+    """Read what was begun on which host.
 
     Raises
     ------
     UsageError
-        There is no such file, or it is not valid.
+        The file is missing, or not valid.
     """
     path = folder / HOSTS_NAME
     try:
@@ -248,7 +248,7 @@ def read_hosts(folder: Path) -> HostsState:
 
 
 def find_hosts(root: Path, name: str | None = None) -> Path | None:
-    """A folder of recordings of several hosts: by its path or name, else the last unfinished."""
+    """Find a folder of recordings of several hosts by path or name, else the last unfinished."""
     paths = sorted(
         root.glob(f"{HOSTS_SUITE}/*/{HOSTS_NAME}"), key=lambda path: path.stat().st_mtime_ns
     )
@@ -265,7 +265,7 @@ def find_hosts(root: Path, name: str | None = None) -> Path | None:
 
 
 def _names(hosts: Sequence[Host]) -> Iterator[str]:
-    """A folder's name for each, no two alike."""
+    """Yield a unique folder name for each host."""
     taken = {HERE}
     for host in hosts:
         name, number = host.name, 1
@@ -281,7 +281,7 @@ def _write(state: HostsState, folder: Path) -> None:
 
 
 def _wait_for_all(recorders: Iterable[RemoteRecorder], interruption: Interruption) -> None:
-    """Until each records or has failed; what takes long there is noted meanwhile."""
+    """Wait until each recorder records or has failed, while their notes are shown."""
     while not interruption.wanted and not all(
         recorder.begun is not None or recorder.ended for recorder in recorders
     ):
@@ -334,7 +334,7 @@ def _fetch_all(
     result: HostsResult,
     on_event: OnEvent,
 ) -> None:
-    """Fetch what was begun and is not here, from all at once, and say how it went."""
+    """Fetch all recordings that are still elsewhere in parallel, and report the outcome."""
     wanted = [host for host in state.hosts if host.status == "begun"]
     with ThreadPoolExecutor(max(1, len(wanted))) as pool:
         list(pool.map(lambda host: _fetch_one(host, folder, interruption), wanted))
@@ -374,7 +374,7 @@ def _fetch_one(host: HostState, folder: Path, interruption: Interruption) -> Non
 
 
 def _still_runs(host: HostState, interruption: Interruption) -> bool:
-    """Wait for the end of a recorder: where a connection broke off, it notices only later."""
+    """Wait for a recorder's end; after a broken connection, the recorder notices only later."""
     asked, until = interruption.count, time.monotonic() + SILENT_SECONDS + STOP_SECONDS
     while host.pid is not None and ends_well(host.destination, ["kill", "-0", str(host.pid)]):
         if interruption.count > asked or time.monotonic() > until:
@@ -384,21 +384,22 @@ def _still_runs(host: HostState, interruption: Interruption) -> bool:
 
 
 def fetch(destination: str, there: str, here: Path, interruption: Interruption) -> None:
-    """Fetch a folder; what lies in `here` is whole, or it is not there.
+    """Fetch a folder; `here` appears complete or not at all.
 
     Parameters
     ----------
     destination
         The other host.
     there, here
-        The folder on it, and the new one for its content.
+        The folder on that host, and the new local folder for its content.
     interruption
-        Ends it early where it is asked once more.
+        Ends the transfer early if an end is requested again.
 
     Raises
     ------
     RunFailedError
-        It cannot be reached, has no such folder, broke off, or there is no room here.
+        The host cannot be reached, the folder is missing, the transfer broke off, or the disk is
+        full.
     """
     part = here.with_name(f".{here.name}.part")
     shutil.rmtree(part, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""One recorder on another host: begun through ssh, kept alive, stopped."""
+"""Control one recorder on another host: begin it through ssh, keep it alive, stop it."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ _WRONG_USE = 2
 
 
 class RemoteRecorder:
-    """``roslens record --as-host`` on another host, for as long as its input is open.
+    """A ``roslens record --as-host`` on another host, for as long as its input is open.
 
     Parameters
     ----------
     host
-        Where, and what to run.
+        The host, and the command to run there.
     folder
-        The new folder of the recording there.
+        The new folder of the recording on that host.
     arguments
-        Of ``record``.
+        Arguments of ``record``.
     setup
-        Run there before, by the login shell.
+        A command that the login shell there runs first.
     note
-        Called from other threads with what the recorder there says meanwhile.
+        Called from other threads with the notes of the recorder.
 
     Attributes
     ----------
     begun
-        What it said when it had begun to record.
+        The recorder's message that it has begun to record.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class RemoteRecorder:
         words = ["roslens", "record", "--as-host", "-o", folder, *arguments]
         if host.command:
             words += ["--", *host.command]
-        # A session of its own: Ctrl-C is for us, who then stop it in order.
+        # In a session of its own, because Ctrl-C is for us, who then stop it in order.
         self._process = subprocess.Popen(
             ssh_command(host.destination, words, setup),
             stdin=subprocess.PIPE,
@@ -78,16 +78,16 @@ class RemoteRecorder:
 
     @property
     def ended(self) -> bool:
-        """Whether it has ended, or the connection to it."""
+        """Return whether the recorder, or the connection to it, has ended."""
         return self._process.poll() is not None
 
     @property
     def broke_off(self) -> bool:
-        """Whether the connection ended before the recorder."""
+        """Return whether the connection ended before the recorder."""
         return self._process.poll() in {None, UNREACHABLE} or (self._process.returncode < 0)
 
     def stop(self) -> None:
-        """Ask it to end its recording."""
+        """Ask the recorder to end its recording."""
         self._stopping.set()
         stdin = self._process.stdin
         if stdin is not None:
@@ -95,7 +95,7 @@ class RemoteRecorder:
                 stdin.close()
 
     def wait(self, seconds: float, interruption: Interruption) -> None:
-        """Wait for its end; give it up after that time, or when asked to end once more."""
+        """Wait for the recorder's end; give up after `seconds` or at another request to end."""
         asked, deadline = interruption.count, time.monotonic() + seconds
         while not self.ended and time.monotonic() < deadline and interruption.count == asked:
             time.sleep(0.05)
@@ -109,7 +109,7 @@ class RemoteRecorder:
 
     @property
     def trouble(self) -> str:
-        """Why it did not begin, or what it said at its end."""
+        """Describe why the recorder did not begin, or its last error."""
         complaint, status = (self._errors or [""])[-1], self._process.poll()
         if status == UNREACHABLE:
             return why_unreachable(complaint, self.host.destination)

@@ -1,4 +1,4 @@
-"""How another host is reached: by the user's ssh, with keys only, as their configuration says."""
+"""Run commands on other hosts with the user's ssh and its configuration, with keys only."""
 
 import os
 import re
@@ -12,7 +12,7 @@ from typing import Self
 from roslens.recording import UsageError
 
 SSH_VARIABLE = "ROSLENS_SSH"
-"""The ssh to call, with options, such as ``ssh -F FILE``; as ``GIT_SSH_COMMAND`` is for git."""
+"""The ssh command to use, such as ``ssh -F FILE``; the counterpart of git's ``GIT_SSH_COMMAND``."""
 
 _OPTIONS = {
     "BatchMode": "yes",
@@ -25,22 +25,22 @@ _OPTIONS = {
     "ServerAliveCountMax": "3",
     "ServerAliveInterval": "5",
 }
-"""Nothing is asked, nothing but the command goes over, and a host that is gone is noticed."""
+"""Never prompt, forward nothing, transfer only the command, and notice when a host is gone."""
 
 UNREACHABLE = 255
-"""What ssh ends with when it itself failed, not the command."""
+"""Exit status of ssh when ssh itself failed, not the command."""
 
 
 @dataclass(frozen=True)
 class Host:
-    """Where to record, and what.
+    """A host to record on, and what to record there.
 
     Attributes
     ----------
     destination
-        As ssh takes it: ``user@host``, or a name of its configuration.
+        The destination in ssh's notation: ``user@host``, or a name in its configuration.
     command
-        What is run and recorded there; empty: what runs there already.
+        The command to run and record there; empty: programs that already run there.
     """
 
     destination: str
@@ -48,12 +48,12 @@ class Host:
 
     @classmethod
     def parsed(cls, text: str) -> Self:
-        """From ``user@host`` or ``user@host:COMMAND``; no shell sees the command.
+        """Parse ``user@host`` or ``user@host:COMMAND``; no shell interprets the command.
 
         Raises
         ------
         UsageError
-            It names no host, or the command has an open quote.
+            The text names no host, or the command has an open quote.
         """
         destination, colon, command = text.partition(":")
         if command.startswith("//"):
@@ -72,18 +72,18 @@ class Host:
 
     @property
     def name(self) -> str:
-        """A name for its folder."""
+        """Return a name for the host's folder."""
         bare = self.destination.rpartition("@")[2]
         return re.sub(r"[^A-Za-z0-9_.-]", "_", bare).lstrip(".-") or "host"
 
 
 def find_ssh() -> list[str]:
-    """The ssh to call, with options.
+    """Return the ssh command to use, with options.
 
     Raises
     ------
     UsageError
-        There is none here.
+        ssh is not found.
     """
     ssh = shlex.split(os.environ.get(SSH_VARIABLE, "")) or ["ssh"]
     if shutil.which(ssh[0]) is None:
@@ -92,21 +92,21 @@ def find_ssh() -> list[str]:
 
 
 def ssh_command(destination: str, words: Sequence[str], setup: str | None = None) -> list[str]:
-    """How to run a command on another host.
+    """Return the ssh command that runs a command on another host.
 
     Parameters
     ----------
     destination
         See `Host`.
     words
-        The command; each word arrives there as it is.
+        The command; each word arrives there unchanged.
     setup
-        Run there before, by the login shell, as it is.
+        A shell command that the login shell there runs first, unchanged.
 
     Raises
     ------
     UsageError
-        As of `find_ssh`.
+        As for `find_ssh`.
     """
     options = [word for name, value in _OPTIONS.items() for word in ("-o", f"{name}={value}")]
     line = f"exec {shlex.join(words)}"
@@ -114,14 +114,14 @@ def ssh_command(destination: str, words: Sequence[str], setup: str | None = None
 
 
 def ends_well(destination: str, words: Sequence[str]) -> bool:
-    """Run a command on another host; whether it ended with 0."""
+    """Run a command on another host; return whether its exit status is 0."""
     command = ssh_command(destination, words)
     run = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     return run.returncode == 0
 
 
 def why_unreachable(said: str, destination: str) -> str:
-    """What ssh said last, and what to do about it."""
+    """Combine ssh's last message with advice on what to do about it."""
     advice = {
         "Permission denied": f"'ssh-copy-id {destination}' lets your key in",
         "Host key verification failed": f"log in once with 'ssh {destination}' and check its key",

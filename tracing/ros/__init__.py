@@ -1,4 +1,4 @@
-"""Real ROS 2 to record: the sourced one, or an embedded one whose events reach this LTTng."""
+"""Provide the recorded ROS 2: the sourced one, or an embedded one whose events reach this LTTng."""
 
 from roslens.tracing.ros.diagnosis import diagnose_no_events
 from roslens.tracing.ros.environment import RosEnvironment, embedded_ros, sourced_ros

@@ -1,4 +1,4 @@
-"""The user's cache folder: environments and libraries that are made once."""
+"""Manage the user's cache folder for environments and libraries that are built once."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from roslens.recording.errors import kind_of
 
 
 def cache_folder() -> Path:
-    """``$ROSLENS_CACHE``, else the platform's cache folder of the user; made if missing.
+    """Return ``$ROSLENS_CACHE``, else the user's cache folder; create it if missing.
 
     Raises
     ------
     UsageError
-        It cannot be made or written, or somebody else could write to it.
+        The folder cannot be created or written, or another user could write to it.
     """
     configured = os.environ.get("ROSLENS_CACHE")
     folder = Path(configured) if configured else platformdirs.user_cache_path("roslens")
     try:
         private_folder(folder)
         trusted(folder.resolve())
-        # What lies in ours is loaded into programs: nobody else has any business there.
+        # Files in our own folder are loaded into programs, so nobody else may access it.
         if not configured and folder.stat().st_uid == os.geteuid():
             folder.chmod(0o700)
     except OSError as error:
@@ -41,18 +41,18 @@ def cache_folder() -> Path:
 
 
 def private_folder(folder: Path) -> None:
-    """Make a folder, and those above it that are missing, for its owner alone."""
+    """Create a folder and its missing parents, accessible only to the owner."""
     for missing in reversed([path for path in (folder, *folder.parents) if not path.exists()]):
         missing.mkdir(mode=0o700, exist_ok=True)
 
 
 def trusted(path: Path) -> Path:
-    """`path`, where nobody but this user and root owns it or may write to it.
+    """Return `path` if only this user and root own it or may write to it.
 
     Raises
     ------
     UsageError
-        Somebody else may, so that what lies there may be theirs.
+        Another user may write to it, so that its contents may be theirs.
     """
     state = path.lstat()
     if state.st_uid not in {0, os.geteuid()}:
@@ -70,12 +70,12 @@ def trusted(path: Path) -> Path:
 
 
 def cached_file(path: Path) -> bool:
-    """Whether a file of the cache is there, and nobody else can have put it there.
+    """Return whether a cached file exists that nobody else can have put there.
 
     Raises
     ------
     UsageError
-        It is there, but somebody else may write to it or to a folder that it lies in.
+        The file exists, but another user may write to it or to one of its folders.
     """
     if not path.is_file() and not path.is_symlink():
         return False
@@ -89,9 +89,9 @@ def cached_file(path: Path) -> bool:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock file `path`, so that two roslens at once make a thing only once.
+    """Hold the lock file `path`, so that two simultaneous roslens build a thing only once.
 
-    What is made meanwhile is its owner's alone, also where the user's umask is for groups: a
+    Files created meanwhile belong to their owner alone, even if the user's umask allows groups: a
     library that a group may write to is not `trusted`.
     """
     before = os.umask(0o077)

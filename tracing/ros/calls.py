@@ -1,10 +1,10 @@
-"""Calls into rcl and rcl_action that no tracepoint of ROS shows, as events of ours.
+"""Record calls into rcl and rcl_action that have no tracepoint in ROS, as events of our own.
 
 ``rmw_send_request`` and ``rmw_send_response`` come after the write: by then the other side may
-have taken what was written. What becomes of an action's goal no event tells, nor of which type
-messages are, nor when an executor waits that does not wait in rcl. The libraries that roslens
-preloads stand before the functions of rcl, rcl_action and condition variables, and say when these
-are called and what they did.
+already have taken it. No event states what becomes of an action's goal, the types of messages, or
+when an executor waits that does not wait in rcl. The libraries that roslens preloads intercept
+the functions of rcl, rcl_action and condition variables, and record when these are called and
+what they did.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ _NUMBERS = (_NUMBER, _STATUS, _SIZE, _STAMP, _RECEIVED)
 _EVENTS = {
     "rcl_send_request": (_CLIENT,),
     "rcl_send_response": (_SERVICE,),
-    # Of rclpy alone, which says so itself.
+    # Emitted only for rclpy, by its instrumentation.
     "client_callback_start": (_CLIENT, _NUMBER),
-    # Next to rmw_take_request: the goal that a request to an action's server is about.
+    # Next to rmw_take_request: the goal that a request to an action server concerns.
     "action_request": (_GOAL,),
-    # A goal has it from now on: numbers of action_msgs/msg/GoalStatus.
+    # The new status of a goal: numbers of action_msgs/msg/GoalStatus.
     "goal_status": (_GOAL, _STATUS),
-    # Of a publisher or subscription, behind its own event; not before Iron.
+    # For a publisher or subscription, after its own event; not before Iron.
     "message_type_init": (_ENDPOINT, _TYPE),
-    # Of what rcl_publish has just written: its serialized length and stamp, each 0 if not known.
+    # For the message just written by rcl_publish: serialized size and stamp, each 0 if unknown.
     "message_content": (_MESSAGE, _SIZE, _STAMP),
-    # Of what rcl_take has just taken, where the middleware notes when its reader received it.
+    # For the message just taken by rcl_take, if the middleware notes when its reader received it.
     "message_received": (_MESSAGE, _RECEIVED),
-    # Around each wait of an executor for a condition variable. Those that wait in rcl have events
-    # of rclcpp instead.
+    # Around each wait of an executor on a condition variable. Executors that wait in rcl have
+    # events of rclcpp instead.
     "executor_wait_start": (),
     "executor_wait_end": (),
 }
@@ -56,7 +56,7 @@ static __thread struct {
   bool ran, in_rcl;
 } executor __attribute__((tls_model("initial-exec")));
 """
-"""C source that comes before the functions of ROS's tracepoints."""
+"""C source that precedes the functions of ROS's tracepoints."""
 _DOES = {
     "callback_start": "if (!executor.callback) {{executor.callback = {callback};}}",
     "callback_end": "if (executor.callback == {callback}) "
@@ -66,7 +66,7 @@ _DOES = {
 
 
 def noted(tracepoint: str, parameters: Sequence[Parameter]) -> str:
-    """The C statement that notes what a thread does when it comes to a tracepoint of ROS."""
+    """Return the C statement that notes a thread's action at a tracepoint of ROS."""
     does = _DOES.get(tracepoint)
     return does.format(callback=parameters[0].name) if does else ""
 
@@ -471,11 +471,11 @@ int rcl_publish(const void * publisher, const int32_t * message, void * allocati
   return failed;
 }
 """
-"""C source of them: needs ``_GNU_SOURCE``, and dlfcn.h, errno.h, pthread.h and stdlib.h."""
+"""C source of these functions: needs ``_GNU_SOURCE``, dlfcn.h, errno.h, pthread.h, stdlib.h."""
 
 
 def with_calls(instrumentation: Instrumentation) -> Instrumentation:
-    """The same with the events of ours behind ROS's own."""
+    """Return the instrumentation with our own events after ROS's."""
     added = tuple(
         Tracepoint(name, parameters, tuple(map(_field, parameters)))
         for name, parameters in _EVENTS.items()

@@ -1,4 +1,4 @@
-"""Many C and C++ files compiled side by side: resumable, with progress, with a log."""
+"""Compile many C and C++ files in parallel: resumable, with progress, with a log."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from roslens.recording import RunFailedError
 
 _NOTE_SECONDS = 20.0
 _BYTES_PER_JOB = 1 << 30
-"""Of memory that one compiler may take."""
+"""Memory that one compiler may need."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One command that makes one file; where the file is there, it is not run.
+    """A command that makes one file; it is not run if the file exists.
 
     Attributes
     ----------
     makes
-        The file; it is there whole or not at all.
+        The file, which exists either complete or not at all.
     command
-        What makes it; the name to write to is added as ``-o NAME``.
+        The command that makes it; the output is added as ``-o NAME``.
     """
 
     makes: Path
@@ -36,7 +36,7 @@ class Step:
 
 
 def named_compiler(variable: str, *names: str) -> list[str]:
-    """The command in an environment variable, else the first of these that is there; or nothing."""
+    """Return the command in an environment variable, else the first existing name, or nothing."""
     configured = shlex.split(os.environ.get(variable, ""))
     if configured and shutil.which(configured[0]):
         return configured
@@ -44,12 +44,12 @@ def named_compiler(variable: str, *names: str) -> list[str]:
 
 
 def find_cpp_compiler() -> list[str]:
-    """The C++ compiler's command: ``$CXX``, else ``c++``, ``g++`` or ``clang++``.
+    """Return the C++ compiler's command: ``$CXX``, else ``c++``, ``g++`` or ``clang++``.
 
     Raises
     ------
     RunFailedError
-        There is none.
+        There is no C++ compiler.
     """
     command = named_compiler("CXX", "c++", "g++", "clang++")
     if command:
@@ -60,12 +60,12 @@ def find_cpp_compiler() -> list[str]:
 
 
 def preprocessed(compiler: Sequence[str], language: str, text: str) -> str | None:
-    """What the preprocessor makes of a text; None where it cannot, such as without a header.
+    """Preprocess a text; return None if this fails, for instance for a missing header.
 
     Parameters
     ----------
     language
-        Of the text: ``c`` or ``c++``.
+        The language of the text: ``c`` or ``c++``.
     """
     run = subprocess.run(
         [*compiler, "-E", "-P", "-x", language, "-"],
@@ -78,12 +78,12 @@ def preprocessed(compiler: Sequence[str], language: str, text: str) -> str | Non
 
 
 def need_space(folder: Path, size: int, what: str) -> None:
-    """Refuse where less than `size` bytes are free in `folder`.
+    """Raise an error if less than `size` bytes are free in `folder`.
 
     Raises
     ------
     RunFailedError
-        There are less.
+        There is less space.
     """
     free = shutil.disk_usage(folder).free
     if free < size:
@@ -94,23 +94,23 @@ def need_space(folder: Path, size: int, what: str) -> None:
 
 
 def run_steps(steps: Sequence[Step], *, what: str, log: Path, note: Callable[[str], None]) -> None:
-    """Run those steps whose files are not there yet, as many at once as cores and memory allow.
+    """Run the steps whose files do not exist, as many in parallel as cores and memory allow.
 
     Parameters
     ----------
     steps
-        In any order: none may need another's file.
+        The steps, in any order: none may need another's file.
     what
-        What they make, for people.
+        A description of the result for messages.
     log
-        All that the commands say is added to it.
+        The file to which all output of the commands is appended.
     note
-        Called with one line now and then: how many are done, how long the rest takes.
+        Called now and then with a line that states how many steps are done and the time left.
 
     Raises
     ------
     RunFailedError
-        One failed; no further one is begun.
+        A step failed; no further step is begun.
     """
     left = [step for step in steps if not step.makes.is_file()]
     if not left:
@@ -135,12 +135,12 @@ def run_steps(steps: Sequence[Step], *, what: str, log: Path, note: Callable[[st
 
 
 def run_logged(command: Sequence[str], log: Path, what: str, environment: dict[str, str]) -> None:
-    """Run one command; what it says goes to the log.
+    """Run a command, and append its output to the log.
 
     Raises
     ------
     RunFailedError
-        It failed; says its first error.
+        The command failed; the message states its first error.
     """
     done = subprocess.run(
         command,
@@ -165,10 +165,10 @@ def run_logged(command: Sequence[str], log: Path, what: str, environment: dict[s
 def _run(step: Step, log: Path) -> None:
     temporary = step.makes.with_name(f".{os.getpid()}.{step.makes.name}")
     step.makes.parent.mkdir(parents=True, exist_ok=True)
-    # Of one that was killed.
+    # Remove the remains of a killed process.
     for torn in step.makes.parent.glob(f".*.{step.makes.name}"):
         torn.unlink(missing_ok=True)
-    # Messages by which errors are found, whatever the user's language.
+    # Errors are found by their messages, which must not depend on the user's language.
     environment = {**os.environ, "LC_ALL": "C"}
     try:
         run_logged([*step.command, "-o", str(temporary)], log, step.makes.name, environment)

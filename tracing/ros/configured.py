@@ -1,4 +1,4 @@
-"""Headers that a project's CMake makes of templates, made without CMake."""
+"""Generate headers that a project's CMake makes from templates, without CMake."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def defaults(cmake: Path) -> dict[str, str]:
-    """The values that a ``CMakeLists.txt`` gives its options; switches are ``ON`` or empty."""
+    """Return the default options in a ``CMakeLists.txt``; switches are ``ON`` or empty."""
     text = cmake.read_text(encoding="utf-8")
     values = dict(re.findall(r'\bset\((\w+)\s+"?([^"\s)]*)"?\s+CACHE\b', text))
     switches = re.findall(r'\boption\((\w+)\s+"[^"]*"\s*(ON|OFF)?\s*\)', text)
@@ -16,7 +16,7 @@ def defaults(cmake: Path) -> dict[str, str]:
 
 
 def configured(template: Path, values: Mapping[str, str]) -> str:
-    """A template as CMake's ``configure_file`` fills it."""
+    """Fill in a template like CMake's ``configure_file``."""
 
     def define(match: re.Match[str]) -> str:
         return f"#define {match[1]}" if values.get(match[1]) else f"/* #undef {match[1]} */"

@@ -1,4 +1,4 @@
-"""A second middleware for the embedded ROS 2: rmw_cyclonedds_cpp on the system's Cyclone DDS."""
+"""Build a second middleware for the embedded ROS 2: rmw_cyclonedds_cpp on the system's DDS."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from roslens.tracing.sources import obtain, pinned
 
 NAME = "rmw_cyclonedds_cpp"
 SPACE = 200_000_000
-"""Bytes that the build needs while it lasts."""
+"""Bytes that the build needs temporarily."""
 _SOURCE = "rmw_cyclonedds"
 _SECURITY = shipped("tracing", "ros", "rmw_security.hpp")
-# By its own CMakeLists.txt.
+# From its own CMakeLists.txt.
 _LINKED = (
     *("rmw", "rcutils", "rcpputils", "rmw_dds_common", "rosidl_runtime_c", "tracetools"),
     *("rosidl_typesupport_introspection_c", "rosidl_typesupport_introspection_cpp"),
@@ -51,11 +51,11 @@ class Cyclone:
     Attributes
     ----------
     compiler
-        Of C++.
+        The command of the C++ compiler.
     version
-        Such as ``0.10.2``.
+        The version, such as ``0.10.2``.
     include
-        Folders of headers that the compiler does not know by itself.
+        Header folders that the compiler does not search by default.
     """
 
     compiler: tuple[str, ...]
@@ -64,23 +64,23 @@ class Cyclone:
 
 
 def cyclonedds_for(ros: RosEnvironment, note: Note = lambda _: None) -> RosEnvironment:
-    """The embedded ROS 2 with Cyclone DDS beside Fast DDS, compiled if it is not there yet.
+    """Return the embedded ROS 2 with Cyclone DDS as well as Fast DDS, compiling it if needed.
 
-    Fast DDS stays the one that programs get: `RosEnvironment.with_middleware` chooses.
+    Fast DDS remains the default of programs: `RosEnvironment.with_middleware` selects.
 
     Parameters
     ----------
     ros
         The embedded ROS 2.
     note
-        Called with one line when a step begins, and with how far it is.
+        Called with a line when a step begins, and with its progress.
 
     Raises
     ------
     UsageError
-        What lies in ``$ROSLENS_SOURCES`` is not what is wanted.
+        The content of ``$ROSLENS_SOURCES`` is not as expected.
     RunFailedError
-        There is no Cyclone DDS, no compiler, no space, no source, or it does not compile.
+        Cyclone DDS, a compiler, disk space or the source is missing, or compiling fails.
     """
     if NAME in ros.middlewares:
         return ros
@@ -97,12 +97,12 @@ def cyclonedds_for(ros: RosEnvironment, note: Note = lambda _: None) -> RosEnvir
 
 
 def found_cyclone() -> Cyclone:
-    """The Cyclone DDS that the C++ compiler finds.
+    """Find the Cyclone DDS of the C++ compiler.
 
     Raises
     ------
     RunFailedError
-        There is no compiler, no Cyclone DDS, or one with another interface.
+        There is no compiler or no Cyclone DDS, or its interface differs.
     """
     compiler = tuple(find_cpp_compiler())
     output = preprocessed(compiler, "c++", _PROBE) or ""

@@ -1,4 +1,4 @@
-"""Why a run gave no ``ros2`` events: the causes that can be checked, checked."""
+"""Find out why a run recorded no ``ros2`` events, as far as causes can be checked."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def diagnose_no_events(
     preload_expected: bool = False,
     home_of_daemon: Path | None = None,
 ) -> str:
-    """Likely causes of a run without ``ros2`` events, on one line, the surest first.
+    """Describe in one line likely causes of a run without ``ros2`` events, surest first.
 
     Parameters
     ----------
     environ
-        The environment that the workload had.
+        The environment of the workload.
     preload_expected
-        Whether ROS's events come only from a preloaded libtracetools (the embedded ROS).
+        Whether ROS's events come only from a preloaded libtracetools (for the embedded ROS).
     home_of_daemon
-        ``LTTNG_HOME`` (else ``HOME``) of the session daemon that recorded, where it has one of
-        its own; ours, and as root the machine's daemon, by default.
+        ``LTTNG_HOME`` (else ``HOME``) of the session daemon that recorded, if it has its own;
+        default: our own home, and for root the machine's daemon.
     """
     home = _lttng_home(environ)
     daemon_home = home_of_daemon or _lttng_home(os.environ)
@@ -73,7 +73,7 @@ def diagnose_no_events(
 
 
 def ust_generations(file: Path) -> set[int]:
-    """The generations of LTTng-UST's socket (6, 8, ...) that a library's bytes name."""
+    """Return the generations of LTTng-UST's socket (6, 8, ...) that a library's bytes name."""
     try:
         return {int(number) for number in _SOCKET.findall(file.read_bytes())}
     except OSError:
@@ -117,10 +117,10 @@ def _installed(environ: Mapping[str, str]) -> Path | None:
 
 
 def _linked_ust(library: Path, environ: Mapping[str, str]) -> Path | None:
-    """The LTTng-UST that the loader gives `library`; a bare name when it finds none."""
+    """Return the LTTng-UST that the loader finds for `library`, or a bare name if none is found."""
     if shutil.which("ldd") is None:
         return None
-    # LD_PRELOAD would put another library before the one that is asked about.
+    # LD_PRELOAD would put another library before the requested one.
     asked = {k: v for k, v in environ.items() if k != "LD_PRELOAD"}
     run = subprocess.run(
         ["ldd", str(library)], env=asked, text=True, capture_output=True, check=False
@@ -134,7 +134,7 @@ def _linked_ust(library: Path, environ: Mapping[str, str]) -> Path | None:
 
 
 def _daemon_generations(home: Path) -> set[int]:
-    """Generations of the sockets at which a living session daemon takes programs."""
+    """Return the generations of the sockets at which a running session daemon accepts programs."""
     folders = [home / ".lttng"] if os.geteuid() else [home / ".lttng", GLOBAL_FOLDER]
     return {
         int(match.group(1))

@@ -1,10 +1,10 @@
-"""A ROS domain of a run's own, and the shared memory that its processes leave behind.
+"""Give a run its own ROS domain, and remove shared memory that its processes leave behind.
 
-Runs at the same time do not hear one another where each has a domain of its own.
+Simultaneous runs do not receive each other's messages if each has its own domain.
 
-Fast DDS moves messages between processes through files in ``/dev/shm``. A process that ends well
-removes its own; one that is killed does not. Each segment and each port has a lock file
-(``..._el``) that its owner holds as long as it lives, so one without an owner can be told.
+Fast DDS passes messages between processes through files in ``/dev/shm``. A process that ends
+normally removes its files; a killed one does not. Each segment and each port has a lock file
+(``..._el``) that its owner holds as long as it lives, so files without an owner are recognisable.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from pathlib import Path
 from roslens.recording import RunFailedError
 
 DOMAINS = range(1, 102)
-"""Domains whose ports lie below the range that Linux gives to outgoing connections."""
+"""Domains with ports below the range that Linux uses for outgoing connections."""
 
 _PORT_BASE, _PORTS_PER_DOMAIN = 7400, 250  # of the DDS interoperability protocol (RTPS 9.6.1)
 
 
 def ports(domain: int) -> range:
-    """The UDP ports of a domain."""
+    """Return the UDP ports of a domain."""
     start = _PORT_BASE + _PORTS_PER_DOMAIN * domain
     return range(start, start + _PORTS_PER_DOMAIN)
 
 
 @contextmanager
 def own_domain() -> Iterator[int]:
-    """Hold a ROS domain that no other roslens holds and that nobody is heard in.
+    """Hold a ROS domain that no other roslens holds and in which nobody listens.
 
-    The lock is a name in the abstract socket space of this network namespace, which is as far as
-    the domain itself reaches; it ends with the process, however that ends.
+    The lock is a name in the abstract socket space of this network namespace, which has the same
+    scope as the domain itself; it is released when the process ends, for whatever reason.
 
     Raises
     ------
     RunFailedError
-        All domains are taken.
+        All domains are in use.
     """
-    # Different starting points, so that two that start together seldom try the same one.
+    # Start at different domains, so that simultaneous processes seldom try the same one.
     shift = os.getpid()
     for number in range(len(DOMAINS)):
         domain = DOMAINS[(number + shift) % len(DOMAINS)]
@@ -63,7 +63,7 @@ def own_domain() -> Iterator[int]:
 
 
 def _in_use(domain: int) -> bool:
-    """Whether a participant of this machine listens for others in the domain."""
+    """Return whether a participant on this machine listens in the domain."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.bind(("", ports(domain)[0]))
@@ -79,15 +79,15 @@ _SETTLED_SECONDS = 0.2  # between a lock file's creation and its locking pass mi
 
 @contextmanager
 def without_leftovers() -> Iterator[list[str]]:
-    """Remove, at the end, the shared memory of Fast DDS that killed processes left meanwhile.
+    """Remove, at the end, shared memory of Fast DDS left by processes killed in the meantime.
 
-    Only what appeared meanwhile, belongs to this user, and has an owner that no longer lives:
-    nothing that a living process uses, and nothing that was there before.
+    Files are removed only if they appeared meanwhile, belong to this user, and their owner has
+    ended: never files that a running process uses, or that existed before.
 
     Yields
     ------
     list of str
-        Filled, at the end, with the names of what was removed.
+        Names of the removed files, filled in at the end.
     """
     before = set(_names())
     removed: list[str] = []
@@ -115,7 +115,7 @@ def _names() -> list[str]:
 
 
 def _is_abandoned(lock: Path) -> bool:
-    """Whether a lock file is this user's, no longer new, and nobody holds its lock."""
+    """Return whether a lock file is this user's, no longer new, and held by nobody."""
     try:
         with lock.open("rb") as stream:
             status = os.fstat(stream.fileno())

@@ -1,7 +1,7 @@
-"""The ROS 2 to run nodes with: the one that is sourced, else an embedded one from wheels.
+"""Provide the ROS 2 to run nodes with: the sourced one, else an embedded one from wheels.
 
-The embedded environment is a virtual environment in the user's cache, made once from the pins
-of ``requirements/ros-kilted.txt``.
+The embedded environment is a virtual environment in the user's cache, created once from the pinned
+versions in ``requirements/ros-kilted.txt``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ json.dump({"python": sys.version.split()[0], "rmw": rclpy.get_rmw_implementation
 """
 
 Progress = Callable[[str], None]
-"""Called with one line whenever a long step begins."""
+"""Called with a line whenever a long step begins."""
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,11 @@ class RosEnvironment:
     kind
         ``sourced`` (the user's own) or ``embedded`` (made by roslens).
     distro, rmw, python_version
-        What it is.
+        The distribution, the middleware, and the version of Python.
     python
         The interpreter that has ``rclpy``.
     variables
-        Environment variables that its programs need beyond the caller's own.
+        Environment variables that its programs need in addition to the caller's.
     packages
         Versions by package name.
     include
@@ -71,7 +71,7 @@ class RosEnvironment:
     superseded
         Sonames of libraries that must not be loaded (another generation of LTTng-UST).
     middlewares
-        Those that an embedded one has: what programs preload for each.
+        Libraries that programs preload for each middleware of an embedded ROS 2.
     """
 
     kind: Literal["sourced", "embedded"]
@@ -86,7 +86,7 @@ class RosEnvironment:
     middlewares: Mapping[str, tuple[Path, ...]] = field(default_factory=dict)
 
     def with_middleware(self, name: str | None) -> RosEnvironment:
-        """The same with one of its `middlewares`; as it is where that is none of them."""
+        """Return the environment with one of its `middlewares`; unchanged for any other name."""
         if name is None or name not in self.middlewares:
             return self
         return replace(self, rmw=name, variables={**self.variables, RMW_VARIABLE: name})
@@ -94,7 +94,7 @@ class RosEnvironment:
     def process_environment(
         self, base: Mapping[str, str] | None = None, *, preload: Sequence[Path] = ()
     ) -> dict[str, str]:
-        """The whole environment for a program: `base` (default: ours) with what it needs.
+        """Return a program's environment: `base` (default: ours) with the needed variables.
 
         Parameters
         ----------
@@ -112,14 +112,14 @@ class RosEnvironment:
         return merged
 
     def preload(self) -> list[Path]:
-        """What to preload so that ROS's own events reach LTTng; empty for a sourced ROS.
+        """Return the libraries to preload so that ROS's own events reach LTTng; none if sourced.
 
-        Compiles libtracetools the first time.
+        The first call compiles libtracetools.
 
         Raises
         ------
         HeaderError, CompileError
-            It cannot be made; says why.
+            A library cannot be built; the message states why.
         """
         if self.include is None:
             return []
@@ -127,14 +127,14 @@ class RosEnvironment:
 
     @contextmanager
     def isolated(self, log_folder: Path) -> Iterator[RosEnvironment]:
-        """Yield the environment for one run: a domain of its own, this machine only, no leftovers.
+        """Yield the environment of one run: own domain, only this machine, no leftovers.
 
         Shared memory that a killed process of the run leaves is removed at the end.
 
         Parameters
         ----------
         log_folder
-            Where ROS writes its log files; made if missing.
+            The folder for ROS's log files, created if missing.
 
         Raises
         ------
@@ -149,7 +149,8 @@ class RosEnvironment:
                     **self.variables,
                     "ROS_DOMAIN_ID": str(domain),
                     "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
-                    # The same before Iron; from then on whatever it is, ROS warns of it.
+                    # The equivalent before Iron; newer versions warn about the variable, whatever
+                    # its value.
                     **({} if self.distro >= "iron" else {"ROS_LOCALHOST_ONLY": "1"}),
                     "ROS_LOG_DIR": str(log_folder.resolve()),
                 },
@@ -157,31 +158,31 @@ class RosEnvironment:
 
 
 def python_path(environment: Mapping[str, str]) -> str:
-    """``PYTHONPATH`` of programs whose Python nodes are to emit callback and publish events."""
+    """Return the ``PYTHONPATH`` with which Python nodes emit callback and publish events."""
     before = environment.get("PYTHONPATH", "").split(os.pathsep)
     return os.pathsep.join([_AT_START, *(path for path in before if path and path != _AT_START)])
 
 
 def sourced_ros(environ: Mapping[str, str], *, rclpy: bool = True) -> RosEnvironment:
-    """The ROS that is sourced in `environ`.
+    """Return the ROS that is sourced in `environ`.
 
     Parameters
     ----------
     environ
         The environment to look in.
     rclpy
-        Whether it must have rclpy. Without it, only a variable tells the middleware.
+        Whether rclpy is required. Without rclpy, only a variable names the middleware.
 
     Raises
     ------
     UsageError
-        ``python3 -c 'import rclpy'`` does not work in it, though it must.
+        ``python3 -c 'import rclpy'`` fails in it, although rclpy is required.
     """
     distro = environ["ROS_DISTRO"]
     python = shutil.which("python3", path=environ.get("PATH"))
     if python is None:
         raise UsageError(f"ROS 2 {distro} is sourced, but there is no python3 on PATH")
-    # A virtual environment of ours in front of PATH hides the interpreter that ROS was made for.
+    # Our own virtual environment in front of PATH hides the interpreter that ROS was built for.
     python = str(Path(python).absolute())
     candidates = [python, *(p for p in ("/usr/bin/python3",) if p != python and Path(p).exists())]
     failure = ""
@@ -221,14 +222,14 @@ def sourced_ros(environ: Mapping[str, str], *, rclpy: bool = True) -> RosEnviron
 
 
 def embedded_ros(progress: Progress | None = None) -> RosEnvironment:
-    """The embedded ROS, made if it is not there yet.
+    """Return the embedded ROS, creating it if needed.
 
     Raises
     ------
     UsageError
         The wheels cannot run on this machine.
     RunFailedError
-        It could not be installed (no network, no venv module, ...).
+        It cannot be installed (no network, no venv module, ...).
     """
     _check_machine()
     interpreter, version = _find_python()
@@ -239,7 +240,7 @@ def embedded_ros(progress: Progress | None = None) -> RosEnvironment:
         with locked(folder.with_name(folder.name + ".lock")):
             if not marker.is_file():
                 _install(folder, interpreter, progress or _silent)
-                # Written last: a folder without it was interrupted and is made anew.
+                # Written last: a folder without the marker was interrupted, and is created again.
                 write_atomically(marker, json.dumps(_wheel_packages(folder)))
     return _embedded_at(folder)
 
@@ -259,7 +260,7 @@ def _embedded_at(folder: Path) -> RosEnvironment:
             "ROS_DISTRO": EMBEDDED_DISTRO,
             RMW_VARIABLE: EMBEDDED_RMW,
             "LD_LIBRARY_PATH": ":".join(map(str, [folder / "lib", *bundled])),
-            # The wheels start Python a second time to set the library path; it is set already.
+            # The wheels would restart Python to set the library path, which is already set.
             "_ROS_WHEELS_BOOTSTRAP_COMPLETE": "1",
             "PYTHONNOUSERSITE": "1",
         },
@@ -295,16 +296,16 @@ def _check_machine() -> None:
 
 
 def _find_python() -> tuple[str, str]:
-    """An interpreter that the wheels exist for, and its version, as ``3.11``."""
+    """Return an interpreter supported by the wheels, and its version, such as ``3.11``."""
     own = sys.version_info[:2]
     if own in SUPPORTED_PYTHONS:
-        # Not the virtual environment's, which may vanish before the cache does.
+        # Not the virtual environment's interpreter, which may vanish before the cache does.
         base = Path(sys.base_prefix) / "bin" / f"python{own[0]}.{own[1]}"
         return str(base if base.exists() else sys.executable), f"{own[0]}.{own[1]}"
     versions = [f"{major}.{minor}" for major, minor in SUPPORTED_PYTHONS]
     for version in versions:
         interpreter = shutil.which(f"python{version}")
-        # A shim of pyenv may be there without the interpreter.
+        # A pyenv shim may exist without the interpreter.
         if (
             interpreter
             and subprocess.run(
@@ -314,7 +315,7 @@ def _find_python() -> tuple[str, str]:
         ):
             return interpreter, version
     if shutil.which("uv"):
-        # By its version alone, uv finds one that lies elsewhere or else fetches it.
+        # Given only the version, uv finds an interpreter elsewhere or downloads one.
         return versions[0], versions[0]
     raise UsageError(
         f"no ROS 2 is sourced, and the wheels of the embedded ROS 2 {EMBEDDED_DISTRO} are for "
@@ -324,7 +325,7 @@ def _find_python() -> tuple[str, str]:
 
 
 def _install(folder: Path, interpreter: str, progress: Progress) -> None:
-    """Make the virtual environment anew and fill it."""
+    """Create the virtual environment from scratch and install its packages."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
     uv = shutil.which("uv")
@@ -361,7 +362,7 @@ def _install(folder: Path, interpreter: str, progress: Progress) -> None:
 
 
 def install_command(python: Path) -> list[str]:
-    """What installs packages for an interpreter: uv where it is there, else its pip."""
+    """Return the command that installs packages for an interpreter: uv if available, else pip."""
     uv = shutil.which("uv")
     if uv:
         return [uv, "pip", "install", "--quiet", "--python", str(python)]
@@ -383,7 +384,7 @@ def _run(command: list[str], task: str) -> None:
 
 
 def _wheel_packages(folder: Path) -> dict[str, str]:
-    """Versions of the installed ROS packages, by ROS package name."""
+    """Return the versions of the installed ROS packages, by ROS package name."""
     site = next((folder / "lib").glob("python*/site-packages"))
     packages = {}
     for info in site.glob("ros_*.dist-info"):
@@ -393,7 +394,7 @@ def _wheel_packages(folder: Path) -> dict[str, str]:
 
 
 def ament_packages(prefixes: str) -> dict[str, str]:
-    """Versions of the packages of an ament installation that matter for a recording."""
+    """Return the versions of an ament installation's packages that matter for a recording."""
     packages = {}
     for prefix in prefixes.split(":"):
         for name in (*_NAMED_PACKAGES, *_rmws(prefix)):

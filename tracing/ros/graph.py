@@ -1,4 +1,4 @@
-"""One look at the graph of the ROS 2 that a running program is part of."""
+"""Look once at the ROS graph that a running program belongs to."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _ASK = f"import importlib.util, sys; importlib.util.find_spec('rclpy') or sys.ex
 
 
 def look_at_graph(pids: Iterable[int]) -> list[GraphEndpoint]:
-    """The endpoints that programs of the same environments, and of the same users, see.
+    """Return the endpoints visible to programs with the same environments and users.
 
     Parameters
     ----------
     pids
-        Running programs, whose environments say which middleware and which domain.
+        Running programs, whose environments determine the middleware and the domain.
 
     Returns
     -------
     list of GraphEndpoint
-        Empty where the graph cannot be had, such as where no Python there has rclpy.
+        Empty if the graph is not available, for instance if no Python there has rclpy.
     """
     looks: dict[tuple[object, ...], tuple[int, dict[str, str], int, int]] = {}
     for pid in pids:
@@ -43,7 +43,7 @@ def look_at_graph(pids: Iterable[int]) -> list[GraphEndpoint]:
             words = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
             environment = dict(word.split("=", 1) for word in words if "=" in word)
             environment.pop(FOLDER_VARIABLE, None)
-            # Shared memory of Fast DDS would lie there for as long as the programs run.
+            # Shared memory of Fast DDS would remain there for as long as the programs run.
             environment.setdefault("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4")
             owner = Path(f"/proc/{pid}").stat()
             same = sorted(pair for pair in environment.items() if _MATTERS.match(pair[0]))
@@ -56,7 +56,7 @@ def look_at_graph(pids: Iterable[int]) -> list[GraphEndpoint]:
 
 
 def _look(pid: int, environment: dict[str, str], user: int, group: int) -> list[GraphEndpoint]:
-    # Never more rights than the program has: its environment says what is loaded.
+    # Never use more rights than the program has: its environment determines what is loaded.
     less = ("setpriv", f"--reuid={user}", f"--regid={group}", "--clear-groups", "--")
     lead = less if user != os.geteuid() else ()
     for python in _pythons(pid, environment):
@@ -78,10 +78,10 @@ def _look(pid: int, environment: dict[str, str], user: int, group: int) -> list[
 
 
 def _pythons(pid: int, environment: dict[str, str]) -> Iterator[str]:
-    """Interpreters that may have rclpy: the program's own, that of its PATH, of its prefixes."""
+    """Yield interpreters that may have rclpy: the program's own, of its PATH, of its prefixes."""
     with suppress(OSError):
         first = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0].decode()
-        # As it was called: what a virtual environment is told by.
+        # As it was called, because this path identifies a virtual environment.
         if Path(first).name.startswith("python") and Path(first).is_absolute():
             yield first
     for folder in environment.get("PATH", "").split(":"):

@@ -54,7 +54,7 @@ def _main() -> None:
         if endpoints != before:
             before, changed = endpoints, now
         quiet = now - begun > SHORTEST_S and now - changed > QUIET_S
-        # A node becomes known after its endpoints.
+        # The name of a node becomes known after its endpoints.
         nodes = {endpoint["node"] for endpoint in endpoints if endpoint["name"].startswith("rt/")}
         if now - begun > LONGEST_S or (quiet and nodes and "_NODE_NAME_UNKNOWN_" not in nodes):
             break

@@ -1,8 +1,8 @@
-"""What tracetools' installed headers say: every tracepoint, its arguments and its fields.
+"""Parse tracetools' installed headers: every tracepoint, its arguments and its fields.
 
-``tracetools/tp_call.h`` is the definition of all ``ros2:*`` events of a ROS 2 distribution;
+``tracetools/tp_call.h`` defines all ``ros2:*`` events of a ROS 2 distribution;
 ``tracetools/tracetools.h`` declares the functions that call them. Their arguments differ in a
-few places (a function may keep an argument that its event no longer records), so both are read.
+few places (a function may keep an argument that its event no longer records), so both are parsed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from roslens.recording import RunFailedError
 
 FIELD_KINDS = {
-    # macro of the header: number of its arguments
+    # header macro: number of its arguments
     "ctf_integer": 3,
     "ctf_integer_hex": 3,
     "ctf_float": 3,
@@ -24,7 +24,7 @@ FIELD_KINDS = {
     "ctf_sequence": 5,
     "ctf_sequence_hex": 5,
 }
-"""The field macros of LTTng-UST that are understood."""
+"""The supported field macros of LTTng-UST."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Field:
     name
         The field's name in the trace.
     arguments
-        The macro's arguments in their order, as C.
+        The macro's arguments in order, in C.
     """
 
     kind: str
@@ -56,7 +56,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Tracepoint:
-    """One event: what it is called with and what it records."""
+    """An event: its parameters and the fields that it records."""
 
     name: str
     parameters: tuple[Parameter, ...]
@@ -65,7 +65,7 @@ class Tracepoint:
 
 @dataclass(frozen=True)
 class Instrumentation:
-    """All that the headers of one tracetools version define.
+    """All definitions in the headers of one version of tracetools.
 
     Attributes
     ----------
@@ -76,9 +76,9 @@ class Instrumentation:
     tracepoints
         The events, in the header's order.
     functions
-        For each event the parameters of its ``ros_trace_<event>`` function.
+        The parameters of each event's ``ros_trace_<event>`` function.
     constants
-        Names that field arguments use, with their values as C.
+        Names that field arguments use, with their values in C.
     """
 
     provider: str
@@ -89,7 +89,7 @@ class Instrumentation:
 
 
 class HeaderError(RunFailedError):
-    """A header of tracetools that cannot be read or is not understood."""
+    """A header of tracetools cannot be read or is not supported."""
 
 
 def read_instrumentation(include: Path) -> Instrumentation:
@@ -98,7 +98,7 @@ def read_instrumentation(include: Path) -> Instrumentation:
     Raises
     ------
     HeaderError
-        A header is missing or holds something that is not understood; says which and where.
+        A header is missing or has unsupported content; the message states which and where.
     """
     calls = include / "tp_call.h"
     functions = include / "tracetools.h"
@@ -119,7 +119,7 @@ def parse_instrumentation(
     Raises
     ------
     HeaderError
-        As `read_instrumentation`.
+        As for `read_instrumentation`.
     """
     defines = _defines(calls)
     provider = defines.pop("TRACEPOINT_PROVIDER", "")
@@ -151,7 +151,7 @@ def _read(path: Path) -> str:
 
 
 def _without_comments(text: str) -> str:
-    # Newlines stay, so that line numbers do.
+    # Newlines are kept, so that line numbers stay valid.
     return re.sub(
         r"/\*.*?\*/|//[^\n]*",
         lambda match: re.sub(r"[^\n]", " ", match.group()),
@@ -161,7 +161,7 @@ def _without_comments(text: str) -> str:
 
 
 def _defines(text: str) -> dict[str, str]:
-    """Object-like macros with their values."""
+    """Return object-like macros with their values."""
     pairs = re.findall(
         r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?!\()[ \t]*(.*)$", _without_comments(text), re.MULTILINE
     )
@@ -211,7 +211,7 @@ def _fields(text: str, name: str, where: int, event: str) -> list[Field]:
 
 
 def _declarations(text: str, name: str) -> dict[str, tuple[Parameter, ...]]:
-    """Parameters of each function that ``_DECLARE_TRACEPOINT`` declares."""
+    """Return the parameters of each function that ``_DECLARE_TRACEPOINT`` declares."""
     text = re.sub(r"\\\n", "  ", _without_comments(text))
     text = re.sub(r"^[ \t]*#.*$", "", text, flags=re.MULTILINE)
     declared = {}
@@ -227,7 +227,7 @@ def _declarations(text: str, name: str) -> dict[str, tuple[Parameter, ...]]:
 
 
 def _calls(text: str, macro: str, name: str) -> list[tuple[int, list[str]]]:
-    """Line and arguments of each use of a macro."""
+    """Return line and arguments of each use of a macro."""
     calls = []
     for match in re.finditer(rf"^[ \t]*{macro}\s*\(", text, re.MULTILINE):
         where = text.count("\n", 0, match.start()) + 1
@@ -244,7 +244,7 @@ def _inside(text: str, macro: str, name: str, where: int) -> str:
 
 
 def _balanced(text: str, start: int, name: str, where: int) -> tuple[str, int]:
-    """What the parenthesis at `start` holds, and the position after its end."""
+    """Return the text inside the parenthesis at `start`, and the position after its end."""
     depth = 0
     for position in range(start, len(text)):
         if text[position] == "(":
@@ -257,7 +257,7 @@ def _balanced(text: str, start: int, name: str, where: int) -> tuple[str, int]:
 
 
 def _split(text: str) -> list[str]:
-    """Split at the commas outside parentheses; spaces collapsed."""
+    """Split at commas outside of parentheses; collapse spaces."""
     pieces, depth, start = [], 0, 0
     for position, char in enumerate(text):
         if char == "(":

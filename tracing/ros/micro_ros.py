@@ -1,7 +1,8 @@
-"""micro-ROS and its agent, compiled on demand from public sources: once, whole or not at all.
+"""Compile micro-ROS and its agent on demand from public sources: once, completely or not at all.
 
-As `roslens.tracing.ros.rclcpp`, without their CMake files. What micro-ROS fixes when it is compiled
-(numbers of entities, sizes of buffers) belongs to each program: `described`.
+As in `roslens.tracing.ros.rclcpp`, the projects' CMake files are not used. The settings that
+micro-ROS fixes at compile time (numbers of entities, sizes of buffers) belong to each program, see
+`described`.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ from roslens.tracing.ros.packages import (
 from roslens.tracing.sources import cached, obtain, pinned
 
 SPACE = 300_000_000
-"""Bytes that the build needs while it lasts."""
+"""Bytes that the build needs temporarily."""
 AGENT = "MicroXRCEAgent"
 _LIBRARY = "libmicroros.a"
 DESCRIPTION = "programs.json"
-"""File of the folder that says how a program of micro-ROS is compiled: see `described`."""
+"""File of the folder that states how to compile a program of micro-ROS: see `described`."""
 
 _GENERATE = shipped("tracing", "ros", "generate_micro_ros.py")
 _CLIENT, _RMW = "micro_xrce_dds_client", "uros_rmw_microxrcedds/rmw_microxrcedds_c"
@@ -70,7 +71,7 @@ INTERFACES = (
     *(f"iron_common_interfaces/std_msgs/msg/{name}.msg" for name in ("Int32", "String")),
     "iron_common_interfaces/std_srvs/srv/SetBool.srv",
 )
-# Packages whose files do not depend on how a program is configured; where each has headers.
+# Packages whose files do not depend on a program's configuration; the packages with headers.
 _PACKAGES = (
     "micro_cdr",
     "uros_rcutils",
@@ -93,11 +94,11 @@ SOURCES = tuple(
     sorted({*(path.partition("/")[0] for path in (*_HEADERS, *INTERFACES)), "iron_rosidl", _AGENT})
 )
 BELOW = ("freertos_kernel", "threadx", "lwip")
-"""Sources of what some programs of a board have below micro-ROS; compiled with each."""
-# Sizes of its pools. To what does not name them pools are arrays of unknown length: the compiler
-# makes the same of it whatever they are.
+"""Sources that some programs of a board need below micro-ROS; compiled with each program."""
+# Prefix of the pool sizes. Files that do not name them see pools as arrays of unknown length:
+# the compiler's result for them is independent of the sizes.
 _POOLS = "RMW_UXRCE_MAX_"
-# What micro-ROS' own build for devices leaves out, and what no type support here needs.
+# Files that micro-ROS's own build for devices omits, and that no type support here needs.
 _LEFT_OUT = (
     *("arguments", "logging_rosout", "logging", "log_level", "node_type_cache"),
     *("type_description_conversions", "rcl_wait_set_is_valid_backport", "time_win32"),
@@ -106,18 +107,18 @@ _LEFT_OUT = (
 
 @dataclass(frozen=True)
 class Target:
-    """What micro-ROS is compiled for.
+    """A target that micro-ROS is compiled for.
 
     Attributes
     ----------
     name
-        Of its folder.
+        The name of the target's folder.
     compiler, archiver
-        Names of programs.
+        Names of the programs.
     flags
-        What everything is compiled with.
+        Flags for compiling all files.
     switches
-        Options of micro-ROS' packages that are on, or another value.
+        Options of micro-ROS's packages that are on, or have another value.
     """
 
     name: str
@@ -157,14 +158,14 @@ TARGETS = (HOST, CORTEX_M3)
 
 @dataclass(frozen=True)
 class MicroRos:
-    """micro-ROS and its agent, compiled.
+    """A compiled micro-ROS and its agent.
 
     Attributes
     ----------
     prefix
-        Its folder: ``MicroXRCEAgent``, and of each target a library.
+        The folder of ``MicroXRCEAgent`` and of a library for each target.
     trees
-        Folder of the sources.
+        The folder of the sources.
     """
 
     prefix: Path
@@ -172,17 +173,17 @@ class MicroRos:
 
     @property
     def agent(self) -> Path:
-        """The agent's program."""
+        """Return the path of the agent's program."""
         return self.prefix / AGENT
 
     def include_flags(self, target: Target) -> list[str]:
-        """Where headers lie."""
+        """Return compiler flags for the header folders."""
         folders = [self.prefix / target.name / "include", self.prefix / "include"]
         folders += [self.trees / package / "include" for package in _HEADERS]
         return [f"-I{folder}" for folder in folders]
 
     def values(self, target: Target) -> dict[str, str]:
-        """The options of its packages."""
+        """Return the options of micro-ROS's packages."""
         values = {"CONFIG_MACHINE_ENDIANNESS": "UCDR_LITTLE_ENDIANNESS"}
         for tree in (_CLIENT, _RMW, "uros_rcutils"):
             values |= defaults(self.trees / tree / "CMakeLists.txt")
@@ -190,16 +191,16 @@ class MicroRos:
 
 
 def described(made: MicroRos, target: Target) -> dict[str, object]:
-    """How a program is compiled for a target.
+    """Describe how a program is compiled for a target.
 
     Returns
     -------
     dict
-        ``command``: what its sources and ``-o NAME`` are to be added to; ``parts``: sources that
-        depend on ``values``, each with the ``template`` of their ``header`` (see
-        `roslens.tracing.ros.configured`): those of the client, those of its RMW, and of these the
-        few that know how large ``pools`` are, which are options that begin so; ``values``: what
-        templates are filled with; ``library``: all else.
+        ``command``: the command, to which sources and ``-o NAME`` must be added; ``parts``: sources
+        that depend on ``values``, each with the ``template`` of their ``header`` (see
+        `roslens.tracing.ros.configured`): those of the client, of its RMW, and the few RMW sources
+        that use sizes of ``pools``, which are options with this prefix; ``values``: values for the
+        templates; ``library``: everything else.
     """
     values = {**made.values(target), "RMW_UXRCE_TRANSPORT_CUSTOM": "ON"}
     for step in ("CREATION", "DESTROY"):
@@ -238,12 +239,12 @@ def described(made: MicroRos, target: Target) -> dict[str, object]:
 
 
 def found_compiler(target: Target) -> str:
-    """The path of a target's compiler.
+    """Return the path of a target's compiler.
 
     Raises
     ------
     RunFailedError
-        There is none.
+        The compiler is not installed.
     """
     command = named_compiler("CC", "cc", "gcc") if target is HOST else []
     path = command[0] if command else shutil.which(target.compiler)
@@ -257,21 +258,21 @@ def found_compiler(target: Target) -> str:
 
 
 def micro_ros_for(ros: RosEnvironment, note: Note = lambda _: None) -> MicroRos:
-    """Find micro-ROS and its agent, compiled if they are not there yet.
+    """Return micro-ROS and its agent, compiling them if needed.
 
     Parameters
     ----------
     ros
-        The embedded ROS 2, by whose DDS the agent speaks with ROS nodes.
+        The embedded ROS 2, whose DDS the agent uses to communicate with ROS nodes.
     note
-        Called with one line when a step begins, and with how far it is.
+        Called with a line when a step begins, and with its progress.
 
     Raises
     ------
     UsageError
-        What lies in ``$ROSLENS_SOURCES`` is not what is wanted.
+        The content of ``$ROSLENS_SOURCES`` is not as expected.
     RunFailedError
-        There is no compiler, no space, no source, or it does not compile.
+        A compiler, disk space or a source is missing, or compiling fails.
     """
     prefix = _prefix(ros)
     micro_ros = MicroRos(prefix, prefix / "sources")
@@ -300,7 +301,7 @@ def micro_ros_for(ros: RosEnvironment, note: Note = lambda _: None) -> MicroRos:
 
 
 def _prefix(ros: RosEnvironment) -> Path:
-    """Where it lies."""
+    """Return the folder of the compiled micro-ROS."""
     compilers = [find_cpp_compiler(), *([found_compiler(target)] for target in TARGETS)]
     parts = (
         repr((INTERFACES, _HEADERS, _LEFT_OUT, TARGETS, _AGENT_PARTS, _AGENT_FLAGS)),
@@ -346,10 +347,10 @@ def _generate(micro_ros: MicroRos, ros: RosEnvironment, log: Path) -> None:
 
 
 def _configure(micro_ros: MicroRos, target: Target) -> None:
-    """The headers that packages make of their options."""
+    """Generate the headers that packages derive from their options."""
     values = micro_ros.values(target)
     include = micro_ros.prefix / target.name / "include"
-    # What generated code includes although it is compiled as C.
+    # Generated code includes this header although it is compiled as C.
     put(include / "cstddef", "#include <stddef.h>\n")
     version = _version_values(micro_ros.trees / "micro_cdr")
     for template, header, more in (
@@ -372,7 +373,7 @@ def _library_steps(micro_ros: MicroRos, target: Target, folder: Path) -> list[St
     begin = (found_compiler(target), *target.flags, *micro_ros.include_flags(target))
     steps = []
     for file in files:
-        # One name for each: the name of a package and what lies below it.
+        # A unique name: the name of a package and the path below it.
         name = "-".join(file.parts[-4:])
         sources = ("-I", str(_package_of(file) / "src"))
         steps.append(Step(folder / f"{name}.o", (*begin, *sources, "-x", "c", "-c", str(file))))
@@ -405,14 +406,14 @@ def _package_of(file: Path) -> Path:
 
 
 def _listed(package: Path, below: tuple[str, ...]) -> list[Path]:
-    """The files of C that a package's CMakeLists.txt names without a condition."""
+    """Return the C files that a package's CMakeLists.txt names unconditionally."""
     text = (package / "CMakeLists.txt").read_text(encoding="utf-8")
     paths = re.findall(r"^\s*(src/\S+\.c)\s*$", text, re.MULTILINE)
     return [package / path for path in dict.fromkeys(paths) if path.startswith(below)]
 
 
 def _of_transports(transports: Path, target: Target) -> list[Path]:
-    """The client's transports, all of which a program may be compiled with."""
+    """Return the client's transports, all of which a program may be compiled with."""
     names = ["custom/custom_transport", "stream_framing/stream_framing_protocol"]
     if target is HOST:
         names.append("ip/ip_posix")
@@ -424,7 +425,7 @@ def _of_transports(transports: Path, target: Target) -> list[Path]:
 def _build_agent(micro_ros: MicroRos, root: Path, log: Path, note: Note) -> None:
     tree, build = micro_ros.trees / _AGENT, micro_ros.prefix / "build" / "agent"
     values = defaults(tree / "CMakeLists.txt")
-    # Discovery of agents, other middlewares and CAN are not needed; its logger wants a library.
+    # Agent discovery, other middlewares and CAN are not needed; the logger needs a library.
     off = ("CED", "DISCOVERY", "P2P", "SOCKETCAN", "LOGGER")
     values |= {f"UAGENT_{profile}_PROFILE": "" for profile in off}
     put(
@@ -444,8 +445,8 @@ def _build_agent(micro_ros: MicroRos, root: Path, log: Path, note: Note) -> None
     compiler = find_cpp_compiler()
     flags = (*_AGENT_FLAGS, *(f"-I{folder}" for folder in folders))
     steps = []
-    # Files that include several: common headers are then read once. Neighbours of the list define
-    # the same names and stay apart.
+    # Each file includes several, so that common headers are read once. Neighbours in the list
+    # define the same names and must stay apart.
     for i in range(_AGENT_PARTS):
         together = build / f"agent-{i}.cpp"
         put(together, "".join(f'#include "{tree / file}"\n' for file in files[i::_AGENT_PARTS]))

@@ -1,7 +1,7 @@
-"""What the middlewares that are compiled for the embedded ROS 2 have in common.
+"""Compile middlewares for the embedded ROS 2: the common part.
 
-The wheels have no rmw_implementation that loads the one that is asked for: their rcl is linked with
-that of Fast DDS. So programs preload another one, and empty libraries in place of Fast DDS.
+The wheels have no rmw_implementation that loads the requested middleware: their rcl is linked with
+Fast DDS's. So programs preload another middleware, and empty libraries in place of Fast DDS.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from roslens.tracing.ros.compiling import Step, run_steps
 from roslens.tracing.ros.environment import RosEnvironment
 from roslens.tracing.ros.packages import CPP, LOG, bundled, facts_of, header_folders, soname
 
-# What rcl names of Fast DDS.
+# Libraries of Fast DDS that rcl names.
 REPLACED = ("librmw_fastrtps_cpp.so", "librmw_fastrtps_shared_cpp.so", "libfastdds.so.[0-9].[0-9]")
 
 
 def with_library(ros: RosEnvironment, prefix: Path, name: str) -> RosEnvironment:
-    """The embedded ROS 2 with one more middleware beside Fast DDS, which stays the one in use."""
+    """Return the embedded ROS 2 with one more middleware; Fast DDS remains the one in use."""
     replacing = sorted((prefix / "lib").glob("no_*.so*"))
     paths = f"{prefix}:{ros.variables['AMENT_PREFIX_PATH']}"
     return replace(
@@ -41,31 +41,31 @@ def compile_library(
     linked: Sequence[str],
     note: Callable[[str], None],
 ) -> None:
-    """Compile a middleware into ``lib`` of a prefix, and what replaces Fast DDS beside it.
+    """Compile a middleware into ``lib`` of a prefix, and the replacements of Fast DDS.
 
     Parameters
     ----------
     prefix
-        Its folder; the objects go into ``build``.
+        The middleware's folder; the objects go into ``build``.
     ros
         The embedded ROS 2.
     compiler
-        Of C++.
+        The command of the C++ compiler.
     name
-        The middleware's, which its library gets.
+        The middleware's name, which the library gets.
     files
-        Of C++.
+        The C++ source files.
     flags
-        Before the folders of ROS's own headers.
+        Compiler flags, placed before the folders of ROS's own headers.
     linked
-        What it is linked with.
+        Libraries that it is linked with.
     note
-        Called with one line when a step begins, and with how far it is.
+        Called with a line when a step begins, and with its progress.
 
     Raises
     ------
     RunFailedError
-        It does not compile.
+        Compiling fails.
     """
     build, log, root = prefix / "build", prefix / LOG, ros.python.parents[1]
     rmw = ros.packages["rmw"].split(".")
@@ -96,7 +96,7 @@ def compile_library(
             *("-Wl,--unresolved-symbols=ignore-in-shared-libs", *linked),
         ),
     )
-    # Not named like those that they replace, so that nothing takes them for these.
+    # Named differently from the replaced libraries, so that nothing mistakes them for these.
     replacing = [
         Step(
             prefix / "lib" / f"no_{name.removeprefix('lib')}",

@@ -1,4 +1,4 @@
-"""Packages of C++ compiled on demand without their CMake files: once, whole or not at all."""
+"""Compile C++ packages on demand without their CMake files: once, completely or not at all."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ _COMMON = ("-O2", "-fPIC", "-DNDEBUG", "-w")
 CPP, C = ("-std=c++17", *_COMMON), ("-std=gnu11", *_COMMON)
 FILES_AT_ONCE = 12
 GENERATORS = shipped("requirements", "ros-generators.txt")
-"""Packages that generators of interfaces need."""
+"""Packages that the interface generators need."""
 
 Note = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Library:
-    """A library of C++ and where its files lie.
+    """A C++ library and the places of its files.
 
     Attributes
     ----------
     name
-        Its name and its package's.
+        The name of the library and of its package.
     source
-        In the table of pinned sources.
+        The name in the table of pinned sources.
     folder
-        Of the package, below the source.
+        The package's folder inside the source.
     before
-        A header of ours that it is compiled with.
+        A header of our own that it is compiled with.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Library:
 def prefix_of(
     name: str, ros: RosEnvironment, compilers: Sequence[Sequence[str]], parts: Sequence[str]
 ) -> Path:
-    """The folder of what is compiled for an embedded ROS 2; named after all that goes into it."""
+    """Return the folder of a build for an embedded ROS 2; its name depends on all inputs."""
     versions = [
         subprocess.run(
             [*compiler, "--version"], text=True, capture_output=True, check=False
@@ -70,24 +70,24 @@ def prefix_of(
 
 
 def made_once(prefix: Path, what: str, space: int, build: Callable[[], dict[str, str]]) -> None:
-    """Fill a prefix unless it is complete; one at a time does it.
+    """Fill a prefix unless it is complete; only one process at a time does this.
 
     Parameters
     ----------
     prefix
-        Its folder.
+        The folder of the prefix.
     what
-        What is compiled, for people.
+        A description of the build for messages.
     space
-        Bytes that it needs while it lasts.
+        Bytes that the build needs temporarily.
     build
-        Compiles it and returns packages with their versions. What it leaves in ``build`` is
-        removed when it is complete.
+        Compiles and returns the packages with their versions. Its folder ``build`` is removed when
+        the prefix is complete.
 
     Raises
     ------
     RunFailedError
-        There is no space, or what `build` raises.
+        There is not enough space, or `build` raises this error.
     """
     if cached_file(prefix / MARKER):
         return
@@ -100,20 +100,20 @@ def made_once(prefix: Path, what: str, space: int, build: Callable[[], dict[str,
         packages = build()
         facts = Facts(packages, round(time.monotonic() - begun, 1))
         shutil.rmtree(prefix / "build")
-        # Written last: what lies there without it is gone on with.
+        # Written last: a prefix without the marker is continued.
         write_atomically(prefix / MARKER, json.dumps(asdict(facts)))
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What was written when a prefix was complete.
+    """The facts that are written when a prefix is complete.
 
     Attributes
     ----------
     packages
-        Versions by name.
+        Versions by package name.
     seconds
-        That it took.
+        Seconds that the build took.
     """
 
     packages: dict[str, str]
@@ -121,12 +121,12 @@ class Facts:
 
 
 def facts_of(prefix: Path) -> Facts:
-    """The facts of a complete prefix."""
+    """Return the facts of a complete prefix."""
     return Facts(**json.loads((prefix / MARKER).read_text(encoding="utf-8")))
 
 
 def existing() -> Iterator[Path]:
-    """The folders of all that was compiled so far, complete or not."""
+    """Yield the folders of all builds, complete or not."""
     for name in ("rclcpp", "cyclonedds", "zenoh", "rosbag2", "micro-ros"):
         yield from sorted(
             folder for folder in cache_folder().glob(f"ros/{name}-*") if folder.is_dir()
@@ -134,19 +134,19 @@ def existing() -> Iterator[Path]:
 
 
 def generating(ros: RosEnvironment, tools: Path, log: Path) -> dict[str, str]:
-    """The variables with which the embedded Python has what generators of interfaces need.
+    """Install what interface generators need; return the variables by which Python finds it.
 
     Parameters
     ----------
     tools
-        The folder that it is put into, anew.
+        The folder for the packages, which is created anew.
     log
-        What is said meanwhile.
+        The log of the installation.
 
     Raises
     ------
     RunFailedError
-        It cannot be had.
+        The packages cannot be installed.
     """
     shutil.rmtree(tools, ignore_errors=True)
     unwanted = {"LD_PRELOAD", "VIRTUAL_ENV", "PYTHONPATH"}
@@ -164,26 +164,26 @@ def generating(ros: RosEnvironment, tools: Path, log: Path) -> dict[str, str]:
 
 
 def bundled(root: Path) -> list[Path]:
-    """The folders of libraries that the wheels of an embedded ROS 2 bring for themselves."""
+    """Return the folders of the libraries that the wheels of an embedded ROS 2 bundle."""
     return sorted(root.glob("lib/python*/site-packages/ros_*.libs"))
 
 
 def header_folders(root: Path) -> list[Path]:
-    """The folders of headers of an embedded ROS 2."""
+    """Return the header folders of an embedded ROS 2."""
     include = root / "include"
-    # Fast CDR lies in the root itself.
+    # The headers of Fast CDR are in the root itself.
     return [*(folder for folder in sorted(include.iterdir()) if folder.is_dir()), include]
 
 
 def listed(package: Path) -> list[Path]:
-    """The files that a package's own CMakeLists.txt compiles: not all that lie there."""
+    """Return the files that a package's own CMakeLists.txt compiles, which may not be all files."""
     text = (package / "CMakeLists.txt").read_text(encoding="utf-8")
     names = re.findall(r"^\s*(src/\S+?\.cpp)\)?\s*$", text, re.MULTILINE)
     return [package / name for name in dict.fromkeys(names)]
 
 
 def joined(files: Sequence[Path], folder: Path) -> list[Path]:
-    """Files that include several each: their common headers are then read once for all."""
+    """Write files that include several others each, so that common headers are read once."""
     folder.mkdir(exist_ok=True)
     paths = []
     for begin in range(0, len(files), FILES_AT_ONCE):
@@ -194,12 +194,12 @@ def joined(files: Sequence[Path], folder: Path) -> list[Path]:
 
 
 def soname(name: str) -> str:
-    """The file name of a library."""
+    """Return the file name of a library."""
     return f"lib{name.removeprefix('lib')}.so"
 
 
 def described(prefix: Path, packages: Sequence[Path]) -> Iterator[tuple[str, str]]:
-    """Name and version of packages, whose descriptions are put where ament looks for them."""
+    """Yield name and version of packages, and put their descriptions where ament finds them."""
     for package in packages:
         name, version = version_of(package / MANIFEST)
         put(prefix / "share" / name / MANIFEST, (package / MANIFEST).read_text(encoding="utf-8"))
@@ -208,18 +208,18 @@ def described(prefix: Path, packages: Sequence[Path]) -> Iterator[tuple[str, str
 
 
 def put(file: Path, text: str) -> None:
-    """Write a file of a prefix, whose folder may not be there yet."""
+    """Write a file of a prefix, creating its folder if missing."""
     file.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(file, text)
 
 
 def version_of(manifest: Path) -> tuple[str, str]:
-    """Name and version by a package's ``package.xml``.
+    """Return name and version from a package's ``package.xml``.
 
     Raises
     ------
     RunFailedError
-        It has none.
+        The file states no name or no version.
     """
     text = manifest.read_text(encoding="utf-8")
     match = re.search(r"<name>\s*(\S+?)\s*</name>\s*<version[^>]*>\s*([^<\s]+)", text)

@@ -1,7 +1,7 @@
-"""C source of a libtracetools that is made from tracetools' headers.
+"""Generate C source of a libtracetools from tracetools' headers.
 
-The library has the same functions as the one that ROS was built with, so it can stand in for it
-(``LD_PRELOAD``), but is compiled against the LTTng-UST of this machine.
+The library has the same functions as the one that ROS was built with, so that it can replace it
+(``LD_PRELOAD``), but is compiled against this machine's LTTng-UST.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ char * _ZN10tracetools6detail18get_symbol_funcptrEPKv(const void * function)
 
 
 def header_source(instrumentation: Instrumentation) -> str:
-    """The header with the event definitions, which LTTng-UST reads several times."""
+    """Return the header with the event definitions, which LTTng-UST reads several times."""
     lines = [
         "#undef TRACEPOINT_PROVIDER",
         f"#define TRACEPOINT_PROVIDER {instrumentation.provider}",
@@ -59,7 +59,7 @@ def header_source(instrumentation: Instrumentation) -> str:
 
 
 def library_source(instrumentation: Instrumentation) -> str:
-    """The C file with the functions that ROS calls."""
+    """Return the C file with the functions that ROS calls."""
     lines = [
         "#define _GNU_SOURCE",
         "#define TRACEPOINT_CREATE_PROBES",
@@ -100,10 +100,10 @@ def _event(tracepoint: Tracepoint) -> str:
 
 
 def passed_arguments(tracepoint: Tracepoint, parameters: tuple[Parameter, ...]) -> list[str]:
-    """For each argument of the event the function's parameter that it takes.
+    """Return the function's parameter that each argument of the event takes.
 
-    They have the same order; where the function has more, those that the event does not name
-    are left out (``rclcpp_publish`` keeps ``publisher_handle`` only for its callers).
+    Both have the same order; if the function has more parameters, those that the event does not
+    name are left out (``rclcpp_publish`` keeps ``publisher_handle`` only for its callers).
     """
     if len(parameters) == len(tracepoint.parameters):
         return [p.name for p in parameters]

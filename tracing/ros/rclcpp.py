@@ -1,7 +1,7 @@
-"""rclcpp for the embedded ROS 2, which has everything below it: compiled once, from public sources.
+"""Compile rclcpp for the embedded ROS 2, which has everything below it, once from public sources.
 
-The result is a prefix beside the embedded ROS, made of the sources of `roslens.tracing.sources`
-without their CMake files, so that a compiler is all that a machine needs.
+The result is a prefix next to the embedded ROS, built from `roslens.tracing.sources` without their
+CMake files, so that a machine needs only a compiler.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from roslens.tracing.ros.packages import (
 from roslens.tracing.sources import obtain, pinned
 
 SPACE = 600_000_000
-"""Bytes that the build needs while it lasts."""
+"""Bytes that the build needs temporarily."""
 _GENERATE = shipped("tracing", "ros", "generate_interfaces.py")
 _CLOCK_WAITER = shipped("tracing", "ros", "clock_waiter.hpp")
 _MESSAGES = "statistics_msgs"
@@ -55,16 +55,16 @@ SOURCES = ("libstatistics_collector", "rclcpp", "cm_executors", "rcl_interfaces"
 
 @dataclass(frozen=True)
 class Rclcpp:
-    """An rclcpp and what belongs to it, compiled for one embedded ROS 2.
+    """An rclcpp and its related packages, compiled for one embedded ROS 2.
 
     Attributes
     ----------
     prefix
-        Its folder, with ``include``, ``lib`` and ``share``.
+        The folder with ``include``, ``lib`` and ``share``.
     ros
-        The embedded ROS 2's folder.
+        The folder of the embedded ROS 2.
     compiler
-        What made it.
+        The command of the compiler that built it.
     """
 
     prefix: Path
@@ -72,23 +72,24 @@ class Rclcpp:
     compiler: tuple[str, ...]
 
     def compile_flags(self) -> list[str]:
-        """What a program in C++ that uses it is compiled with."""
+        """Return the compiler flags for a C++ program that uses this rclcpp."""
         folders = [*sorted((self.prefix / "include").iterdir()), *header_folders(self.ros)]
         return [*CPP, *(f"-I{folder}" for folder in folders)]
 
     def link_flags(self) -> list[str]:
-        """What such a program is linked with; it then runs without further variables."""
-        # A path of the program that holds for the libraries of its libraries, too: the wheels'
-        # own do not find each other.
+        """Return linker flags for such a program, which then runs without further variables."""
+        # A search path that also applies to the libraries' own dependencies, because the wheels'
+        # libraries do not find each other.
         search = [self.prefix / "lib", self.ros / "lib", *bundled(self.ros)]
         names = sorted(path.name for path in (self.prefix / "lib").glob("*.so"))
         return [
             *(f"-L{self.prefix / 'lib'}", f"-L{self.ros / 'lib'}", "-pthread"),
             "-Wl,--disable-new-dtags",
             *(f"-Wl,-rpath,{folder}" for folder in search),
-            # Those of the wheels name more than they need.
+            # The wheels' libraries name more dependencies than they need.
             "-Wl,--unresolved-symbols=ignore-in-shared-libs",
-            # The code of an interface is in several libraries, of which only the first is named.
+            # An interface's code is spread over several libraries, of which only the first is
+            # named.
             *(
                 "-Wl,--no-as-needed",
                 *(f"-l:{name}" for name in names if name.startswith(f"lib{_MESSAGES}")),
@@ -98,7 +99,7 @@ class Rclcpp:
         ]
 
     def environment(self, ros: RosEnvironment) -> RosEnvironment:
-        """The embedded ROS 2 with it."""
+        """Return the embedded ROS 2 including this rclcpp."""
         packages = facts_of(self.prefix).packages
         paths = f"{self.prefix}:{ros.variables['AMENT_PREFIX_PATH']}"
         return replace(
@@ -109,21 +110,21 @@ class Rclcpp:
 
 
 def rclcpp_for(ros: RosEnvironment, note: Note = lambda _: None) -> Rclcpp:
-    """Find the rclcpp of the embedded ROS 2, compiled if it is not there yet.
+    """Return the rclcpp of the embedded ROS 2, compiling it if needed.
 
     Parameters
     ----------
     ros
         The embedded ROS 2.
     note
-        Called with one line when a step begins, and with how far it is.
+        Called with a line when a step begins, and with its progress.
 
     Raises
     ------
     UsageError
-        What lies in ``$ROSLENS_SOURCES`` is not what is wanted.
+        The content of ``$ROSLENS_SOURCES`` is not as expected.
     RunFailedError
-        There is no compiler, no space, no source, or it does not compile.
+        A compiler, disk space or a source is missing, or compiling fails.
     """
     compiler = tuple(find_cpp_compiler())
     compiled = Rclcpp(_prefix(ros, compiler), ros.python.parents[1], compiler)
@@ -138,7 +139,7 @@ def rclcpp_for(ros: RosEnvironment, note: Note = lambda _: None) -> Rclcpp:
 
 
 def _prefix(ros: RosEnvironment, compiler: tuple[str, ...]) -> Path:
-    """Where it lies."""
+    """Return the folder of the compiled rclcpp."""
     parts = (
         repr(([library.name for library in LIBRARIES], CPP, C, FILES_AT_ONCE)),
         *(pinned()[name].sha256 for name in SOURCES),
@@ -212,7 +213,7 @@ def _generated(
     trees: Mapping[str, Path],
     log: Path,
 ) -> Path:
-    """Code of messages that the wheels do not have, and rclcpp's headers made from templates."""
+    """Generate code of messages that the wheels lack, and rclcpp's headers from templates."""
     build = compiled.prefix / "build"
     code, done = build / "generated", build / "generated-complete"
     if done.is_file():
@@ -249,7 +250,7 @@ def _generated(
 
 
 def _message_groups(code: Path) -> dict[str, list[Path]]:
-    """Files of generated code by the library that they belong to."""
+    """Return the files of generated code by the library that they belong to."""
     files = sorted(code.rglob("*.c*"))
 
     def in_folder(kind: str) -> list[Path]:
@@ -264,7 +265,7 @@ def _message_groups(code: Path) -> dict[str, list[Path]]:
 
 
 def _empty(compiled: Rclcpp) -> list[Step]:
-    """Libraries of the wheels that only Python needs, but that others name: empty ones."""
+    """Return steps for empty copies of wheel libraries that only Python needs but others name."""
     command = (*compiled.compiler, "-shared", "-fPIC", "-x", "c", os.devnull)
     return [
         Step(compiled.prefix / "lib" / library.name, command)
@@ -273,7 +274,7 @@ def _empty(compiled: Rclcpp) -> list[Step]:
 
 
 def _wheel_libraries(ros: Path) -> list[str]:
-    """All of the wheels' that C++ may need; the linker takes those that it does."""
+    """Return options for all wheel libraries that C++ may need; the linker uses the needed ones."""
     libraries = sorted(path.name for path in (ros / "lib").glob("lib*.so"))
     return [
         f"-l:{name}"

@@ -1,8 +1,8 @@
-"""rosbag2's storage plugins and writer: of the sourced ROS 2, else compiled for the embedded one.
+"""Provide rosbag2's storage plugins and writer, sourced or compiled for the embedded ROS 2.
 
-As for rclcpp, on which they stand: public sources without their CMake files, into a prefix of
-their own. What rosbag2 takes of the system (SQLite, yaml-cpp, TinyXML-2, LZ4, Zstandard) is taken
-of it here too; where the system has none, it is compiled as well, in the version that rosbag2 does.
+They are compiled like rclcpp, on which they depend: from public sources without their CMake files,
+into their own prefix. System libraries that rosbag2 uses (SQLite, yaml-cpp, TinyXML-2, LZ4,
+Zstandard) are used here too; a missing one is compiled as well, in the version that rosbag2 uses.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from roslens.tracing.ros.rclcpp import Rclcpp, rclcpp_for
 from roslens.tracing.sources import obtain, pinned
 
 SPACE = 500_000_000
-"""Bytes that the build needs while it lasts."""
+"""Bytes that the build needs temporarily."""
 PLUGINS = ("rosbag2_storage_mcap", "rosbag2_storage_sqlite3")
 COMPRESSION = ("rosbag2_compression", "rosbag2_compression_zstd")
 
@@ -50,7 +50,7 @@ LIBRARIES = (
     Library("rosbag2_cpp", "rosbag2", "rosbag2_cpp"),
     *(Library(name, "rosbag2", name) for name in (*PLUGINS, *COMPRESSION)),
 )
-# By rosbag2_storage_mcap's own CMakeLists.txt, for a rosbag2_storage of this version.
+# From rosbag2_storage_mcap's own CMakeLists.txt, for a rosbag2_storage of this version.
 _DEFINED = {
     "rosbag2_storage_mcap": tuple(
         f"-DROSBAG2_STORAGE_MCAP_{option}"
@@ -68,26 +68,26 @@ _SOURCES = ("class_loader", "pluginlib", "rosbag2", "mcap")
 
 @dataclass(frozen=True)
 class OfSystem:
-    """A library that rosbag2 takes of the system.
+    """A system library that rosbag2 uses.
 
     Attributes
     ----------
     name
-        As the linker knows it.
+        The linker's name of the library.
     header
-        What shows that it can be compiled against.
+        A header whose presence shows that the library can be compiled against.
     debian
-        The package that has it there.
+        The Debian package of the library.
     source
-        In the table of pinned sources, for systems without it; None: there is none.
+        The name in the table of pinned sources, for systems without the library; None: no source.
     include
-        Below the source: the folder of its headers.
+        The folder of its headers, inside the source.
     files
-        Below the source: what is compiled.
+        The files to compile, inside the source.
     options
-        What that is compiled with.
+        Compiler options for these files.
     makes
-        A header that its CMake makes, and what it is here.
+        A header that its CMake generates, and the content that we use.
     """
 
     name: str
@@ -127,21 +127,21 @@ OF_SYSTEM = (
 
 @dataclass(frozen=True)
 class Rosbag2:
-    """rosbag2's writer, storage library and plugins, and how programs of C++ use them.
+    """A rosbag2's writer, storage library and plugins, and how C++ programs use them.
 
     Attributes
     ----------
     prefixes
-        The folders in which its packages lie: an ``AMENT_PREFIX_PATH``.
+        The folders of its packages, as for ``AMENT_PREFIX_PATH``.
     compiler
         The C++ compiler.
     compile_flags, link_flags
-        What a library that uses it is compiled and linked with; it then loads without further
+        Compiler and linker flags for a library that uses it; the library then loads without further
         variables.
     packages
-        Versions by name.
+        Versions by package name.
     distro
-        Of the ROS 2 that it belongs to.
+        The distribution of its ROS 2.
     """
 
     prefixes: tuple[Path, ...]
@@ -153,12 +153,12 @@ class Rosbag2:
 
 
 def sourced_rosbag2(environ: Mapping[str, str]) -> Rosbag2:
-    """The one of the sourced ROS 2.
+    """Return the rosbag2 of the sourced ROS 2.
 
     Raises
     ------
     UsageError
-        It has none, or lacks a plugin.
+        The sourced ROS 2 has no rosbag2, or lacks a plugin.
     RunFailedError
         There is no C++ compiler.
     """
@@ -173,7 +173,7 @@ def sourced_rosbag2(environ: Mapping[str, str]) -> Rosbag2:
             debian = f"ros-{environ.get('ROS_DISTRO', 'DISTRO')}-{name.replace('_', '-')}"
             raise UsageError(f"the sourced ROS 2 has no {name}; apt-get install {debian}")
         packages[name] = version_of(package)[1]
-    # Headers lie in include/PACKAGE/PACKAGE, in older distributions in include/PACKAGE.
+    # Headers are in include/PACKAGE/PACKAGE, in older distributions in include/PACKAGE.
     roots = [prefix / "include" for prefix in prefixes]
     folders = [
         *(folder for root in roots for folder in sorted(root.glob("*")) if folder.is_dir()),
@@ -194,7 +194,7 @@ def sourced_rosbag2(environ: Mapping[str, str]) -> Rosbag2:
             *(f"-L{folder}" for folder in folders_of_libraries),
             "-Wl,--disable-new-dtags",
             *(f"-Wl,-rpath,{folder}" for folder in folders_of_libraries),
-            # What those need they name themselves.
+            # These libraries name their own dependencies.
             "-Wl,--unresolved-symbols=ignore-in-shared-libs",
             *names,
             _CONSOLE,
@@ -205,21 +205,21 @@ def sourced_rosbag2(environ: Mapping[str, str]) -> Rosbag2:
 
 
 def rosbag2_for(ros: RosEnvironment, note: Note = lambda _: None) -> Rosbag2:
-    """The one of the embedded ROS 2, compiled if it is not there yet; and its rclcpp.
+    """Return the rosbag2 of the embedded ROS 2, compiling it and rclcpp if needed.
 
     Parameters
     ----------
     ros
         The embedded ROS 2.
     note
-        Called with one line when a step begins, and with how far it is.
+        Called with a line when a step begins, and with its progress.
 
     Raises
     ------
     UsageError
-        What lies in ``$ROSLENS_SOURCES`` is not what is wanted.
+        The content of ``$ROSLENS_SOURCES`` is not as expected.
     RunFailedError
-        There is no compiler, no space, no source, or it does not compile.
+        A compiler, disk space or a source is missing, or compiling fails.
     """
     compiler = tuple(find_cpp_compiler())
     lacking = tuple(library for library in OF_SYSTEM if not _is_there(compiler, library))
@@ -233,7 +233,7 @@ def rosbag2_for(ros: RosEnvironment, note: Note = lambda _: None) -> Rosbag2:
 
     def build() -> dict[str, str]:
         names = [*_SOURCES, *(library.source for library in lacking if library.source is not None)]
-        # All of them before anything is compiled, which takes long.
+        # Obtain all sources first, because compiling takes long.
         trees = {name: _obtained(name, lacking, note) for name in names}
         rclcpp = rclcpp_for(ros, note)
         note("compiling rosbag2's storage plugins for the embedded ROS 2, once: some minutes")
@@ -268,7 +268,7 @@ def _prefix(ros: RosEnvironment, compiler: tuple[str, ...], lacking: Sequence[Of
 
 
 def _made(prefix: Path, rclcpp: Rclcpp, ros: RosEnvironment) -> Rosbag2:
-    # Loaded before the wheels' own, which bring an LTTng-UST of another generation.
+    # Loaded before the wheels' own libraries, which bring another generation of LTTng-UST.
     ours = ros.preload()
     return Rosbag2(
         (prefix, rclcpp.prefix, rclcpp.ros),
@@ -335,7 +335,7 @@ def _build(
     every = [step for of_one in steps.values() for step in of_one]
     run_steps(every, what="rosbag2's plugins", log=log, note=note)
     note("linking rosbag2's plugins")
-    # Each is linked with those before it.
+    # Each group is linked with the libraries of the groups before it.
     first = [library.name for library in lacking]
     groups = (
         *(first, ["class_loader", "mcap"], ["rosbag2_storage"], ["rosbag2_cpp", *PLUGINS]),
@@ -376,7 +376,7 @@ def _compiling(
 
 
 def announce(prefix: Path, package: Path, base: str = "rosbag2_storage") -> None:
-    """Put the description of a package and of its plugins where pluginlib finds them.
+    """Put the descriptions of a package and of its plugins where pluginlib finds them.
 
     `base` is the package whose interface the plugins implement.
     """

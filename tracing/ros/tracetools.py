@@ -1,9 +1,9 @@
-"""libtracetools compiled against this machine's LTTng-UST.
+"""Compile libtracetools against this machine's LTTng-UST.
 
-The wheels' own libtracetools was linked with LTTng-UST 2.8, whose programs cannot register with
-a session daemon of another generation: it records nothing, silently. So the same library is
-made from the wheel's headers and preloaded; it carries the same soname, so the wheel's own is
-never loaded beside it.
+The wheels' own libtracetools is linked with LTTng-UST 2.8, whose programs cannot register with a
+session daemon of another generation: it silently records nothing. So the same library is built
+from the wheel's headers and preloaded; it has the same soname, so that the wheel's own library is
+never loaded in addition.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class CompileError(RunFailedError):
 
 
 def build_tracetools(include: Path) -> Path:
-    """Make libtracetools from the headers in `include`, or find it in the cache.
+    """Build libtracetools from the headers in `include`, or find it in the cache.
 
-    The cache's key is the generated source, the compiler and the version of LTTng-UST.
+    The cache key consists of the generated source, the compiler and the version of LTTng-UST.
 
     Parameters
     ----------
@@ -56,9 +56,9 @@ def build_tracetools(include: Path) -> Path:
     Raises
     ------
     HeaderError
-        The headers are not understood.
+        The headers are not supported.
     CompileError
-        There is no compiler, no LTTng-UST to compile against, or the compiler fails.
+        There is no compiler or no LTTng-UST to compile against, or the compiler fails.
     """
     instrumentation = with_calls(read_instrumentation(include))
     header = header_source(instrumentation)
@@ -80,15 +80,15 @@ def build_tracetools(include: Path) -> Path:
 def cached_library(
     name: str, command: Callable[[Path], list[str]], file_name: str = LIBRARY_NAME
 ) -> Path:
-    """The library in the folder of that name in the cache, compiled where it is not there yet.
+    """Return the library in a folder of the cache, compiling it if needed.
 
     Parameters
     ----------
     command
-        Given a folder of its own, writes the sources there; the compiler's command but for its
-        output.
+        Writes the sources to the given folder, and returns the compiler's command without its
+        output option.
     file_name
-        Of the library.
+        The file name of the library.
 
     Raises
     ------
@@ -107,10 +107,10 @@ def cached_library(
 
 
 def build_stub(soname: str) -> Path:
-    """An empty library of the name `soname`, or the one in the cache.
+    """Return an empty library with the name `soname`, compiled or from the cache.
 
-    The wheels' libraries name their LTTng-UST as a dependency without using it. Preloaded, the
-    empty one takes its place, so that no second LTTng-UST starts its threads in every process.
+    The wheels' libraries name their LTTng-UST as a dependency without using it. The preloaded empty
+    library replaces it, so that no second LTTng-UST starts its threads in every process.
 
     Raises
     ------
@@ -122,12 +122,12 @@ def build_stub(soname: str) -> Path:
 
 
 def find_compiler() -> list[str]:
-    """The C compiler's command: ``$CC``, else ``cc``, ``gcc`` or ``clang``.
+    """Return the C compiler's command: ``$CC``, else ``cc``, ``gcc`` or ``clang``.
 
     Raises
     ------
     CompileError
-        There is none.
+        There is no C compiler.
     """
     command = named_compiler("CC", "cc", "gcc", "clang")
     if command:
@@ -139,12 +139,12 @@ def find_compiler() -> list[str]:
 
 
 def ust_version(compiler: list[str]) -> str:
-    """The version of LTTng-UST that `compiler` finds, as ``2.13.5``.
+    """Return the version of LTTng-UST that `compiler` finds, such as ``2.13.5``.
 
     Raises
     ------
     CompileError
-        Its headers are not there.
+        The headers of LTTng-UST are missing.
     """
     output = preprocessed(compiler, "c", _VERSION_PROBE) or ""
     line = next((line for line in output.splitlines() if line.startswith("roslens_version")), None)
@@ -157,18 +157,18 @@ def ust_version(compiler: list[str]) -> str:
 
 
 def describe_compiler(compiler: list[str]) -> str:
-    """Its version and what it compiles for; a part of caches' keys."""
+    """Return the compiler's version and target machine, as a part of cache keys."""
     run = subprocess.run([*compiler, "--version"], text=True, capture_output=True, check=False)
     return f"{run.stdout.partition(chr(10))[0]} {platform.machine()}"
 
 
 def compile_library(command: list[str], library: Path) -> None:
-    """Run a compiler so that `library` is there whole or not at all.
+    """Run a compiler so that `library` exists completely or not at all.
 
     Raises
     ------
     CompileError
-        It fails; says the first of its errors.
+        The compiler fails; the message states its first error.
     """
     private_folder(library.parent)
     with tempfile.TemporaryDirectory(dir=library.parent) as scratch:

@@ -1,7 +1,7 @@
-"""A third middleware for the embedded ROS 2: rmw_zenoh_cpp on Zenoh, which cargo compiles.
+"""Build a third middleware for the embedded ROS 2: rmw_zenoh_cpp on Zenoh, compiled by cargo.
 
-zenoh-c names the repository of Zenoh's crates at its release; the crates of that release are taken
-from the registry that cargo uses.
+zenoh-c names the repository of Zenoh's crates at its release; the crates of that release are
+fetched from the registry that cargo uses.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from roslens.tracing.sources import obtain, pinned
 NAME = "rmw_zenoh_cpp"
 SOURCES = ("rmw_zenoh", "zenoh_c", "zenoh_cpp")
 SPACE = 1_500_000_000
-"""Bytes that the build needs while it lasts."""
+"""Bytes that the build needs temporarily."""
 _FEATURES = ("unstable", "shared-memory", "transport_tcp", "transport_udp")
-# Its own profile optimizes all crates as one, which takes longer. Types are measured with the
-# one for development, in which static_init does not compile with assertions.
+# zenoh-c's own profile optimizes all crates as one, which takes longer. The sizes of types are
+# measured with the dev profile, in which static_init does not compile with assertions.
 _PROFILE = {
     "CARGO_PROFILE_RELEASE_LTO": "off",
     "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16",
     "CARGO_PROFILE_DEV_DEBUG": "0",
     "CARGO_PROFILE_DEV_DEBUG_ASSERTIONS": "false",
 }
-# By its own CMakeLists.txt.
+# From its own CMakeLists.txt.
 _LINKED = (
     *("ament_index_cpp", "fastcdr", "rcpputils", "rcutils", "rmw", "tracetools", "zenohc"),
     *("rosidl_runtime_c", "rosidl_typesupport_fastrtps_c", "rosidl_typesupport_fastrtps_cpp"),
 )
-# Without a router, by messages to a group on this machine; unless the user's variables say how.
+# Discovery without a router, by multicast on this machine, unless the user's variables say how.
 _DISCOVERY = {
     "ZENOH_CONFIG_OVERRIDE": (
         "connect/endpoints=[];"
@@ -56,27 +56,27 @@ _DISCOVERY = {
     "ZENOH_ROUTER_CHECK_ATTEMPTS": "-1",
 }
 _OTHERS = ("rmw_test_fixture.cpp", "main.cpp")
-"""Files of what is not its library."""
+"""Source files that do not belong to the library."""
 
 
 def zenoh_for(ros: RosEnvironment, note: Note = lambda _: None) -> RosEnvironment:
-    """The embedded ROS 2 with Zenoh beside Fast DDS, compiled if it is not there yet.
+    """Return the embedded ROS 2 with Zenoh as well as Fast DDS, compiling it if needed.
 
-    Fast DDS stays the one that programs get: `RosEnvironment.with_middleware` chooses.
+    Fast DDS remains the default of programs: `RosEnvironment.with_middleware` selects.
 
     Parameters
     ----------
     ros
         The embedded ROS 2.
     note
-        Called with one line when a step begins, and with how far it is.
+        Called with a line when a step begins, and with its progress.
 
     Raises
     ------
     UsageError
-        What lies in ``$ROSLENS_SOURCES`` is not what is wanted, or has it not.
+        The content of ``$ROSLENS_SOURCES`` is not as expected, or lacks a source.
     RunFailedError
-        There is no cargo, no compiler, no space, no source, or it does not compile.
+        cargo, a compiler, disk space or a source is missing, or compiling fails.
     """
     if NAME in ros.middlewares:
         return ros
@@ -119,14 +119,14 @@ def zenoh_for(ros: RosEnvironment, note: Note = lambda _: None) -> RosEnvironmen
 
 
 def _compile_zenoh(prefix: Path, tree: Path, cargo: list[str]) -> Path:
-    """Put the library of zenoh-c into ``lib``; the folder of its headers."""
+    """Build zenoh-c's library into ``lib``; return the folder of its headers."""
     folder = prefix / "build" / "zenoh-c"
     shutil.copytree(tree, folder, dirs_exist_ok=True)
     types = folder / "build-resources" / "opaque-types"
     for crate in (folder, types):
         _edit(crate / "Cargo.toml", r'"([\d.]+)", git = "[^"]*", branch = "[^"]*"', r'"=\1"')
         _edit(crate / "Cargo.lock", r'(?s)\[\[package\]\](?:(?!\n\n).)*?source = "git\+.*?\n\n', "")
-    # Else these would compile Zenoh a second and a third time, with all its transports.
+    # Otherwise these would compile Zenoh a second and third time, with all its transports.
     enabled = "".join(f" zenoh/{feature}" for feature in _FEATURES)
     _edit(folder / "Cargo.toml", r"(?<=\[build-dependencies\]\n)zenoh = .*\n", "")
     _edit(folder / "buildrs" / "common_helpers.rs", r"zenoh::FEATURES", f'"{enabled}"')

@@ -1,4 +1,4 @@
-"""What a run uses, sampled beside it: processes, threads, their heaps, the machine."""
+"""Sample a run's use of resources: processes, threads, their heaps, the machine."""
 
 from roslens.tracing.sampling.allocations import AllocationSites
 from roslens.tracing.sampling.heap import HeapProbe

@@ -1,9 +1,9 @@
-"""Which call paths hold memory: heaptrack inside the workload's processes.
+"""Find out which call paths hold memory, with heaptrack inside the workload's processes.
 
 heaptrack (https://github.com/KDE/heaptrack) writes every allocation with its call path into a file
-per process. After the run `heaptrack_interpret` names the functions, and what it prints is brought
-down to what each path held every half second. Versions 2 and 3 of its data are known (heaptrack 1.2
-to 1.5, ``heaptrack_interpret.cpp``).
+per process. After the run, `heaptrack_interpret` names the functions, and its output is reduced
+to the memory that each path held every half second. Versions 2 and 3 of its data format are
+supported (heaptrack 1.2 to 1.5, ``heaptrack_interpret.cpp``).
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _AGAIN = Path(__file__).with_name("heaptrack_again.c")
 _HOST = "h0"
 _VERSIONS = range(2, 4)
 _DEEPEST = 40
-"""Functions of a path that are kept."""
+"""The maximum number of functions kept of a path."""
 
-# Who allocates for somebody else.
+# Functions that allocate on behalf of others.
 _ALLOCATORS = re.compile(
     r"operator new|std::|__gnu_cxx::|void std::|__default_(?:zero_)?allocate"
     r"|(?:m|c|re)alloc$|posix_memalign$|aligned_alloc$|strn?dup$|rcutils_"
@@ -62,7 +62,7 @@ _CALLERS = (
 
 
 class Frame(NamedTuple):
-    """One function of a call path; what no debug symbols tell is None."""
+    """A function of a call path; fields without debug symbols are None."""
 
     function: str | None
     file: str | None
@@ -72,19 +72,19 @@ class Frame(NamedTuple):
 
 @dataclass(frozen=True)
 class Heaptrack:
-    """Where heaptrack's parts lie on this machine."""
+    """The places of heaptrack's parts on this machine."""
 
     library: Path
     interpreter: Path
 
     @classmethod
     def found(cls) -> Heaptrack:
-        """The installed one.
+        """Return the installed heaptrack.
 
         Raises
         ------
         UsageError
-            There is none.
+            heaptrack is not installed.
         """
         program = shutil.which("heaptrack")
         roots = [Path(program).resolve().parents[1]] if program else []
@@ -99,12 +99,12 @@ class Heaptrack:
 
 
 class AllocationSites:
-    """What heaptrack writes about the processes of one run.
+    """The files that heaptrack writes about the processes of one run.
 
     Parameters
     ----------
     folder
-        A new one for its files, some ten bytes for each allocation.
+        A new folder for the files, which take about ten bytes per allocation.
 
     Raises
     ------
@@ -118,7 +118,7 @@ class AllocationSites:
         self.folder.mkdir()
 
     def variables(self, environment: dict[str, str]) -> dict[str, str]:
-        """What the programs need in their environment."""
+        """Return the environment variables that the programs need."""
         preload = preloaded(environment, self.heaptrack.library, preloadable(_AGAIN, "allocations"))
         output = f"{self.folder}/$$"
         return {
@@ -133,12 +133,12 @@ class AllocationSites:
 
         Returns
         -------
-        What could not be read, a sentence each.
+        What could not be read, as one sentence each.
 
         Raises
         ------
         OSError
-            It cannot be written.
+            The table cannot be written.
         """
         import polars as pl  # noqa: PLC0415  (a tenth of a second, which recording does without)
 
@@ -154,7 +154,7 @@ class AllocationSites:
         return troubles
 
     def _of_process(self, raw: Path) -> pl.DataFrame:
-        # heaptrack tells times since it began; its last write is the moment it knows best.
+        # heaptrack's times count from its start; the time of its last write is known best.
         end_ns = raw.stat().st_mtime_ns
         with (
             raw.open("rb") as stream,
@@ -186,12 +186,12 @@ class AllocationSites:
 
 @dataclass
 class Interpreted:
-    """What heaptrack_interpret prints, brought down to steps of `STEP_MS`.
+    """The output of heaptrack_interpret, reduced to steps of `STEP_MS`.
 
-    All its numbers are hexadecimal: ``s`` a string, ``i`` an instruction (address, module, then
-    function, file and line of it and of what it was inlined into), ``t`` a path (instruction, path
-    of the caller), ``a`` a size and its path, ``+`` and ``-`` an allocation and its end, ``c``
-    milliseconds since it began. Tables count from 1, ``a`` from 0.
+    All numbers are hexadecimal: ``s`` is a string, ``i`` an instruction (address, module, then
+    function, file and line of it and of the functions it was inlined into), ``t`` a path
+    (instruction, path of the caller), ``a`` a size and its path, ``+`` and ``-`` an allocation and
+    its release, ``c`` milliseconds since the start. Tables count from 1, ``a`` from 0.
     """
 
     last_ms: int = 0
@@ -205,12 +205,12 @@ class Interpreted:
     _steps: list[tuple[int, list[tuple[int, int, int]]]] = field(default_factory=list)
 
     def read(self, lines: Iterable[str]) -> None:
-        """Take in all lines.
+        """Read all lines.
 
         Raises
         ------
         ValueError, IndexError
-            They are not in its format.
+            The lines are not in heaptrack's format.
         """
         step = STEP_MS
         for text in lines:
@@ -256,9 +256,9 @@ class Interpreted:
         self._changed.clear()
 
     def rows(self) -> Iterator[tuple[int, dict[str, object]]]:
-        """Time in milliseconds and the columns from ``function`` on, of each step and path.
+        """Yield each step's time in ms and, for each path, the columns from ``function`` on.
 
-        Paths through other lines of the same functions are one.
+        Paths that differ only in the lines of the same functions are merged.
         """
         descriptions: list[dict[str, object]] = []
         numbers: dict[str, int] = {}
@@ -285,7 +285,7 @@ class Interpreted:
                 yield at, {**descriptions[number], "live_bytes": live, "live_blocks": blocks}
 
     def _frames(self, path: int) -> Iterator[Frame]:
-        """The functions of a path, innermost first."""
+        """Yield the functions of a path, innermost first."""
         while path:
             instruction, path = self._paths[path]
             entry = self._instructions[instruction]
@@ -300,17 +300,17 @@ class Interpreted:
                 )
 
     def _name(self, index: int) -> str | None:
-        # The folders are those of whoever compiled it.
+        # The folder is dropped: it belongs to the machine of the compilation.
         return self._strings[index].rpartition("/")[2] or None
 
 
 def about(frames: list[Frame]) -> dict[str, object]:
-    """Who allocates, and for whom, by a call path.
+    """Determine from a call path who allocates, and for whom.
 
     Parameters
     ----------
     frames
-        Innermost first.
+        The functions, innermost first.
 
     Returns
     -------

@@ -1,8 +1,8 @@
-"""Bytes that malloc has in use, read inside the workload's processes by a preloaded library.
+"""Read the bytes in use by malloc inside the workload's processes, with a preloaded library.
 
-The library asks ``mallinfo2`` (glibc 2.33 or newer): its ``uordblks`` and ``hblkhd`` are 64-bit,
-those of ``mallinfo`` overflow at 2 GiB. Programs with an allocator of their own (jemalloc, a
-static libc) say nothing useful, and 0 is then what is read.
+The library calls ``mallinfo2`` (glibc 2.33 or newer): its ``uordblks`` and ``hblkhd`` are 64-bit,
+those of ``mallinfo`` overflow at 2 GiB. For programs with their own allocator (jemalloc, a static
+libc) the numbers are meaningless, and 0 is read.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _NUMBERS = struct.Struct("QQ")
 
 
 class HeapProbe:
-    """The preloaded library of one run, and what it writes.
+    """The preloaded library of one run, and its output.
 
     Parameters
     ----------
     hz
-        How often each process looks at its heap.
+        Readings of the heap per second, in each process.
     parent
-        Where its folder goes; default: the folder of temporary files.
+        The parent of its folder; default: the folder of temporary files.
 
     Raises
     ------
@@ -40,11 +40,11 @@ class HeapProbe:
         self.library = build_probe()
         self.hz = hz
         self.folder = Path(tempfile.mkdtemp(prefix="roslens-heap-", dir=parent))
-        # Programs of other users write here too.
+        # Programs of other users write here, too.
         self.folder.chmod(0o1777)
 
     def variables(self, environment: dict[str, str]) -> dict[str, str]:
-        """What the programs need in their environment."""
+        """Return the environment variables that the programs need."""
         return {
             "LD_PRELOAD": preloaded(environment, self.library),
             "ROSLENS_HEAP": str(self.folder),
@@ -52,7 +52,7 @@ class HeapProbe:
         }
 
     def heap_bytes(self, pid: int) -> int | None:
-        """Bytes in use in a process; None if it does not say."""
+        """Return the bytes in use in a process, or None if the process does not report them."""
         with suppress(OSError):
             space = Path(f"/proc/{pid}/ns/pid").stat().st_ino
             text = read(f"{self.folder}/{space}.{namespace_id(pid)}")
@@ -61,17 +61,17 @@ class HeapProbe:
         return None
 
     def own_cpu_ns(self) -> int:
-        """CPU time that the threads of the library have used, over all processes."""
+        """Return the CPU time in ns that the library's threads used, over all processes."""
         texts = [read(str(path)) for path in self.folder.iterdir()]
         return sum(int(_NUMBERS.unpack(text)[1]) for text in texts if len(text) == _NUMBERS.size)
 
     def close(self) -> None:
-        """Remove its folder."""
+        """Remove the folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def build_probe() -> Path:
-    """The compiled library.
+    """Return the compiled library.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-/* Preloaded into the programs of a run: a thread that writes what malloc has in use.
+/* Preloaded into the programs of a run: a thread that reports the bytes that malloc has in use.
 
    ROSLENS_HEAP is a folder, ROSLENS_HEAP_HZ the rate. The file <PID namespace>.<pid> there holds
    two numbers of 8 bytes: bytes in use (mallinfo2: uordblks + hblkhd), and the CPU time in ns that
@@ -64,7 +64,7 @@ static void begin(void)
   if (!numbers) {
     return;
   }
-  /* The program's signals are for its own threads. */
+  /* The program's signals must be delivered to its own threads. */
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_attr_init(&attributes);
@@ -78,6 +78,6 @@ static void begin(void)
 __attribute__((constructor)) static void loaded(void)
 {
   begin();
-  /* A forked process has no other thread than the one that forked. */
+  /* A forked process has only the thread that forked. */
   pthread_atfork(NULL, NULL, begin);
 }

@@ -1,5 +1,5 @@
-// heaptrack takes itself, and with it all else that was preloaded, out of the environment of the
-// programs that this one starts. Here they get it back.
+// heaptrack removes itself, and everything else that was preloaded, from the environment of the
+// programs that this one starts. This library restores it.
 #include <stdlib.h>
 
 static void again(const char *name, const char *kept) {

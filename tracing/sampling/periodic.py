@@ -1,4 +1,4 @@
-"""Something done at a fixed rate in a thread, with its own cost and its overruns counted."""
+"""Run a task at a fixed rate in a thread, and count its own cost and overruns."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from roslens.recording.schema import Table
 
 
 class Periodic:
-    """Calls `_round` at a rate until stopped, and once more then.
+    """A thread that calls `_round` at a rate until stopped, and once more at the end.
 
-    A thread that gives way has the scheduling policy SCHED_IDLE: whatever else wants to run takes
-    its CPU at once, so what is measured does not wait for it.
+    A thread that gives way has the scheduling policy SCHED_IDLE: any other runnable thread takes
+    its CPU at once, so that the measured programs do not wait for it.
 
-    A round that begins late by a whole period or more leaves rounds out, never piles them up; how
-    many is in `facts`, beside the CPU time that the thread used.
+    If a round begins late by a whole period or more, rounds are skipped, never piled up; `facts`
+    states how many, and the CPU time of the thread.
 
     Parameters
     ----------
     name
-        Of the thread.
+        The thread's name.
     hz
         Rounds per second.
     gives_way
-        Whether everything else goes first, also where that leaves rounds out.
+        Whether everything else goes first, even if rounds are skipped as a result.
     """
 
     def __init__(self, name: str, hz: float, *, gives_way: bool = True) -> None:
@@ -42,23 +42,23 @@ class Periodic:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def _round(self) -> None:
-        """One round."""
+        """Do one round."""
         raise NotImplementedError
 
     def start(self) -> Self:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
         return self
 
     def stop(self) -> None:
-        """End."""
+        """Stop the thread."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
 
     @property
     def facts(self) -> SamplerFacts:
-        """How it went, for the manifest."""
+        """Return facts about the sampling for the manifest."""
         share = self._own_cpu_ns / self.elapsed_ns if self.elapsed_ns else 0.0
         return SamplerFacts(
             hz=self.hz, rounds=self.rounds, overruns=self.overruns, cpu_fraction=round(share, 5)
@@ -66,7 +66,7 @@ class Periodic:
 
     def _run(self) -> None:
         if self._gives_way:
-            # Refused to no one, and undone by no one but root: it is this thread's for good.
+            # Always permitted, but only root can undo it: the thread keeps the policy for good.
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
         period = 1.0 / self.hz
         begun = due = time.monotonic()
@@ -80,7 +80,7 @@ class Periodic:
                 self.overruns += missed
                 due += missed * period
             self._stop.wait(max(0.0, due - time.monotonic()))
-        # What short programs used at last is seen no other way.
+        # The last round sees what short-lived programs used at the end.
         self._round()
         self.rounds += 1
         self._own_cpu_ns = time.thread_time_ns()
@@ -88,7 +88,7 @@ class Periodic:
 
 
 class TableSampler(Periodic):
-    """What adds rows to a table in each round; parameters as of `Periodic`."""
+    """A sampler that adds rows to a table in each round; see `Periodic` for the parameters."""
 
     table: ClassVar[Table]
 
@@ -97,5 +97,5 @@ class TableSampler(Periodic):
         self.rows: list[Any] = []
 
     def write(self, path: Path) -> None:
-        """Write the rows, as `Table.write_rows` does."""
+        """Write the rows like `Table.write_rows`."""
         self.table.write_rows(self.rows, path)

@@ -1,4 +1,4 @@
-"""Small libraries of our own that the workload's programs preload, compiled when first needed."""
+"""Compile small libraries of our own that the workload's programs preload, when first needed."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _FLAGS = ("-shared", "-fPIC", "-O2", "-Wall", "-pthread")
 
 
 def preloadable(source: Path, wanted_by: str) -> Path:
-    """A source file as a library, made once for each version of it.
+    """Return a source file as a library, compiled once for each version of the file.
 
     Parameters
     ----------
     wanted_by
-        The user's name for what needs it, which errors begin with.
+        The user's name of the feature that needs the library, with which errors begin.
 
     Raises
     ------
@@ -35,5 +35,5 @@ def preloadable(source: Path, wanted_by: str) -> Path:
 
 
 def preloaded(environment: dict[str, str], *libraries: Path) -> str:
-    """``LD_PRELOAD`` with these after what is there."""
+    """Return ``LD_PRELOAD`` with these libraries appended."""
     return " ".join(filter(None, (environment.get("LD_PRELOAD"), *map(str, libraries))))

@@ -1,12 +1,12 @@
-"""What the processes of a run use, sampled beside it into ``resources.parquet``.
+"""Sample the resource use of a run's processes into ``resources.parquet``.
 
 Sources, per process: CPU time from its CPU clock (clock_getcpuclockid(3): nanoseconds, ended
 threads included); page faults and threads from ``stat``; RSS, PSS and USS from ``smaps_rollup``,
 which counts pages (``statm`` and ``status`` lag behind by up to 64 pages per thread, see proc(5));
-context switches from ``task/*/status``, so those of ended threads are missing.
+context switches from ``task/*/status``, without those of ended threads.
 
-The last two take milliseconds, and counting pages holds the process's memory map meanwhile, which
-what is measured may wait for: they have a rate of their own, and are null in samples between.
+The last two sources take milliseconds, and counting pages locks the process's memory map, for
+which the measured program may wait: they have their own rate, and are null in other samples.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _SCHEDULER_CLOCK = 2  # CPUCLOCK_SCHED of the kernel: nanoseconds, of the whole 
 
 # Fields of /proc/<pid>/stat after the name.
 _PARENT, _MINOR_FAULTS, _MAJOR_FAULTS, _THREADS = 1, 7, 9, 17
-_EAGER_SECONDS = 3.0  # in which new processes are looked for in each round, afterwards each second
+_EAGER_SECONDS = 3.0  # new processes are sought in each round, later each second
 _MAPS_EVERY = 5  # samples between two looks at the libraries of a process
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What one process used up to one moment; the columns of `RESOURCES`."""
+    """The cumulative resource use of a process at one moment; the columns of `RESOURCES`."""
 
     time_ns: int
     vpid: int
@@ -59,16 +59,16 @@ class Sample:
 
 
 class ProcessReader:
-    """Reads one process.
+    """A reader of one process's resource use.
 
     Parameters
     ----------
     pid
-        Its id here; its id in its own PID namespace is what samples carry.
+        The process id in our namespace; samples contain the id in the process's own PID namespace.
     heap
-        Gives the bytes that malloc has in use in a process.
+        Returns the bytes that malloc has in use in a process.
     memory_seconds
-        Memory and context switches are read again after so long; 0: in each sample.
+        Seconds between readings of memory and context switches; 0: read in each sample.
     """
 
     def __init__(
@@ -85,12 +85,12 @@ class ProcessReader:
         self.vpid = namespace_id(pid)
 
     def sample(self) -> Sample:
-        """Read it now.
+        """Read the process now.
 
         Raises
         ------
         OSError
-            It has ended (also when another process has its id by now).
+            The process has ended (even if another process has its id now).
         """
         fields = stat(self.pid)
         ended = fields[0] in {b"Z", b"X"} and int(fields[_THREADS]) < 2
@@ -101,8 +101,8 @@ class ProcessReader:
         if due:
             counted = memory(self.pid)
             voluntary, involuntary = switches(self.pid)
-        # Counting takes longer the more there is, and what a process gains meanwhile is counted:
-        # a time from before it would make a growing process grow faster than it does.
+        # Counting takes longer the more memory there is, and memory gained meanwhile is counted:
+        # with a time from before it, a growing process would seem to grow faster than it does.
         now = time.time_ns()
         if due:
             self._memory_due = time.monotonic() + self._memory_seconds
@@ -124,7 +124,7 @@ class ProcessReader:
 
 
 def cpu_time_ns(pid: int) -> int | None:
-    """User and system CPU time of a process since its start, with its ended threads."""
+    """Return user and system CPU time of a process since its start in ns, with ended threads."""
     with suppress(OSError):
         return time.clock_gettime_ns((~pid << 3) | _SCHEDULER_CLOCK)
     return None
@@ -132,7 +132,7 @@ def cpu_time_ns(pid: int) -> int | None:
 
 @dataclass(frozen=True)
 class Memory:
-    """Resident, proportional and unique set of a process in bytes; None where not to be read."""
+    """Resident, proportional and unique set size of a process in bytes; None if unreadable."""
 
     rss_bytes: int | None = None
     pss_bytes: int | None = None
@@ -140,7 +140,7 @@ class Memory:
 
 
 def memory(pid: int) -> Memory:
-    """What of a process is in memory now, by ``smaps_rollup``."""
+    """Return the current memory of a process from ``smaps_rollup``."""
     text = read(f"/proc/{pid}/smaps_rollup")
     if not text:
         return Memory()
@@ -153,12 +153,12 @@ def memory(pid: int) -> Memory:
 
 
 def switches(pid: int) -> tuple[int, int]:
-    """Voluntary and involuntary context switches of the threads that a process has now.
+    """Return voluntary and involuntary context switches of a process's current threads.
 
     Raises
     ------
     OSError
-        There is no such process.
+        The process does not exist.
     """
     voluntary = involuntary = 0
     for task in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 (names are enough)
@@ -169,10 +169,10 @@ def switches(pid: int) -> tuple[int, int]:
 
 
 class Sampler(TableSampler):
-    """Samples a process and all that it starts, in a thread, until it is stopped.
+    """A sampler of a process and all its descendants, in a thread, until it is stopped.
 
-    A process stays known when its parent ends. The thread keeps to CPUs that no sampled process
-    may use, where there are any.
+    A process stays known when its parent ends. The thread runs on CPUs that no sampled process may
+    use, if there are any.
 
     Parameters
     ----------
@@ -181,17 +181,17 @@ class Sampler(TableSampler):
     hz
         Samples per second.
     watch_for
-        Part of the name of a library; `seen` tells whether any process has loaded it.
+        Part of a library's name; `seen` states whether any process has loaded such a library.
     belongs
-        Whether a process belongs to the first one by other marks than its parent, which a program
-        may leave at once; asked twice of each process that is new on the machine, for one that is
-        just being replaced by another program shows none.
+        Returns whether a process belongs to the first one by marks other than its parent, which a
+        program may leave at once; called twice for each new process of the machine, because a
+        process that is just executing another program has no marks.
     heap
-        Gives the bytes that malloc has in use in a process.
+        Returns the bytes that malloc has in use in a process.
     memory_hz
-        How often per second memory and context switches are read; 0: never.
+        Readings of memory and context switches per second; 0: never.
     gives_way
-        As of `Periodic`.
+        As for `Periodic`.
     """
 
     table = RESOURCES
@@ -220,11 +220,11 @@ class Sampler(TableSampler):
         self._add(pid)
 
     def processes(self) -> list[int]:
-        """The processes that are known and were there in the last round."""
+        """Return the known processes that existed in the last round."""
         return list(self._known)
 
     def frame(self) -> pl.DataFrame:
-        """The samples as the table `RESOURCES`."""
+        """Return the samples as the table `RESOURCES`."""
         return RESOURCES.of_rows(self.rows)
 
     def _add(self, pid: int) -> None:
@@ -241,7 +241,7 @@ class Sampler(TableSampler):
         new = sorted(pids - self._seen_twice)
         self._seen_twice, self._seen_before = pids & self._seen_before, pids
         count = 0
-        # A child may have a lower number than its parent.
+        # A child may have a lower process id than its parent.
         while count < len(self._known):
             count = len(self._known)
             for pid in new:
@@ -269,7 +269,7 @@ class Sampler(TableSampler):
 
 
 def has_loaded(pids: Iterable[int], library: str) -> bool:
-    """Whether one of the processes has loaded a library with `library` in its name."""
+    """Return whether any of the processes has loaded a library with `library` in its name."""
     wanted = library.encode()
     for pid in pids:
         with suppress(OSError):

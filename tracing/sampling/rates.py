@@ -1,4 +1,4 @@
-"""How often what is sampled."""
+"""Define the rates of the samplers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from roslens.tracing.sampling.stacks import HZ
 
 
 class SamplerRates(BaseModel):
-    """Samples per second, beside those of CPU time; 0: not at all."""
+    """Samples per second of everything except CPU time; 0: no sampling."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -1,9 +1,9 @@
-"""Which code runs on the CPUs, or waits off them: call stacks of a run's threads, by perf.
+"""Sample the call stacks of a run's threads, on CPUs or waiting off them, with perf.
 
-``perf record`` samples threads and all that comes of them by the clock of the CPU, which needs no
-hardware counters. It copies the registers and the top of each stack, which ``perf
-script`` unwinds by DWARF after the run, when it also names the functions: libraries of
-distributions are compiled without frame pointers. See ``man perf-record`` and
+``perf record`` samples threads and their descendants by the clock of the CPU, which needs no
+hardware counters. It copies the registers and the top of each stack; ``perf script`` unwinds these
+by DWARF after the run, and names the functions. Frame pointers cannot be used, because the
+libraries of distributions are compiled without them. See ``man perf-record`` and
 ``perf.data-file-format.txt`` of the kernel's sources.
 """
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     import polars as pl
 
 HZ = 199
-"""Samples per second of each CPU: a prime, so as not to beat with timers."""
+"""Samples per second and CPU: a prime, to avoid beating with timers."""
 MOST_HZ = 10_000
 STACK_BYTES = 8192
-"""What is copied of a stack. What calls from further below is not seen."""
+"""Bytes that are copied of each stack; callers further below are not seen."""
 _BUFFER_PAGES = 128
-"""Of each CPU; as much as everybody may lock of memory."""
+"""Pages of the buffer of each CPU; the limit of memory that any user may lock."""
 _READY_SECONDS = 10.0
 _END_SECONDS = 30.0
 _ENDS = ("rb", "wb")
@@ -45,7 +45,7 @@ _HOST = "h0"
 _UNKNOWN = "[unknown]"
 _NO_STACK = {"host": _HOST, "whole": False, "path": _UNKNOWN}
 _SWITCHES = 1
-"""The period of the event when a thread leaves a CPU, by which its stacks are known."""
+"""Period of the event of a thread leaving a CPU, by which its stacks are recognised."""
 _SWITCH_EVENTS = ("-e", f"context-switches/period={_SWITCHES}/", "--switch-events")
 _NO_WAITS = (
     "waits: no stack of any was permitted; set /proc/sys/kernel/perf_event_paranoid to 1 or less"
@@ -54,40 +54,40 @@ MISSING = (
     "no stacks: perf is not installed (apt-get install linux-perf, on Ubuntu linux-tools-generic)"
 )
 PYTHON_NAMES = ("PYTHONPERFSUPPORT", "PYTHON_PERF_JIT_SUPPORT")
-"""Variables by which Python names its functions for perf: since 3.12 and, whole stacks, 3.13."""
+"""Variables that make Python name its functions for perf: since 3.12 and, whole stacks, 3.13."""
 _NAMES_FOLDER = Path("/tmp")  # noqa: S108  (Python's own choice)
 _HEADER = struct.Struct("<24xQ8x2Q")
-"""Where the attributes lie in the file; where the records, and their bytes."""
+"""Offset of the attributes in the file; offset and size of the records."""
 _RECORD = struct.Struct("<IHH")
 _MMAP, _LOST, _COMM, _FORK, _MMAP2, _LOST_SAMPLES = 1, 2, 3, 7, 10, 13
 _BEHIND_TIME = (1 << 6, 1 << 9, 1 << 7, 1 << 16)
-"""Parts of what ends a record, 8 bytes each: id, stream, CPU, identifier."""
+"""Parts of the trailer of a record, 8 bytes each: id, stream, CPU, identifier."""
 _NOBODY = (1 << 31) - 2
-"""A process that there is not."""
+"""The id of no process."""
 _EXEC = 1 << 13
-"""Of a COMM: by exec. Of a FORK: the child begins without the parent's memory map."""
+"""In a COMM: caused by exec. In a FORK: the child starts without the parent's memory map."""
 _SAMPLE = re.compile(r"\s*(\d+)/(\d+)\s+(\d+)\.(\d{9}):\s+(\d+)\s*$")
 _SWITCH = re.compile(r"\s*(\d+)/(\d+)\s+(\d+)\.(\d{9}): PERF_RECORD_SWITCH (OUT|IN)\s*(preempt)?")
 _FRAME = re.compile(r"\s+[0-9a-f]+ (.+?) \(((?:[/\[]|inlined\)).*)\)$")
 _FIRST = re.compile(r"(_start|__libc_start|start_thread|_*clone3?$)")
-"""Functions that no other calls: a stack that ends in one of them is whole."""
+"""Functions without a caller: a stack that ends in one of them is complete."""
 _OUTERMOST = 3
 _MOST_NAMED = 3
 
 
 class StackSampler:
-    """perf beside a run. What goes wrong with it is in `troubles`, and nothing else fails of it.
+    """A perf process next to a run. Failures of perf go to `troubles`, and cause no other failure.
 
     Parameters
     ----------
     folder
-        For perf's file, which is removed after the run.
+        The folder of perf's file, which is removed after the run.
     hz
-        Samples per second of each CPU on which the run's threads are.
+        Samples per second on each CPU that runs the run's threads.
     pids
-        Processes that run already. None: what the calling thread starts is sampled.
+        Processes that already run. None given: descendants of the calling thread are sampled.
     waits
-        Also record where threads wait, and how long.
+        Whether to record also where, and how long, threads wait.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class StackSampler:
         self._rounds = self._lost = 0
 
     def __enter__(self) -> None:
-        """Sample from now on."""
+        """Start sampling."""
         with ExitStack() as stack:
             (control, ask), (answer, reply) = (
                 [
@@ -142,13 +142,13 @@ class StackSampler:
             self._begun = time.monotonic()
             self._ask = ask
             self.sample(on=True)
-            # It ends where the pipe is closed.
+            # perf ends when the pipe is closed.
             self._pipes = stack.pop_all()
             if not select.select([answer], [], [], _READY_SECONDS)[0] or not answer.read(16):
                 self.troubles.append(f"no stacks: {_reason(self._end())}")
 
     def sample(self, *, on: bool) -> None:
-        """Take samples from now on, or none."""
+        """Start or stop taking samples."""
         with suppress(BrokenPipeError):
             self._ask.write(b"enable\n" if on else b"disable\n")
 
@@ -157,11 +157,11 @@ class StackSampler:
             self.troubles.append(f"stacks: perf said: {complaint}")
 
     def _end(self) -> str:
-        """What perf complained of, on one line."""
+        """End perf, and return its complaints on one line."""
         perf, self._perf = self._perf, None
         assert perf is not None
         assert perf.stderr is not None
-        # Not Popen's own way, which may reap it and forget what it used.
+        # Popen's own signalling may reap perf, and its resource usage would be lost.
         os.kill(perf.pid, signal.SIGINT)
         late = threading.Timer(_END_SECONDS, os.kill, (perf.pid, signal.SIGKILL))
         late.start()
@@ -181,30 +181,30 @@ class StackSampler:
 
     @property
     def facts(self) -> SamplerFacts:
-        """How it went: a round is a sample, an overrun one that perf lost."""
+        """Return facts about the sampling: a round is a sample, an overrun is a lost sample."""
         return SamplerFacts(
             hz=self.hz, rounds=self._rounds, overruns=self._lost,
             cpu_fraction=round(self._cpu_fraction, 5),
         )  # fmt: skip
 
     def write(self, path: Path, offset_ns: int) -> list[str]:
-        """Write the table `CPU_SAMPLES`, and beside it `WAITS`.
+        """Write the table `CPU_SAMPLES` and, next to it, `WAITS`.
 
         Parameters
         ----------
         path
             The table's file.
         offset_ns
-            From the monotonic clock to the times of the trace.
+            Nanoseconds from the monotonic clock to the times of the trace.
 
         Returns
         -------
-        What is not seen in them, a sentence each.
+        What the samples do not show, as one sentence each.
 
         Raises
         ------
         OSError
-            It cannot be written.
+            A table cannot be written.
         """
         if not self._raw.is_file() or not self._raw.stat().st_size:
             return self.troubles
@@ -241,7 +241,7 @@ class StackSampler:
 
 @contextmanager
 def _python_names(raw: Path, pids: set[int], *, ours: bool) -> Iterator[Path]:
-    """The file with the functions that Python wrote down; what our programs wrote is removed."""
+    """Yield the file with the names that Python wrote; remove what our programs wrote."""
     written = ["jitted-{}-*.so", *(["perf-{}.map", "jit-{}.dump"] if ours else [])]
     named = raw.with_suffix(".named")
     try:
@@ -261,24 +261,24 @@ def _python_names(raw: Path, pids: set[int], *, ours: bool) -> Iterator[Path]:
 
 
 def _reason(complaint: str) -> str:
-    """Why perf does not record, of what it said, and what to do."""
+    """Explain from perf's output why it does not record, and what to do about it."""
     if re.search(r"permi(tted|ssion)|paranoid|access to performance", complaint, re.IGNORECASE):
         return "perf is not permitted; set /proc/sys/kernel/perf_event_paranoid to 2 or less"
     return f"perf does not record: {complaint[:200] or 'it said nothing'}"
 
 
 def forget_old_maps(path: Path) -> tuple[int, set[int]]:
-    """Have perf script begin anew with the memory map of each process that became another program.
+    """Make perf script discard the old memory map of each process that executed another program.
 
-    Up to 6.1 at least it keeps what the process had mapped before exec, its own or its parent's,
-    and takes a library for where that had it: stacks then end in the library.
+    Versions up to at least 6.1 keep the mappings from before the exec, of the process or its
+    parent, and find libraries at their old addresses: stacks then end in the library.
 
     Returns
     -------
-    How many samples the kernel could not give to perf; the processes.
+    The number of samples that the kernel could not pass to perf, and the processes.
     """
     lost = Counter[int]()
-    # The file is in the order of CPUs: which came first the times tell, not the places.
+    # The file is ordered by CPU, so the order of events follows from times, not positions.
     became: dict[int, int] = {}
     forks: dict[int, list[int]] = {}
     maps: list[tuple[int, int, int]] = []
@@ -291,7 +291,7 @@ def forget_old_maps(path: Path) -> tuple[int, set[int]]:
             kind, misc, size = _RECORD.unpack_from(data, at)
             if size < _RECORD.size or at + size > end:
                 break
-            # Those of perf's own kinds may be shorter, and none of them is the last.
+            # Records of perf's own kinds may be shorter, but none of them is the last record.
             pid, parent = struct.unpack_from("<II", data, min(at + 8, end - 8))
             (moment,) = struct.unpack_from("<Q", data, at + size - from_end)
             if kind == _FORK and pid != parent:
@@ -309,12 +309,12 @@ def forget_old_maps(path: Path) -> tuple[int, set[int]]:
         for pid, moment, mapped in maps:
             if moment < became.get(pid, 0):
                 struct.pack_into("<II", data, mapped + 8, _NOBODY, _NOBODY)
-    # The kernel counts when it happens; from 6.0 on it also counts all at the end.
+    # The kernel counts losses when they occur; since 6.0 it also states the total at the end.
     return max(lost.values(), default=0), {pid for pid, _, _ in maps} | set(forks)
 
 
 def tables_of(lines: Iterable[str], offset_ns: int) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The tables `CPU_SAMPLES` and `WAITS` of what ``perf script`` prints, without ourselves."""
+    """Return the tables `CPU_SAMPLES` and `WAITS` from ``perf script``, without this process."""
     rows: tuple[list[dict[str, object]], ...] = ([], [])
     for row in _rows(lines, offset_ns):
         if row["vpid"] != os.getpid():
@@ -327,13 +327,13 @@ def tables_of(lines: Iterable[str], offset_ns: int) -> tuple[pl.DataFrame, pl.Da
 
 
 def _rows(lines: Iterable[str], offset_ns: int) -> Iterator[dict[str, object]]:
-    """A sample has ``cpu_ns``, a wait ``wait_ns``; a thread that is preempted does not wait."""
+    """Yield samples with ``cpu_ns`` and waits with ``wait_ns``; preempted threads do not wait."""
     about: tuple[int, ...] | None = None
     frames: list[str] = []
     leaves: dict[int, dict[str, object]] = {}
-    """The stack with which a thread leaves its CPU next."""
+    """The stack with which a thread will leave its CPU next."""
     began: dict[int, tuple[int, dict[str, object]]] = {}
-    """When a thread began to wait, until it is seen to run again."""
+    """When a thread began to wait, until it is seen running again."""
     for line in lines:
         if frame := _FRAME.match(line):
             frames.append(_name(frame[1], frame[2]))
@@ -351,7 +351,7 @@ def _rows(lines: Iterable[str], offset_ns: int) -> Iterator[dict[str, object]]:
         elif not line.strip():
             if about is not None:
                 pid, tid, seconds, nanoseconds, period = about
-                # Nobody runs while it waits: that it came back was lost.
+                # The thread runs, so it no longer waits: the event of its return was lost.
                 began.pop(tid, None)
                 row = {
                     "host": _HOST,
@@ -369,8 +369,8 @@ def _rows(lines: Iterable[str], offset_ns: int) -> Iterator[dict[str, object]]:
 
 
 def _name(function: str, module: str) -> str:
-    """A function, or of one without a symbol its module in brackets."""
-    # Of what the folder tells nothing is kept: it is that of this machine.
+    """Return a function's name, or its module in brackets if it has no symbol."""
+    # Parts that depend on folders are dropped, because they belong to this machine.
     if function == "[unknown]":
         return f"[{module.strip('[]').rpartition('/')[2] or 'unknown'}]"
     if module.startswith("[kernel"):
@@ -381,7 +381,7 @@ def _name(function: str, module: str) -> str:
 
 
 def unseen(samples: pl.DataFrame) -> list[str]:
-    """What of samples has no name, or was not reached, a sentence each."""
+    """Describe which samples have no names or incomplete stacks, as one sentence each."""
     if not samples.height:
         return ["stacks: no sample was taken: no thread of the run was on a CPU for long enough"]
     sentences = []

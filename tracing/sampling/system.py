@@ -1,7 +1,7 @@
-"""What the whole machine does meanwhile, sampled into ``system.parquet``.
+"""Sample the state of the whole machine into ``system.parquet``.
 
 Sources: ``/proc/stat``, ``loadavg``, ``meminfo``, ``net/dev``, ``diskstats``, cpufreq and thermal
-zones of ``/sys``; what a machine does not tell is null.
+zones of ``/sys``; values that a machine does not provide are null.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from roslens.tracing.sampling.periodic import TableSampler
 
 _HOST = "h0"
 _SECTOR_BYTES = 512
-"""In which diskstats counts, whatever the disk's own are (Documentation/admin-guide/iostats)."""
+"""The unit of diskstats, whatever a disk's own sectors are (Documentation/admin-guide/iostats)."""
 _VIRTUAL_DISKS = re.compile(r"loop|ram|zram|dm-|md|sr")
 
 
 class SystemSampler(TableSampler):
-    """Samples the machine `hz` times a second."""
+    """A sampler that reads the machine's state `hz` times a second."""
 
     table = SYSTEM
 
@@ -34,7 +34,7 @@ class SystemSampler(TableSampler):
 
 
 def system_sample() -> dict[str, object]:
-    """The machine now; keys are the columns of `SYSTEM`."""
+    """Return the machine's current state; keys are the columns of `SYSTEM`."""
     tick_ns = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
     now = time.time_ns()
     cpu = {name: ticks * tick_ns for name, ticks in cpu_times().items()}
@@ -60,7 +60,7 @@ def system_sample() -> dict[str, object]:
 
 
 def network_counters(text: str) -> dict[str, int]:
-    """Bytes and drops of ``/proc/net/dev``: the loopback's, and all others' added up."""
+    """Sum bytes and drops of ``/proc/net/dev``: the loopback's, and those of all other devices."""
     counters = dict.fromkeys(
         ("loopback_bytes", "received_bytes", "sent_bytes", "dropped_packets"), 0
     )
@@ -77,7 +77,7 @@ def network_counters(text: str) -> dict[str, int]:
 
 
 def disk_counters(text: str) -> dict[str, int]:
-    """Bytes of ``/proc/diskstats`` over all disks; partitions and virtual disks count in them."""
+    """Sum bytes of ``/proc/diskstats`` over disks, without partitions and virtual disks on them."""
     read_sectors = written = 0
     names: list[str] = []
     for line in text.splitlines():

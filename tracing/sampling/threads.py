@@ -1,7 +1,7 @@
-"""What each thread uses, sampled into ``threads.parquet``.
+"""Sample the resource use of each thread into ``threads.parquet``.
 
 CPU time and time spent waiting for a CPU come from ``task/*/schedstat`` (ns; kernels built
-without CONFIG_SCHED_INFO have none, then both are null), switches from ``task/*/status``.
+without CONFIG_SCHED_INFO lack it, then both are null), switches from ``task/*/status``.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _HOST = "h0"
 
 
 class ThreadSampler(TableSampler):
-    """Samples all threads of processes.
+    """A sampler of all threads of some processes.
 
     Parameters
     ----------
     processes
-        Gives the ids of the processes; asked in each round.
+        Returns the ids of the processes; called in each round.
     hz
         Samples per second.
     """

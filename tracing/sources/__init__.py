@@ -1,7 +1,7 @@
-"""Public sources that are compiled on demand: a table of pinned commits, verified, never shipped.
+"""Obtain public sources for compiling on demand: pinned, verified commits, which are never shipped.
 
-They are cloned from their public repositories, or taken from a folder that holds an archive
-``NAME.tar.zst`` (or ``.tar.gz``, ``.tar``) with ``NAME/...`` of each: ``ROSLENS_SOURCES``.
+They are cloned from their public repositories, or unpacked from the folder ``ROSLENS_SOURCES`` if
+set, which holds an archive ``NAME.tar.zst`` (or ``.tar.gz``, ``.tar``) with ``NAME/...`` of each.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ class Source:
     Attributes
     ----------
     name
-        Of its archive and its folder.
+        The name of the archive and of the folder.
     repository
         ``owner/name`` on GitHub.
     commit
-        What is taken.
+        The commit whose files are used.
     licence
-        SPDX expression.
+        The licence as an SPDX expression.
     sha256
-        `tree_digest` of what is taken.
+        The `tree_digest` of the files used.
     folders
-        The only paths below its root that are taken; none: all.
+        The only paths below the root that are used; empty: all.
     """
 
     name: str
@@ -63,13 +63,13 @@ class Source:
 
     @property
     def url(self) -> str:
-        """What git clones."""
+        """Return the URL that git clones."""
         return f"{HOST}/{self.repository}"
 
 
 @cache
 def pinned() -> dict[str, Source]:
-    """The table of pinned sources, by name."""
+    """Return the table of pinned sources, by name."""
     table = yaml.safe_load(TABLE.read_text(encoding="utf-8"))
     return {
         name: Source(name, **{**row, "folders": tuple(row.get("folders", ()))})
@@ -78,12 +78,12 @@ def pinned() -> dict[str, Source]:
 
 
 def given_folder() -> Path | None:
-    """The folder of archives, ``$ROSLENS_SOURCES``; None for none.
+    """Return the folder of archives, ``$ROSLENS_SOURCES``, or None if it is not set.
 
     Raises
     ------
     UsageError
-        It is no folder.
+        The path is no folder.
     """
     configured = os.environ.get(VARIABLE)
     if not configured:
@@ -95,21 +95,21 @@ def given_folder() -> Path | None:
 
 
 def obtain(name: str, note: Callable[[str], None] = lambda _: None) -> Path:
-    """The verified files of a pinned source, in the user's cache; cloned without `given_folder`.
+    """Return a pinned source's verified files in the cache; without `given_folder`, clone it.
 
     Parameters
     ----------
     name
-        In the table.
+        The name in the table.
     note
-        Called with one line where it is cloned.
+        Called with a line if the source is cloned.
 
     Raises
     ------
     UsageError
-        The folder has no archive of it, or what it holds is not the pinned commit.
+        The folder has no archive of the source, or the archive differs from the pinned commit.
     RunFailedError
-        It cannot be cloned.
+        The source cannot be cloned.
     """
     folder = cached(name)
     if folder is not None:
@@ -133,7 +133,7 @@ def obtain(name: str, note: Callable[[str], None] = lambda _: None) -> Path:
 
 
 def cached(name: str) -> Path | None:
-    """What `obtain` made before; None: it did not."""
+    """Return the files that `obtain` has cached, or None."""
     place = _place_of(pinned()[name])
     return trusted(place) / name if place.is_dir() else None
 
@@ -143,14 +143,14 @@ def _place_of(source: Source) -> Path:
 
 
 def tree_digest(folder: Path, entries: Sequence[str] = ()) -> str:
-    """SHA-256 over the names, kinds and contents of files, in the order of their paths.
+    """Return a SHA-256 over names, kinds and contents of files, in the order of their paths.
 
     Parameters
     ----------
     folder
-        Their root.
+        The root of the files.
     entries
-        The only paths below the root that count; none: all.
+        The only paths below the root that are included; empty: all.
     """
     digest = hashlib.sha256()
     roots = [folder / entry for entry in entries] or [folder]

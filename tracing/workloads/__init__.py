@@ -1,1 +1,1 @@
-"""What is recorded: programs that run with ROS, each started by one command."""
+"""Workloads: programs that use ROS, each started by one command."""

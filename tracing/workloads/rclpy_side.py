@@ -1,6 +1,6 @@
-"""What the workloads of one rclpy process have in common; runs in the interpreter of ROS.
+"""Provide the common parts of rclpy workloads, which run in the interpreter of ROS.
 
-Only the standard library and rclpy: a workload may run under any ROS 2 that is sourced.
+Only the standard library and rclpy are used: a workload may run with any sourced ROS 2.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FOREVER_SECONDS = 1e6
 
 
 def parser(description: str, *, rate: float, seconds: float) -> argparse.ArgumentParser:
-    """A parser with the options that every workload has."""
+    """Return a parser with the options that every workload has."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--rate", type=float, default=rate, help="per second")
     parser.add_argument("--seconds", type=float, default=seconds, help="how long is worked")
@@ -36,7 +36,7 @@ def parser(description: str, *, rate: float, seconds: float) -> argparse.Argumen
 
 
 def parse(found: argparse.ArgumentParser) -> argparse.Namespace:
-    """The options; the output folder is made."""
+    """Parse the options, and create the output folder."""
     options = found.parse_args()
     if options.output is None:
         found.error("--output or ROSLENS_NATIVE_DIR is needed")
@@ -48,7 +48,7 @@ def parse(found: argparse.ArgumentParser) -> argparse.Namespace:
 
 
 class Stop:
-    """Notes the signal that asks to end, so that logs can still be written, and does `then`."""
+    """A note of a signal requesting the end, so that logs can still be written; it calls `then`."""
 
     def __init__(self) -> None:
         self.signal = 0
@@ -62,12 +62,12 @@ class Stop:
 
     @property
     def status(self) -> int:
-        """The exit status: 0, or 128 and the signal."""
+        """Return the exit status: 0, or 128 plus the signal number."""
         return 128 + self.signal if self.signal else 0
 
 
 def start_rclpy() -> None:
-    """Begin ROS without handlers of its own for signals."""
+    """Initialise rclpy without its own signal handlers."""
     import rclpy  # noqa: PLC0415 (only in ROS)
 
     rclpy.init(signal_handler_options=rclpy.signals.SignalHandlerOptions.NO)
@@ -75,7 +75,7 @@ def start_rclpy() -> None:
 
 @contextmanager
 def nodes(*names: str, **options: Any) -> Iterator[tuple[Stop, list[Any]]]:
-    """Nodes of this process, for as long as the context lasts, and what notes its signal."""
+    """Yield a `Stop` and nodes of this process, for as long as the context lasts."""
     import rclpy  # noqa: PLC0415 (only in ROS)
 
     stop = Stop()
@@ -90,7 +90,7 @@ def nodes(*names: str, **options: Any) -> Iterator[tuple[Stop, list[Any]]]:
 
 
 def make_executor(name: str) -> Any:
-    """One of `EXECUTORS`; ends the process with a message where this rclpy has it not."""
+    """Return one of `EXECUTORS`; exit with a message if this rclpy does not have it."""
     from rclpy import executors  # noqa: PLC0415
 
     if name == "Events":
@@ -107,20 +107,20 @@ def make_executor(name: str) -> Any:
 def spin(executor: Any, kind: str, until: Any) -> None:
     """Execute callbacks until the future is done.
 
-    Where ROS is built for old C libraries (the wheels are), the events executor's wait without an
-    end overflows and never returns; with an end that never comes it does.
+    If ROS is built for old C libraries (as the wheels are), the events executor's wait without a
+    timeout overflows and never returns; with a very long timeout it works.
     """
     limit = {"timeout_sec": _FOREVER_SECONDS} if kind == "Events" else {}
     executor.spin_until_future_complete(until, **limit)
 
 
 def wait_until(stop: Stop, *conditions: Callable[[], bool]) -> bool:
-    """Wait until all conditions hold (discovery); False where a signal came first.
+    """Wait until all conditions hold (discovery); return False if a signal came first.
 
     Raises
     ------
     TimeoutError
-        They do not within `DISCOVERY_SECONDS`.
+        The conditions do not hold within `DISCOVERY_SECONDS`.
     """
     give_up = time.monotonic() + DISCOVERY_SECONDS
     while not all(condition() for condition in conditions):
@@ -133,13 +133,13 @@ def wait_until(stop: Stop, *conditions: Callable[[], bool]) -> bool:
 
 
 def say_ready() -> None:
-    """Make the file by which it is known that the nodes have found each other."""
+    """Create the file that signals that the nodes have found each other."""
     if os.environ.get("ROSLENS_READY_FILE"):
         Path(os.environ["ROSLENS_READY_FILE"]).touch()
 
 
 def write_csv(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """A log; a time (``..._ns``) that is 0 never was, and is left empty."""
+    """Write a log; a time (``..._ns``) of 0 means never, and is left empty."""
     times = [name.endswith("_ns") for name in header]
     with path.open("w", encoding="utf-8", newline="") as stream:
         writer = csv.writer(stream)

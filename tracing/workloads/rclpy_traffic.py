@@ -1,7 +1,7 @@
-"""Messages, service calls and action goals between rclpy nodes, with a log of what happened.
+"""Exchange messages, service calls and action goals between rclpy nodes, and log them.
 
-Each has a sending and a receiving end, of one process or of two: what only the other one has is
-made there. Times are ns since the epoch; 0 is never.
+Each class has a sending and a receiving end, in one process or in two: ends of the other process
+are not created. Times are ns since the epoch; 0 means never.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _HEADER = struct.Struct("<q")
 
 
 def reliable() -> Any:
-    """The quality of service of all messages: reliable, the last ten."""
+    """Return the quality of service of all messages: reliable, with a history of ten."""
     from rclpy.qos import QoSProfile, ReliabilityPolicy  # noqa: PLC0415 (only in ROS)
 
     return QoSProfile(depth=10, reliability=ReliabilityPolicy.RELIABLE)
@@ -28,11 +28,11 @@ class Messages:
     Parameters
     ----------
     topic
-        Its name.
+        The topic's name.
     sender, receiver
-        The nodes; None where it is of another process.
+        The nodes; None if the node is in another process.
     payload
-        Bytes of a message, at least 8.
+        Bytes per message, at least 8.
     """
 
     header = ("topic", "sequence", "publish_realtime_ns", "callback_realtime_ns")
@@ -53,12 +53,12 @@ class Messages:
             )
 
     def found(self) -> bool:
-        """Whether the publisher knows a subscription."""
+        """Return whether the publisher has discovered a subscription."""
         return bool(self.publisher.get_subscription_count())
 
     @property
     def settled(self) -> bool:
-        """Whether nothing is on its way."""
+        """Return whether all sent messages have arrived."""
         return len(self.received) == len(self.sent)
 
     def send(self) -> None:
@@ -68,18 +68,18 @@ class Messages:
         self.publisher.publish(self.message)
 
     def receive(self, message: Any) -> None:
-        """Log one message."""
+        """Log a received message."""
         now = time.time_ns()
         self.received[_HEADER.unpack_from(message.data)[0]] = now
 
     def rows(self) -> Iterator[Sequence[Any]]:
-        """What was logged."""
+        """Yield the logged rows."""
         for number, sent in enumerate(self.sent):
             yield self.topic, number, sent, self.received.get(number, 0)
 
 
 class Calls:
-    """Calls from a client to a service; parameters as of `Messages`."""
+    """Calls from a client to a service; see `Messages` for the parameters."""
 
     header = (
         *("service", "sequence", "request_realtime_ns", "callback_realtime_ns"),
@@ -92,7 +92,7 @@ class Calls:
 
         self.name = name
         self.request = Trigger.Request
-        # request, callback, response; the callback's time is the response's text
+        # request, callback, response; the time of the callback is the response's text
         self.calls: list[list[int]] = []
         self.open = 0
         if sender is not None:
@@ -101,16 +101,16 @@ class Calls:
             self.service = receiver.create_service(Trigger, name, self.answer)
 
     def found(self) -> bool:
-        """Whether the client sees the service."""
+        """Return whether the client sees the service."""
         return bool(self.client.service_is_ready())
 
     @property
     def settled(self) -> bool:
-        """Whether every call has been answered."""
+        """Return whether every call has been answered."""
         return not self.open
 
     def send(self) -> None:
-        """Call once."""
+        """Make one call."""
         request = self.request()
         entry = [0, 0, 0]
         self.calls.append(entry)
@@ -121,7 +121,7 @@ class Calls:
             entry[1] = int(future.result().message)
             self.open -= 1
 
-        # As in C++, making the request is no part of the call.
+        # As in C++, creating the request is not part of the call.
         entry[0] = time.time_ns()
         self.client.call_async(request).add_done_callback(answered)
 
@@ -132,13 +132,13 @@ class Calls:
         return response
 
     def rows(self) -> Iterator[Sequence[Any]]:
-        """What was logged."""
+        """Yield the logged rows."""
         for number, entry in enumerate(self.calls):
             yield self.name, number, *entry
 
 
 class Goals:
-    """Goals from an action client to a server; parameters as of `Messages`."""
+    """Goals from an action client to a server; see `Messages` for the parameters."""
 
     header = (
         *("action", "goal_id", "sequence", "send_realtime_ns", "accepted_realtime_ns"),
@@ -166,12 +166,12 @@ class Goals:
             self.server = ActionServer(receiver, Fibonacci, name, self.execute)
 
     def found(self) -> bool:
-        """Whether the client sees the server."""
+        """Return whether the client sees the server."""
         return bool(self.client.server_is_ready())
 
     @property
     def settled(self) -> bool:
-        """Whether every goal has ended."""
+        """Return whether every goal has ended."""
         return not self.open
 
     def send(self) -> None:
@@ -197,7 +197,7 @@ class Goals:
         self.client.send_goal_async(goal).add_done_callback(accepted)
 
     def execute(self, goal: Any) -> Any:
-        """Give the Fibonacci sequence, one feedback for each number."""
+        """Return the Fibonacci sequence, with one feedback for each number."""
         self.executed[bytes(goal.goal_id.uuid).hex()] = time.time_ns()
         sequence = [0, 1]
         for _ in range(goal.request.order):
@@ -207,6 +207,6 @@ class Goals:
         return self.kind.Result(sequence=sequence)
 
     def rows(self) -> Iterator[Sequence[Any]]:
-        """What was logged."""
+        """Yield the logged rows."""
         for number, (goal, sent, accepted, result) in enumerate(self.goals):
             yield self.name, goal, number, sent, accepted, self.executed.get(goal, 0), result

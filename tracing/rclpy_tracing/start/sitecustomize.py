@@ -1,7 +1,7 @@
-"""Python runs this before a program when this folder is on PYTHONPATH: rclpy is then traced.
+"""Trace rclpy: Python runs this file before a program if this folder is on PYTHONPATH.
 
-Nothing is imported until the program imports rclpy; a program that never does pays for one look
-at the names of what it imports.
+Nothing is imported until the program imports rclpy; for a program that never does, the cost is
+one check of the name of each import.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _FOLDER = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
 
 
 class _Rclpy:
-    """Finds rclpy where Python does, and traces it once the program has imported it."""
+    """An import hook that finds rclpy where Python does, and traces it once it is imported."""
 
     def find_spec(self, name: str, *_: Any) -> Any:
         if name != "rclpy":
@@ -43,7 +43,7 @@ def _trace() -> None:
 
 
 def _run_the_one_behind() -> None:
-    """Run the sitecustomize that this one hides, where there is one."""
+    """Run the sitecustomize module that this one hides, if there is one."""
     sys.path.remove(_FOLDER)
     module = sys.modules.pop("sitecustomize")
     try:

@@ -2,19 +2,19 @@
 
 ``python3 run.py --cause gil --rate 50 --every 10 --hold_us 15000 --seconds 5 --output FOLDER``
 
-The rclpy form of the program ``causes`` of the rclcpp workloads, whose README says what each cause
-is and which kind it must lead to. The causes that nothing of Python is in are there only, and that
-of a callback group: while one callback works, Python's lock keeps all others waiting. A process
-publishes ``/work`` whenever the clock is a multiple of the period. Another one receives it, on an
-executor's thread that has a CPU of its own, and injects the cause: 1 ms before every
-``--every``'th message is due, or in its callback, for ``--hold_us``. ``queue`` is ten messages at
-once, ``gil`` a function of C that keeps Python's lock and sleeps.
+This is the rclpy form of the program ``causes`` of the rclcpp workloads, whose README describes
+each cause and the kind it must lead to. Causes that do not involve Python exist only there, as
+does that of a callback group: while one callback works, Python's lock keeps all others waiting. A
+process publishes ``/work`` whenever the clock is a multiple of the period. Another receives it, on
+an executor thread with its own CPU, and injects the cause: 1 ms before every ``--every``'th
+message is due, or in its callback, for ``--hold_us``. ``queue`` is ten messages at once, ``gil``
+a C function that keeps Python's lock and sleeps.
 
 Written into FOLDER: ``callbacks.csv`` (sequence, start_realtime_ns, end_realtime_ns),
-``injections.csv`` (cause, begin_realtime_ns, end_realtime_ns, vtid: who injected).
+``injections.csv`` (cause, begin_realtime_ns, end_realtime_ns, vtid of the injecting thread).
 
-Exit status: 0 done; 1 a process failed. The file that ``ROSLENS_READY_FILE`` names is made when
-both have found each other.
+Exit status: 0 done; 1 a process failed. The file named by ``ROSLENS_READY_FILE`` is created when
+both processes have found each other.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ INJECTIONS = ("cause", "begin_realtime_ns", "end_realtime_ns", "vtid")
 
 
 def sleep_until(realtime_ns: int) -> None:
-    """Sleep; nothing where it has passed."""
+    """Sleep until a time, unless it has passed."""
     time.sleep(max(realtime_ns - time.time_ns(), 0) / 1e9)
 
 
 def busy(seconds: float) -> None:
-    """Use the CPU for a while, as work does."""
+    """Use the CPU for some time, like real work."""
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         pass
 
 
 class Settings:
-    """What is asked for; times in ns."""
+    """The settings of a process; times in ns."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.cause, self.output = options.cause, options.output
@@ -63,18 +63,18 @@ class Settings:
         self.injections: list[tuple[str, int, int, int]] = []
 
     def during(self, work: Callable[[], Any]) -> None:
-        """Inject what `work` does."""
+        """Run `work`, and log it as an injection."""
         begin = time.time_ns()
         work()
         self.injections.append((self.cause, begin, time.time_ns(), threading.get_native_id()))
 
     def next_hit(self) -> int:
-        """When to begin with what the next message is to meet."""
+        """Return when to begin an injection that the next affected message meets."""
         step = self.period * self.every
         return int(((time.time_ns() + AHEAD_NS) // step + 1) * step - AHEAD_NS)
 
     def write(self) -> None:
-        """Write the log of what was injected."""
+        """Write the log of injections."""
         side.write_csv(self.output / "injections.csv", INJECTIONS, self.injections)
 
 
@@ -95,7 +95,7 @@ def publish(settings: Settings, node: Any, stop: Any) -> None:
         for number in range(burst):
             publisher.publish(UInt64(data=index * BURST + number))
         if burst > 1:
-            # So long the callbacks take.
+            # The callbacks take this long.
             end = begin + round(burst * settings.work_s * 1e9)
             settings.injections.append((settings.cause, begin, end, threading.get_native_id()))
     time.sleep(0.5)
@@ -104,7 +104,7 @@ def publish(settings: Settings, node: Any, stop: Any) -> None:
 
 
 class Subscriber:
-    """Receives, and injects."""
+    """A node that receives messages and injects causes."""
 
     def __init__(self, settings: Settings, node: Any) -> None:
         from std_msgs.msg import UInt64  # noqa: PLC0415 (only in ROS)
@@ -121,7 +121,7 @@ class Subscriber:
             self.file = (settings.output / "scratch.bin").open("wb", buffering=0)
 
     def receive(self, message: Any) -> None:
-        """The callback of a message."""
+        """Handle a message in its callback."""
         settings, start = self.settings, time.time_ns()
         busy(settings.work_s)
         if settings.cause == "lock":
@@ -141,7 +141,7 @@ class Subscriber:
             os.fsync(self.file.fileno())
 
     def _call(self) -> None:
-        """Ask a service that only this thread could serve, and give up."""
+        """Call a service that only this thread could serve, and give up."""
         answered = threading.Event()
         future = self.client.call_async(self.request)
         future.add_done_callback(lambda _: answered.set())
@@ -149,13 +149,13 @@ class Subscriber:
         self.client.remove_pending_request(future)
 
     def start(self) -> None:
-        """Begin to inject what no callback of a message does."""
+        """Start the injections that do not happen in a message's callback."""
         from rclpy.callback_groups import MutuallyExclusiveCallbackGroup  # noqa: PLC0415
 
         cause, settings = self.settings.cause, self.settings
         if cause in ("same_thread", "timer_burst"):
             count, group = BURST if cause == "timer_burst" else 1, MutuallyExclusiveCallbackGroup()
-            # A timer keeps the phase that it was made with: made late, it would meet no message.
+            # A timer keeps the phase at which it was created: if late, it would affect no message.
             begin = 0
             while time.time_ns() - begin > AHEAD_NS / 4:
                 begin = settings.next_hit()
@@ -208,7 +208,7 @@ class Subscriber:
 
 
 def main() -> int:
-    """Run one process, or both; the exit status."""
+    """Run one process or both; return the exit status."""
     parser = side.parser(__doc__.splitlines()[0], rate=50.0, seconds=5.0)
     parser.add_argument("--cause", choices=CAUSES, default=CAUSES[0])
     parser.add_argument("--every", type=int, default=10)
@@ -221,7 +221,7 @@ def main() -> int:
     subscriber = None
     if options.role == "both":
         subscriber = subprocess.Popen([sys.executable, *sys.argv, "--role", "subscriber"])
-    # Before the middleware makes threads: only the executor has the last CPU.
+    # Set before the middleware starts threads: only the executor has the last CPU.
     os.sched_setaffinity(0, cpus[:1])
     settings = Settings(options)
     try:

@@ -12,11 +12,11 @@ Written into FOLDER (times in ns since the epoch; empty = it did not happen):
   execute_realtime_ns, result_realtime_ns;
 * ``graph.json``: each publisher and subscription with its QoS.
 
-Exit status: 0 done; 1 a process died or did not answer; 128 + N ended by signal N. The file that
-``ROSLENS_READY_FILE`` names is made when both processes have found each other.
+Exit status: 0 done; 1 a process died or did not answer; 128 + N ended by signal N. The file
+named by ``ROSLENS_READY_FILE`` is created when both processes have found each other.
 
-The launcher and a process talk in lines over the process's standard input and output. A process
-ends when its input does, so nothing is left if the launcher is killed.
+The launcher and a process exchange lines over the process's standard input and output. A process
+ends when its input does, so nothing remains if the launcher is killed.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ ROLES = ("subscriber", "publisher")
 CALL_SECONDS, GOAL_SECONDS, HEARTBEAT_SECONDS = 1 / 15, 0.5, 0.1
 FIBONACCI_ORDER = 5
 DRAIN_SECONDS, SETTLE_SECONDS, END_SECONDS = 1.0, 5.0, 5.0
-# So long the launcher waits for both to be ready, and for the work beyond its own time.
+# Seconds that the launcher waits for both to be ready, and in addition to the time of the work.
 READY_SECONDS, SPARE_SECONDS = 30.0, 10.0
 LOOK_SECONDS = 0.02
 
 
 def traffic(sender: Any, receiver: Any, payload: int = 0) -> tuple[Messages, Calls, Goals]:
-    """All that goes between the two."""
+    """Create all communication between the two nodes."""
     return (
         Messages("/samples", sender, receiver, payload),
         Calls("/status", sender, receiver),
@@ -58,10 +58,10 @@ def traffic(sender: Any, receiver: Any, payload: int = 0) -> tuple[Messages, Cal
 
 
 class Process:
-    """A process of the demo with its node."""
+    """A process of the demo, with its node."""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        # Before any thread starts, for threads inherit it.
+        # Before any thread starts, because threads inherit the name.
         Path("/proc/self/comm").write_text(f"demo_{options.role}", encoding="ascii")
         self.stop = side.Stop()
         side.start_rclpy()
@@ -75,25 +75,25 @@ class Process:
         self.told: queue.Queue[str] = queue.Queue()
 
     def listen(self) -> None:
-        """Take what the launcher says; the process ends when it is gone."""
+        """Receive lines from the launcher; end the process when the launcher is gone."""
         for line in sys.stdin:
             self.told.put(line.strip())
         self.finish()
 
     def wait(self, seconds: float, done: Callable[[], bool]) -> None:
-        """Wait until something is done or the time is over."""
+        """Wait until `done` holds, or the time is over."""
         end = time.monotonic() + seconds
         while not done() and time.monotonic() < end:
             time.sleep(LOOK_SECONDS / 2)
 
     def finish(self) -> None:
-        """End the executor's work."""
+        """Make the executor end."""
         if not self.finished.done():
             self.finished.set_result(None)
             self.executor.wake()
 
     def run(self, found: Sequence[Callable[[], bool]], work: Callable[[], None]) -> None:
-        """Execute callbacks, from when all is found, while a thread does `work`."""
+        """Execute callbacks once everything is found, while a thread does `work`."""
         if not side.wait_until(self.stop, *found):
             return
         print("ready", flush=True)
@@ -109,7 +109,7 @@ class Process:
             side.spin(self.executor, self.options.executor, self.finished)
 
     def end(self, content: dict[str, Any]) -> int:
-        """Leave `content` for the launcher, with the node's endpoints; the exit status."""
+        """Leave `content` and the endpoints for the launcher; return the exit status."""
         import rclpy  # noqa: PLC0415 (only in ROS)
 
         content["graph"] = _endpoints(self.node)
@@ -122,7 +122,7 @@ class Process:
 
 
 def publish(process: Process) -> int:
-    """Publish at a fixed rate, call the service and send goals; the exit status."""
+    """Publish at a fixed rate, call the service and send goals; return the exit status."""
     options, node = process.options, process.node
     messages, calls, goals = all_traffic = traffic(node, None, options.payload)
     over = threading.Event()
@@ -151,7 +151,7 @@ def publish(process: Process) -> int:
         over.wait()
         for timer in timers:
             timer.cancel()
-        # What has not been answered by then never was.
+        # Calls and goals that are not answered by then never will be.
         process.wait(SETTLE_SECONDS, lambda: calls.settled and goals.settled)
         print(len(messages.sent), flush=True)
         process.told.get()
@@ -161,7 +161,7 @@ def publish(process: Process) -> int:
 
 
 def subscribe(process: Process) -> int:
-    """Receive, serve and execute goals, with a timer that has little to do; the exit status."""
+    """Receive, serve and execute goals, with an idle timer; return the exit status."""
     node = process.node
     messages, _, goals = traffic(None, node)
     node.create_timer(HEARTBEAT_SECONDS, lambda: None)
@@ -196,7 +196,7 @@ def _endpoints(node: Any) -> list[dict[str, Any]]:
 
 
 class Nodes:
-    """The two processes, as the launcher has them."""
+    """The two processes, as seen by the launcher."""
 
     def __init__(self, stop: Any) -> None:
         self.stop = stop
@@ -218,7 +218,7 @@ class Nodes:
             self.said[role].append(line.strip())
 
     def tell(self, role: str, line: str) -> None:
-        """Send a line to a process; one that is gone is noticed when it is waited for."""
+        """Send a line to a process; its death is noticed in later waits."""
         pipe = self.processes[role].stdin
         assert pipe is not None
         with suppress(BrokenPipeError):
@@ -226,7 +226,7 @@ class Nodes:
             pipe.flush()
 
     def check(self) -> None:
-        """Look whether all goes well; ends the program where a signal came or a process died."""
+        """Check both processes; exit if a signal came or a process died."""
         if self.stop.signal:
             sys.exit(self.stop.status)
         for role, process in self.processes.items():
@@ -235,12 +235,12 @@ class Nodes:
                 sys.exit(f"demo: the {role} process {how} {abs(status)}")
 
     def wait(self, seconds: float, wanted: str, done: Callable[[], bool]) -> None:
-        """Wait until something is done; ends the program if it is not within `seconds`.
+        """Wait until `done` holds; exit if it does not within `seconds`.
 
         Parameters
         ----------
         wanted
-            What, for people.
+            A description of the goal for messages.
         """
         give_up = time.monotonic() + seconds
         while not done():
@@ -266,7 +266,7 @@ class Nodes:
         self.check()
 
     def end(self) -> None:
-        """End both where they do not."""
+        """End both processes if they still run."""
         for process in self.processes.values():
             process.terminate()
         for process in self.processes.values():
@@ -278,7 +278,7 @@ class Nodes:
 
 
 def write_logs(folder: Path) -> None:
-    """Merge what the two processes logged."""
+    """Merge the logs of the two processes."""
     logs: dict[str, Any] = {"graph": []}
     for role in ROLES:
         path = folder / f".{role}.json"
@@ -299,7 +299,7 @@ def launch(options: argparse.Namespace) -> None:
     """Run the two processes."""
     nodes = Nodes(side.Stop())
     try:
-        # A number of messages may take as long as it takes.
+        # For a number of messages, there is no time limit.
         nodes.work(math.inf if options.messages else options.seconds)
         write_logs(options.output)
     finally:
@@ -307,7 +307,7 @@ def launch(options: argparse.Namespace) -> None:
 
 
 def main() -> int:
-    """Run the demo or one of its processes; the exit status."""
+    """Run the demo or one of its processes; return the exit status."""
     parser = side.parser(__doc__.splitlines()[0], rate=500.0, seconds=5.0)
     parser.add_argument("--payload", type=int, default=100, help="bytes of a message (>= 8)")
     parser.add_argument("--executor", default="SingleThreaded", choices=side.EXECUTORS)

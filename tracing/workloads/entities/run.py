@@ -2,11 +2,11 @@
 
 ``python3 run.py --entity publisher --count 10 --seconds 2 --output FOLDER``
 
-``--count`` entities of one kind are created beside one node, then nothing happens for
+``--count`` entities of one kind are created next to a node, then nothing happens for
 ``--seconds``. Written into FOLDER: ``entities.json``: entity, count.
 
-Exit status: 0 done; 128 + N ended by signal N. The file that ``ROSLENS_READY_FILE`` names is made
-when all have been created.
+Exit status: 0 done; 128 + N ended by signal N. The file named by ``ROSLENS_READY_FILE`` is created
+when all entities exist.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NEVER_SECONDS = 1e6
 
 
 def create(kind: str, node: Any) -> Callable[[int], Any]:
-    """A function that creates the n-th entity of a kind."""
+    """Return a function that creates the n-th entity of a kind."""
     import rclpy  # noqa: PLC0415 (only in ROS)
     from std_msgs.msg import String  # noqa: PLC0415
     from std_srvs.srv import Trigger  # noqa: PLC0415
@@ -43,7 +43,7 @@ def create(kind: str, node: Any) -> Callable[[int], Any]:
 
 
 def main() -> int:
-    """Run the process; its exit status."""
+    """Run the process; return its exit status."""
     parser = side.parser(__doc__.splitlines()[0], rate=1.0, seconds=2.0)
     parser.add_argument("--entity", choices=KINDS, default="publisher")
     parser.add_argument("--count", type=int, default=1)

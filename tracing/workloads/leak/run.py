@@ -2,16 +2,16 @@
 
 ``python3 run.py --leak 1024 --rate 500 --seconds 60 --output FOLDER``
 
-The positive control of leak detection: for each message received it takes LEAK bytes from the C
-library's malloc, writes to all of them, and never frees them. What grows is therefore LEAK bytes
-of heap, and one chunk of the allocator (LEAK + 8, rounded up to 16, with glibc on 64 bits) of
-resident memory. Its own logs are allocated, and touched, before it begins.
+This is the positive control of leak detection: for each message received, it allocates LEAK bytes
+with the C library's malloc, writes to all of them, and never frees them. The growth is thus LEAK
+bytes of heap, and one chunk of the allocator (LEAK + 8, rounded up to 16, with glibc on 64 bits)
+of resident memory. Its own logs are allocated, and touched, before it begins.
 
 Written into FOLDER (times in ns since the epoch; empty = it did not happen): ``messages.csv``:
 topic, sequence, publish_realtime_ns (just before ``publish()``), callback_realtime_ns (first line
-of the callback); ``leak.json``: bytes asked for per message, the allocator's chunk, messages.
+of the callback); ``leak.json``: bytes leaked per message, the allocator's chunk, messages.
 
-Exit status: 0 done; 128 + N ended by signal N. The file that ``ROSLENS_READY_FILE`` names is made
+Exit status: 0 done; 128 + N ended by signal N. The file named by ``ROSLENS_READY_FILE`` is created
 when publisher and subscription have found each other.
 """
 
@@ -44,7 +44,7 @@ class Leaking:
 
         self.leak = int(options.leak)
         room = int(options.rate * options.seconds * 1.1) + 16
-        # Filled with ones first, so that each page is there.
+        # Filled with ones first, so that every page is resident.
         self.sent, self.received = array("q", [1]) * room, array("q", [1]) * room
         for number in range(room):
             self.sent[number] = self.received[number] = 0
@@ -64,7 +64,7 @@ class Leaking:
         self.timer.cancel()
 
     def start(self, seconds: float) -> None:
-        """Publish for so long."""
+        """Publish for `seconds`."""
         self.deadline = time.monotonic() + seconds
         self.timer.reset()
 
@@ -80,7 +80,7 @@ class Leaking:
         self.publisher.publish(self.message)
 
     def receive(self, message: Any) -> None:
-        """Leak, and log when."""
+        """Log the time, and leak."""
         now = time.time_ns()
         self.received[HEADER.unpack_from(message.data)[0]] = now
         self.arrived += 1
@@ -88,7 +88,7 @@ class Leaking:
             self.libc.memset(self.libc.malloc(self.leak), 1, self.leak)
 
     def chunk(self) -> int:
-        """What the allocator takes for one leak, its header included (glibc)."""
+        """Return the bytes that the allocator takes for one leak, including its header (glibc)."""
         if not self.leak:
             return 0
         pointer = self.libc.malloc(self.leak)
@@ -96,11 +96,11 @@ class Leaking:
 
     @property
     def done(self) -> bool:
-        """All was sent and has arrived."""
+        """Return whether everything was sent and has arrived."""
         return bool(self.deadline) and self.timer.is_canceled() and self.arrived >= self.count
 
     def write(self, folder: Path) -> None:
-        """Leave the logs."""
+        """Write the logs."""
         rows = ((TOPIC, n, self.sent[n], self.received[n]) for n in range(self.count))
         side.write_csv(folder / "messages.csv", Messages.header, rows)
         facts = {"bytes": self.leak, "chunk_bytes": self.chunk(), "messages": self.arrived}
@@ -108,7 +108,7 @@ class Leaking:
 
 
 def main() -> int:
-    """Run the node; its exit status."""
+    """Run the node; return its exit status."""
     parser = side.parser(__doc__.splitlines()[0], rate=500.0, seconds=60.0)
     parser.add_argument("--leak", type=int, default=1024, help="bytes per message; 0: none")
     parser.add_argument("--payload", type=int, default=100, help="bytes of a message (>= 8)")

@@ -1,4 +1,4 @@
-"""Builds the rclcpp programs once: with colcon for a sourced ROS 2, else against our own rclcpp."""
+"""Build the rclcpp programs once: with colcon for a sourced ROS 2, else with our own rclcpp."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _SPACE = 50_000_000
 
 
 def prepare(note: Callable[[str], None] = lambda _: None) -> dict[str, str]:
-    """The variable by which ``run.py`` finds the programs; empty where they are found without.
+    """Return the variable by which ``run.py`` finds the programs; empty if it is not needed.
 
     Parameters
     ----------
     note
-        Called with one line when they are built, which takes some minutes.
+        Called with a line when the programs are built, which takes some minutes.
 
     Raises
     ------
     UsageError
-        A ROS 2 is sourced, but there is no colcon.
+        A ROS 2 is sourced, but colcon is not installed.
     RunFailedError
-        They do not build.
+        Building fails.
     """
     if find_program("messages") is not None:
         return {}
@@ -53,7 +53,7 @@ def prepare(note: Callable[[str], None] = lambda _: None) -> dict[str, str]:
     folder = cache_folder() / PACKAGE / _key()
     programs = folder / "install" / "lib" / PACKAGE
     with locked(folder.with_name(folder.name + ".lock")):
-        # Written last: without it, whoever built was ended before all programs were there.
+        # Written last: without it, a build ended before all programs existed.
         whole = folder / "whole"
         if not cached_file(whole):
             note(f"building {PACKAGE} with colcon, once: some minutes; see {folder / LOG}")
@@ -63,7 +63,7 @@ def prepare(note: Callable[[str], None] = lambda _: None) -> dict[str, str]:
 
 
 def _compiled(note: Callable[[str], None]) -> Path:
-    """The folder of the programs, compiled against the rclcpp of the embedded ROS 2."""
+    """Return the folder of the programs, compiled with the rclcpp of the embedded ROS 2."""
     rclcpp = rclcpp_for(embedded_ros(note), note)
     folder = cache_folder() / PACKAGE / f"{rclcpp.prefix.name}-{_key()}"
     with locked(folder.with_name(folder.name + ".lock")):
@@ -106,10 +106,10 @@ def _build(colcon: str, folder: Path) -> None:
 
 
 def _key() -> str:
-    """Of the sources and of the ROS 2 that they are built for, with the versions of its packages.
+    """Return a key of the sources, and of the ROS 2 they are built for with package versions.
 
-    An rclcpp that was upgraded, or an executor that was installed later, is another ROS 2; what
-    else is sourced, such as the user's own packages, is none of it.
+    An upgraded rclcpp, or an executor installed later, is another ROS 2; anything else that is
+    sourced, such as the user's own packages, does not count.
     """
     digest = hashlib.sha256()
     for path in (*(_HERE / name for name in _SOURCES), *sorted((_HERE / "src").iterdir())):

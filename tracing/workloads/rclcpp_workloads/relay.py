@@ -1,7 +1,7 @@
-"""Two networks that only a relay in user space connects, which holds back what it is told to.
+"""Connect two networks only by a relay in user space, which delays frames as requested.
 
-Needs root and ``ip``. What lies between the two is this process: it reads frames from one TAP
-device and writes them to the other, and logs when each one came and went.
+Needs root and ``ip``. The only link between the two is this process: it reads frames from one TAP
+device and writes them to the other, and logs when each frame came and went.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _AHEAD_NS, _WINDOW_NS = 1_000_000, 5_000_000
 
 
 class Relay:
-    """Frames from the first network to the second are held if they come when a message is due.
+    """A relay that holds frames to the second network if they come when a message is due.
 
     Attributes
     ----------
     networks
-        Names of both, for ``ip netns exec``.
+        Names of both networks, for ``ip netns exec``.
     """
 
     def __init__(self, stack: ExitStack, step_ns: int, hold_ns: int) -> None:
@@ -79,12 +79,12 @@ class Relay:
     def _pass_on(self, side: int, came: int, frame: bytes) -> None:
         try:
             os.write(self._devices[1 - side], frame)
-        except OSError:  # Its network is not up yet, or no more.
+        except OSError:  # the network is not up yet, or no longer
             return
         self._log.append((side, len(frame), came, time.time_ns()))
 
     def write(self, folder: Path) -> None:
-        """Write ``packets.csv``, and of those that were held ``injections.csv``."""
+        """Write all frames to ``packets.csv``, and held frames to ``injections.csv``."""
         with (folder / "packets.csv").open("w", newline="") as stream:
             rows = csv.writer(stream)
             rows.writerow(("side", "bytes", "came_realtime_ns", "went_realtime_ns"))
@@ -99,19 +99,19 @@ class Relay:
 
 @contextmanager
 def relay(step_ns: int, hold_ns: int) -> Iterator[Relay]:
-    """Networks with a relay between them.
+    """Yield networks with a relay between them.
 
     Parameters
     ----------
     step_ns
-        Frames are held that come from 1 ms before to 4 ms after each multiple of this.
+        Frames are held if they come from 1 ms before to 4 ms after each multiple of this.
     hold_ns
-        For so long.
+        Nanoseconds for which frames are held.
 
     Raises
     ------
     OSError
-        They cannot be made.
+        The networks cannot be created.
     """
     with ExitStack() as stack:
         yield Relay(stack, step_ns, hold_ns)

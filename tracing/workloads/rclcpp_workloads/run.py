@@ -1,13 +1,13 @@
-"""Runs one of the rclcpp workloads: the built-in ``rclcpp_workloads`` of suites.
+"""Run one of the rclcpp workloads: the built-in ``rclcpp_workloads`` of suites.
 
 ``python3 run.py --workload messages --executor Events --payload 100 --seconds 5 --output FOLDER``
 
 ``--workload`` is one of messages, services, actions, timers, chain, lifecycle, causes; the other
 options are the program's own (README.md). ``--processes 2`` (messages only) runs publishers and
-subscriptions in processes of their own, ``--outside 1`` as many subscriptions once more in a
-process of their own; what both processes logged becomes one ``messages.csv``.
+subscriptions in separate processes, ``--outside 1`` as many subscriptions again in a separate
+process; the logs of both processes are merged into one ``messages.csv``.
 
-The programs are looked for in ``$RCLCPP_WORKLOADS`` (a folder), then where colcon installed the
+The programs are searched in ``$RCLCPP_WORKLOADS`` (a folder), then where colcon installed the
 package (``AMENT_PREFIX_PATH``). Exit status: 0 done; 1 a program failed; 2 wrong use or not built.
 """
 
@@ -27,9 +27,9 @@ OF_MESSAGES = (
     *("publishers", "subscriptions", "topics", "payload", "messages", "pointer", "leak", "role"),
     *("intra_process", "depth", "reliability"),
 )
-"""Options that only this workload has: factors of a suite that has others beside it."""
+"""Options that only ``messages`` has: factors of suites that also contain other workloads."""
 OF_SERVICES = ("clients",)
-"""Likewise."""
+"""Options that only the workload ``services`` has."""
 HEADER = (
     *("topic", "sequence", "publish_realtime_ns", "callback_realtime_ns"),
     *("publisher", "subscription"),
@@ -37,7 +37,7 @@ HEADER = (
 
 
 def find_program(name: str) -> Path | None:
-    """The path of a workload's program; None if it is not built."""
+    """Return the path of a workload's program, or None if it is not built."""
     configured = os.environ.get("RCLCPP_WORKLOADS")
     prefixes = filter(None, os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep))
     folders = [Path(configured)] if configured else []
@@ -46,9 +46,9 @@ def find_program(name: str) -> Path | None:
 
 
 def merge(folder: Path) -> None:
-    """Make ``messages.csv`` of what the two sides logged.
+    """Merge the logs of the two sides into ``messages.csv``.
 
-    Subscriptions of a process of their own are numbered after those beside the publishers.
+    Subscriptions in a separate process are numbered after those in the publishers' process.
     """
     sent: dict[tuple[str, str, str], str] = {}
     seen: set[tuple[tuple[str, str, str], str]] = set()
@@ -72,7 +72,7 @@ def merge(folder: Path) -> None:
                 seen.add((key, row["subscription"]))
                 subscriptions.setdefault(row["topic"], set()).add(row["subscription"])
                 writer.writerow({**row, "publish_realtime_ns": sent.get(key, "")})
-        # What a subscription did not receive; which there are is known of those that got anything.
+        # Add what subscriptions did not receive; only those that received anything are known.
         for key, time in sent.items():
             topic, publisher, sequence = key
             for subscription in sorted(subscriptions.get(topic, {""})):
@@ -82,12 +82,12 @@ def merge(folder: Path) -> None:
 
 
 def split(arguments: list[str]) -> dict[str, str]:
-    """Options by name.
+    """Return options by name.
 
     Raises
     ------
     ValueError
-        They are not pairs of ``--name value``.
+        The arguments are not pairs of ``--name value``.
     """
     if len(arguments) % 2 or not all(name.startswith("--") for name in arguments[::2]):
         raise ValueError("options are pairs of --name value")
@@ -95,7 +95,7 @@ def split(arguments: list[str]) -> dict[str, str]:
 
 
 def main() -> int:
-    """Run it; the exit status."""
+    """Run a workload; return the exit status."""
     try:
         options = split(sys.argv[1:])
     except ValueError as error:
@@ -136,12 +136,12 @@ def main() -> int:
 
 
 def _relayed(commands: list[list[str]], options: dict[str, str], output: Path) -> int:
-    """Run a subscriber and a publisher in networks of their own."""
+    """Run a subscriber and a publisher in separate networks."""
     from relay import relay  # type: ignore[import-not-found]  # noqa: PLC0415  (of Linux)
 
     step_ns = round(1e9 / float(options.get("rate", "50"))) * int(options.get("every", "10"))
     hold_ns = round(1000 * float(options.get("hold_us", "15000")))
-    # Memory that both share would be a way past it.
+    # Shared memory would bypass the relay.
     os.environ["FASTDDS_BUILTIN_TRANSPORTS"] = "UDPv4"
     os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "SUBNET"
     try:
@@ -164,7 +164,7 @@ def _run(commands: list[list[str]]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, pass_on)
     statuses = []
-    # The publisher ends first; the subscriber when it has gone.
+    # The publisher ends first; the subscriber ends when the publisher is gone.
     for process in reversed(running):
         statuses.append(process.wait())
         if statuses[-1]:

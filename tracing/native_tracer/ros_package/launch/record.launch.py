@@ -1,4 +1,4 @@
-"""Include this first: what is launched after it records itself into the folder `output`."""
+"""Record all programs launched after this file into the folder `output`; include it first."""
 
 import shlex
 import subprocess
@@ -19,7 +19,7 @@ def _variables(context):
 
 
 def generate_launch_description():
-    """Set the environment of the programs."""
+    """Set the environment variables of the programs."""
     return LaunchDescription(
         [
             DeclareLaunchArgument("output", description="The folder of the recording."),

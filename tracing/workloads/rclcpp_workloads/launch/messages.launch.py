@@ -1,4 +1,4 @@
-"""Publishers and subscriptions in a process each, recorded by ``ros2 launch`` itself."""
+"""Launch publishers and subscriptions in one process each, recorded by ``ros2 launch`` itself."""
 
 from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument
@@ -8,7 +8,7 @@ from tracetools_launch.action import Trace
 
 
 def generate_launch_description():
-    """Trace, subscriber, publisher."""
+    """Describe the trace, the subscriber and the publisher."""
     names = {
         "executor": "SingleThreaded",
         "payload": "100",

@@ -38,14 +38,14 @@ public:
     server_ = rclcpp_action::create_server<Fibonacci>(
       node, kName,
       [this, order](const rclcpp_action::GoalUUID &, Fibonacci::Goal::ConstSharedPtr goal) {
-        // The goal carries its number, for the server is in the same process: order + number.
+        // The goal carries order + its number, because the server is in the same process.
         goals_[number_of(*goal, order)].callback = workloads::now_ns();
         return rclcpp_action::GoalResponse::ACCEPT_AND_EXECUTE;
       },
       [](std::shared_ptr<ServerGoal>) {return rclcpp_action::CancelResponse::ACCEPT;},
       [this, order](std::shared_ptr<ServerGoal> handle) {
         goals_[number_of(*handle->get_goal(), order)].accepted = workloads::now_ns();
-        // Threads that have ended and are not joined keep their stacks.
+        // Ended threads that are not joined would keep their stacks.
         ++running_;
         std::thread([this, handle, order] {execute(handle, order); --running_;}).detach();
       });

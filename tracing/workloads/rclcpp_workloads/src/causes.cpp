@@ -1,12 +1,12 @@
-// Makes messages late by one cause that is known, at times that are known.
+// Makes messages late by one known cause, at known times.
 //
 // --role publisher sends /work whenever the clock is a multiple of the period; --role subscriber
-// receives it on an executor's thread that has a CPU of its own, and injects --cause: 1 ms before
-// every --every'th message is due it begins, and lasts --hold_us.
+// receives it on an executor thread with its own CPU, and injects --cause: it begins 1 ms before
+// every --every'th message is due, and lasts --hold_us.
 //
-// Writes messages_<role>.csv as `messages` does, callbacks.csv (sequence, start_realtime_ns,
-// end_realtime_ns: of each callback) and injections.csv (cause, begin_realtime_ns,
-// end_realtime_ns, vtid: who injected). What is on its way late (relay) run.py injects.
+// Writes messages_<role>.csv like `messages`, callbacks.csv (sequence, start_realtime_ns,
+// end_realtime_ns of each callback) and injections.csv (cause, begin_realtime_ns,
+// end_realtime_ns, vtid of the injecting thread). Delays in transit (relay) are injected by run.py.
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -57,7 +57,7 @@ constexpr Nanoseconds kAhead = std::chrono::milliseconds(1);
 
 std::int64_t thread_id() {return static_cast<std::int64_t>(syscall(SYS_gettid));}
 
-// The CPUs that this process may use.
+// Returns the CPUs that this process may use.
 std::vector<int> cpus()
 {
   cpu_set_t set;
@@ -73,7 +73,7 @@ std::vector<int> cpus()
   return found;
 }
 
-// Keeps the calling thread, and those it makes, on one CPU.
+// Keeps the calling thread, and threads that it creates, on one CPU.
 void stay_on(int cpu)
 {
   cpu_set_t set;
@@ -95,7 +95,7 @@ struct Settings
 
   bool hit(std::int64_t index) const {return index % every == 0;}
 
-  // When the next message is due that is to be late; what it meets begins `ahead` of that.
+  // Returns when the next affected message is due; the injection begins `ahead` of that.
   std::int64_t next_hit(Nanoseconds ahead) const
   {
     const auto step = period * every;
@@ -126,7 +126,7 @@ struct Injection
 class Injections
 {
 public:
-  // What `work` does is injected.
+  // Runs `work`, and logs it as an injection.
   template<typename Work>
   void during(Work work)
   {
@@ -154,7 +154,7 @@ private:
   std::vector<Injection> rows_;
 };
 
-// A file on the disk, read by page faults and written through.
+// A file on the disk that is read by page faults and written through.
 class File
 {
 public:
@@ -186,7 +186,7 @@ public:
   File(const File &) = delete;
   File & operator=(const File &) = delete;
 
-  // So that reading it is a page fault that waits for the disk.
+  // Drops the file's pages, so that reading it is a page fault that waits for the disk.
   void forget()
   {
     madvise(memory_, kSize, MADV_DONTNEED);
@@ -252,15 +252,15 @@ public:
 
   void join() {write_file(path_ + "/tasks", std::to_string(thread_id()));}
 
-  // In microseconds of each 100 ms; -1: no limit.
+  // Sets the limit in microseconds per 100 ms; -1: no limit.
   void limit(int quota) {write_file(path_ + "/cpu.cfs_quota_us", std::to_string(quota));}
 
 private:
   std::string path_;
 };
 
-// Datagrams that a thousand sockets receive, in a network of the calling thread alone: handing one
-// out is a softirq of half a millisecond on the CPU that is told to do it.
+// Datagrams received by a thousand sockets, in a network of the calling thread alone: delivering
+// one is a softirq of half a millisecond on the CPU that is told to do it.
 class Storm
 {
 public:
@@ -312,7 +312,7 @@ public:
   Storm(const Storm &) = delete;
   Storm & operator=(const Storm &) = delete;
 
-  // The next datagram is always there before the last one is handed out.
+  // The next datagram always arrives before the last one is delivered.
   void rage(Nanoseconds duration)
   {
     const auto end = std::chrono::steady_clock::now() + duration;
@@ -346,7 +346,7 @@ private:
   std::vector<int> sockets_;
 };
 
-// What the subscriber does beside receiving; each cause is one of these or of `Receiver`.
+// The injecting part of the subscriber; each cause is implemented here or in `Receiver`.
 class Injector
 {
 public:
@@ -368,7 +368,7 @@ public:
   Injector(const Injector &) = delete;
   Injector & operator=(const Injector &) = delete;
 
-  // Before the executor spins: a service that only its thread could serve.
+  // Called before the executor spins: creates a service that only its thread could serve.
   void prepare(rclcpp::Node & node)
   {
     if (settings_.cause == "service") {
@@ -378,7 +378,7 @@ public:
     }
   }
 
-  // On the thread of the executor, before it spins.
+  // Called on the executor's thread, before it spins.
   void executor_begins()
   {
     stay_on(cpu_);
@@ -387,7 +387,7 @@ public:
     }
   }
 
-  // Within the callback of a message.
+  // Called in the callback of a message.
   void within_callback(bool hit)
   {
     if (settings_.cause == "lock") {
@@ -413,7 +413,7 @@ public:
       const std::size_t count = cause == "timer_burst" ? kBurst : 1;
       group_ = cause == "same_group" ? nullptr : node.create_callback_group(
         rclcpp::CallbackGroupType::MutuallyExclusive);
-      // A timer keeps the phase that it was made with: made late, it would meet no message.
+      // A timer keeps the phase at which it was created: if late, it would affect no message.
       std::int64_t begin;
       do {
         begin = settings_.next_hit(kAhead) - kAhead.count();
@@ -428,7 +428,7 @@ public:
               log_.during(
                 [this, lasts] {
                   if (!group_) {
-                    // Meanwhile the executor's other thread begins to wait for work.
+                    // Meanwhile, the executor's other thread begins to wait for work.
                     std::this_thread::sleep_for(kAhead / 2);
                   }
                   workloads::busy(lasts);
@@ -456,7 +456,7 @@ public:
           log_.during([this] {std::this_thread::sleep_for(settings_.hold);});
         });
     } else if (cause == "throttled") {
-      // It takes the millisecond that both have, then neither runs.
+      // It uses up the millisecond that both share, then neither runs.
       repeat(
         2 * kAhead, [this] {
           stay_on(cpu_);
@@ -483,7 +483,7 @@ public:
   }
 
 private:
-  // In a thread of its own, each time that a message is nearly due.
+  // Runs `inject` in a separate thread, each time that an affected message is nearly due.
   void repeat(Nanoseconds ahead, std::function<void()> first, std::function<void()> inject)
   {
     threads_.emplace_back(
@@ -532,7 +532,7 @@ int publish(const workloads::Options & options, const Settings & settings)
     throw std::runtime_error("publisher and subscription have not found each other");
   }
   workloads::say_ready();
-  // What the subscriber injects begins within two rounds.
+  // The subscriber's injections begin within two rounds.
   Injections injections;
   auto log = log_of_messages(options);
   const auto first = workloads::now_ns() / settings.period + 1;
@@ -549,7 +549,7 @@ int publish(const workloads::Options & options, const Settings & settings)
       log.row(std::string("/work"), message.data, now, std::int64_t{0}, std::size_t{0}, std::string());
     }
     if (burst) {
-      // So long the callbacks take.
+      // The callbacks take this long.
       injections.add({begin, begin + static_cast<std::int64_t>(kBurst) * settings.work.count(), thread_id()});
     }
   }
@@ -625,7 +625,7 @@ int subscribe(const workloads::Options & options, const Settings & settings, int
 
 int main(int count, char ** values)
 {
-  // Before the middleware makes threads: only the executor has the last CPU.
+  // Set before the middleware starts threads: only the executor has the last CPU.
   const auto own = cpus();
   if (own.size() < 2) {
     std::cerr << values[0] << ": needs two CPUs" << std::endl;

@@ -1,6 +1,6 @@
 // Timers -> /a -> node B (reentrant) -> /b -> node C (waits for /b and /a2 of one sample) -> /c ->
-// sink, with busy work. That C publishes for the later of its two inputs shows in no pointer: it is
-// what the analysis of chains has to find out, and samples.csv the truth to hold against it.
+// sink, with busy work. No pointer shows that C publishes for the later of its two inputs: the
+// analysis of chains has to find this out, and samples.csv is the truth to compare it with.
 //
 // Writes samples.csv: sample, a_publish_realtime_ns, b_start_realtime_ns, b_publish_realtime_ns,
 // b_end_realtime_ns, a2_publish_realtime_ns, c_b_start_realtime_ns, c_a2_start_realtime_ns,
@@ -57,7 +57,7 @@ int work(const workloads::Options & options)
       sample.b_end = workloads::now_ns();
     }, in_group);
 
-  // The synchroniser: what came first waits for the other of its sample.
+  // The synchroniser: the first input waits for the other input of its sample.
   std::mutex mutex;
   std::vector<int> arrived(room, 0);
   const auto join = [&](const Number & message) {

@@ -1,12 +1,12 @@
-// N publishers and M subscriptions, in one process or in one for each side.
+// N publishers and M subscriptions, in one process or in one process per side.
 //
 // Writes messages.csv: topic, sequence, publish_realtime_ns (just before publish()),
 // callback_realtime_ns (first line of the callback), publisher, subscription. With --role, each
-// side writes what it knows into messages_<role>.csv, and run.py makes one file of both.
+// side writes its own part into messages_<role>.csv, and run.py merges both into one file.
 //
-// --leak B: each callback takes B bytes from malloc, touches them and never frees them. --after FILE:
-// all sides have been found only when this file is there, too, and publishers end only when all that
-// they published has been acknowledged (for 10 s at most).
+// --leak B: each callback allocates B bytes with malloc, touches and never frees them. --after
+// FILE: discovery also waits until this file exists, and publishers end only when everything that
+// they published has been acknowledged (at most 10 s).
 
 #include <atomic>
 #include <cstring>
@@ -127,13 +127,13 @@ public:
   }
 
 private:
-  // What lies in the publisher's history is not lost yet.
+  // Messages in the publisher's history may still be delivered.
   void wait_for_all_acked()
   {
     try {
       publisher_->wait_for_all_acked(std::chrono::seconds(10));
     } catch (const std::exception & error) {
-      // Not every middleware can, nor can any after a signal; the log is written all the same.
+      // Some middlewares cannot, and none can after a signal; the log is written nevertheless.
       std::cerr << "messages: " << error.what() << std::endl;
     }
   }
@@ -154,7 +154,7 @@ private:
     }
   }
 
-  // A pattern, so that whoever records it can tell that it is whole.
+  // A pattern, so that a recorder can check that the content is complete.
   void set_content(Bytes & message)
   {
     for (std::size_t i = 0; i < settings_.payload; ++i) {
@@ -197,7 +197,7 @@ public:
     const Settings & settings, rclcpp::Node & node, const std::string & topic)
   : received(settings.publishers, Times(settings.room, 0)), settings_(settings)
   {
-    // Of the pointer's kind: an intra-process message is then moved, not copied.
+    // With the requested kind of pointer: intra-process messages are then moved, not copied.
     if (settings.pointer == "unique") {
       subscription_ = node.create_subscription<Message>(
         topic, settings.qos, [this](std::unique_ptr<Message> message) {take(*message);});
@@ -292,7 +292,7 @@ int work(const workloads::Options & options)
       }
       workloads::sleep_for(0.5);
     } else {
-      // Until the publishers have gone.
+      // Wait until the publishers have gone.
       while (rclcpp::ok() && receivers.front()->matched() > 0) {
         workloads::sleep_for(0.05);
       }

@@ -1,4 +1,4 @@
-// N timers of one period that work for a while.
+// N timers with one period that work for some time.
 //
 // Writes timers.csv: timer, sequence, start_realtime_ns, end_realtime_ns.
 
@@ -25,7 +25,7 @@ int work(const workloads::Options & options)
   const bool reentrant = options.word("group", {"exclusive", "reentrant"}) == "reentrant";
   for (std::size_t i = 0; i < timers; ++i) {
     spans[i].reserve(room);
-    // Each in a group of its own where they may run beside each other.
+    // Each timer gets its own group if timers may run in parallel.
     auto group = reentrant ? node->create_callback_group(
       rclcpp::CallbackGroupType::MutuallyExclusive) : nullptr;
     made.push_back(

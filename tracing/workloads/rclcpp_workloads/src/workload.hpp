@@ -1,4 +1,4 @@
-// What all workloads share: options, clock, logs, readiness, executors.
+// Shared by all workloads: options, clock, logs, readiness, executors.
 #ifndef RCLCPP_WORKLOADS__WORKLOAD_HPP_
 #define RCLCPP_WORKLOADS__WORKLOAD_HPP_
 
@@ -37,14 +37,14 @@
 namespace workloads
 {
 
-// Times in all logs: ns since the epoch.
+// The time of all logs: ns since the epoch.
 inline std::int64_t now_ns()
 {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
     std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// Uses the CPU for a while, as work does.
+// Uses the CPU for some time, like real work.
 inline void busy(std::chrono::nanoseconds duration)
 {
   const auto end = std::chrono::steady_clock::now() + duration;
@@ -52,7 +52,7 @@ inline void busy(std::chrono::nanoseconds duration)
   }
 }
 
-// Options as "--name value"; what is not given has its default.
+// Options as "--name value"; missing options have defaults.
 class Options
 {
 public:
@@ -77,7 +77,7 @@ public:
     return text(name) == value;
   }
 
-  // One of several words.
+  // Returns the option's value, which must be one of several words.
   std::string word(const std::string & name, const std::vector<std::string> & allowed) const
   {
     for (const auto & one : allowed) {
@@ -112,7 +112,7 @@ private:
   std::map<std::string, std::string> values_;
 };
 
-// The options that every workload has.
+// Adds the options that every workload has.
 inline std::map<std::string, std::string> with_common(std::map<std::string, std::string> own)
 {
   const char * folder = std::getenv("ROSLENS_NATIVE_DIR");
@@ -122,7 +122,7 @@ inline std::map<std::string, std::string> with_common(std::map<std::string, std:
   return own;
 }
 
-// A log of rows of text; an empty field did not happen.
+// A log with rows of text; an empty field means that the event did not happen.
 class Log
 {
 public:
@@ -181,7 +181,7 @@ inline void sleep_for(double seconds)
   rclcpp::sleep_for(std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9)));
 }
 
-// The executor of a name; what this rclcpp does not have is refused by name.
+// Returns the executor with a name; names that this rclcpp does not have are refused.
 inline std::shared_ptr<rclcpp::Executor> make_executor(const Options & options)
 {
   const auto name = options.text("executor");
@@ -195,7 +195,7 @@ inline std::shared_ptr<rclcpp::Executor> make_executor(const Options & options)
   }
 #ifdef WORKLOADS_STATIC
   if (name == "StaticSingleThreaded") {
-    // Deprecated where it does what SingleThreaded does by now.
+    // Deprecated in versions in which it is the same as SingleThreaded.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
     return std::make_shared<rclcpp::executors::StaticSingleThreadedExecutor>();
@@ -216,7 +216,7 @@ inline std::shared_ptr<rclcpp::Executor> make_executor(const Options & options)
   throw std::invalid_argument("--executor: this rclcpp has none of the name " + name);
 }
 
-// Spins nodes in a thread of its own for as long as it lives.
+// Spins nodes in a separate thread for as long as the object lives.
 class Spinning
 {
 public:
@@ -238,7 +238,7 @@ public:
   ~Spinning()
   {
     // A cancel before spin() has begun is lost, and is_spinning() is not virtual: EventsCBGExecutor
-    // has one of its own.
+    // has its own.
     while (!ended_) {
       executor_->cancel();
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -259,7 +259,7 @@ private:
   std::thread thread_;
 };
 
-// Exit status: 0 done, 1 failed, 2 wrong options, 128 + 2 interrupted.
+// Runs a workload. Exit status: 0 done, 1 failed, 2 wrong options, 128 + 2 interrupted.
 template<typename Work>
 int run(
   int count, char ** values, std::map<std::string, std::string> defaults, Work work)
