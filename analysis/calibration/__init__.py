@@ -1,1 +1,1 @@
-"""Coverage of every interval, false alarms and power of every verdict, by simulation."""
+"""Simulate the coverage of every interval, and false alarms and power of every verdict."""

@@ -1,4 +1,4 @@
-"""Coverage of effects of factors in blocks: why they are taken block by block."""
+"""Simulate the coverage of effects of factors in blocks: why blocks are analysed one by one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WORLDS = {
 
 
 def factors(count: int) -> Section:
-    """Main effect and interaction of a 3 x 2 design, by blocks and by an additive model."""
+    """Simulate main effect and interaction of a 3 x 2 design, by blocks and an additive model."""
     title = "Effects of factors in blocks"
     results = []
     for world, blocks in product(WORLDS, (5, 10)):
@@ -52,7 +52,7 @@ def factors(count: int) -> Section:
 
 
 def _experiments(world: str, blocks: int, count: int) -> Floats:
-    """Values without any true effect, shape (count, blocks, 3, 2)."""
+    """Draw values without any true effect, shape (count, blocks, 3, 2)."""
     rng = generator("factors", world, blocks)
     y: Floats = rng.standard_normal((count, blocks, 3, 2))
     if world == "unequal variances":
@@ -65,7 +65,7 @@ def _experiments(world: str, blocks: int, count: int) -> Floats:
 
 
 def _additive(y: Floats, contrast: Floats, squares: float) -> dict[str, int]:
-    """Hits of the additive model's intervals; `squares`: sum of the contrast's squared weights."""
+    """Count hits of the additive model's intervals; `squares`: sum of squared contrast weights."""
     blocks, a, b = y.shape[1:]
     cells = a * b
     residual = y - y.mean(axis=1, keepdims=True) - y.mean(axis=(2, 3), keepdims=True)
@@ -82,7 +82,7 @@ def _additive(y: Floats, contrast: Floats, squares: float) -> dict[str, int]:
 
 
 def _check(y: Floats, main: Floats, interaction: Floats) -> None:
-    """The contrasts above are those of `roslens.analysis.statistics.factorial`."""
+    """Check that the contrasts above are those of `roslens.analysis.statistics.factorial`."""
     observations = [
         Observation({"f": f, "g": g}, float(y[0, block, f, g]), str(block))
         for block in range(y.shape[1])
@@ -104,7 +104,7 @@ _WITHIN_S = 30.0
 
 
 def injected_leaks(count: int) -> Section:
-    """How often the interval holds the bytes that leak per message, and bends are found."""
+    """Simulate how often intervals hold the bytes leaked per message, and bends are found."""
     results = []
     for chunk in (1040, 8208):
         for phi in (0.0, 0.9):

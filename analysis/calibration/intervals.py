@@ -1,4 +1,4 @@
-"""Coverage of nominal 95 % intervals."""
+"""Simulate the coverage of nominal 95 % intervals."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ BAR = (0.93, 0.97)
 
 
 def covered(per_run: Floats, truth: float) -> int:
-    """How many t intervals over the last axis hold the truth."""
+    """Count the t intervals over the last axis that contain the truth."""
     k = per_run.shape[-1]
     half = t_quantile(0.975, k - 1) * per_run.std(axis=-1, ddof=1) / math.sqrt(k)
     return int((np.abs(per_run.mean(axis=-1) - truth) <= half).sum())
 
 
 def means(count: int) -> Section:
-    """Mean over runs, normal effects of runs."""
+    """Simulate the mean over runs with normal effects of runs."""
     title = "Mean over runs, Student t"
     results = [
         result
@@ -51,7 +51,7 @@ def means(count: int) -> Section:
 
 
 _POSITIVE: dict[str, Callable[[np.random.Generator, float, tuple[int, ...]], Floats]] = {
-    # Runs of mean 1; of lognormal ones sd is that of the logarithm, of others that of the runs.
+    # Runs have mean 1; sd is that of the logarithm for lognormal ones, else that of the runs.
     "lognormal": lambda rng, sd, shape: np.exp(sd * rng.standard_normal(shape) - sd**2 / 2),
     "gamma": lambda rng, sd, shape: rng.gamma(sd**-2, sd**2, shape),
     "inverse Gaussian": lambda rng, sd, shape: rng.wald(1, sd**-2, shape),
@@ -59,11 +59,11 @@ _POSITIVE: dict[str, Callable[[np.random.Generator, float, tuple[int, ...]], Flo
     "normal": lambda rng, sd, shape: np.abs(1 + sd * rng.standard_normal(shape)),
 }
 SYMMETRIC_UP_TO = 0.2
-"""Normal runs of a larger deviation would be negative."""
+"""Largest deviation of normal runs: with a larger one some would be negative."""
 
 
 def positive_runs(count: int) -> Section:
-    """Mean over runs of quantities that cannot be negative."""
+    """Simulate the mean over runs of quantities that cannot be negative."""
     title = "Mean over runs that cannot be negative"
     results = []
     for shape, sd, runs in product(_POSITIVE, (0.05, 0.2, 0.4, 0.6), (3, 5, 10, 20)):
@@ -86,12 +86,12 @@ def positive_runs(count: int) -> Section:
 def positive_values(
     rng: np.random.Generator, shape: str, sd: float, size: tuple[int, ...]
 ) -> Floats:
-    """One value per run, of mean 1."""
+    """Draw one value per run, of mean 1."""
     return _POSITIVE[shape](rng, sd, size)
 
 
 def positive_bounds(per_run: Floats) -> tuple[Floats, Floats]:
-    """`roslens.analysis.statistics.positive.bounds` over the last axis."""
+    """Return `roslens.analysis.statistics.positive.bounds` over the last axis."""
     k = per_run.shape[-1]
     mean = per_run.mean(axis=-1)
     h = t_quantile(0.975, k - 1) * per_run.std(axis=-1, ddof=1) / mean / math.sqrt(k)
@@ -99,7 +99,7 @@ def positive_bounds(per_run: Floats) -> tuple[Floats, Floats]:
 
 
 def skewed(count: int) -> Section:
-    """Mean over runs where a few runs are much worse than most."""
+    """Simulate the mean over runs if a few runs are much worse than most."""
     title = "Mean over runs that differ by a skewed effect"
     results = [
         result
@@ -125,7 +125,7 @@ def _means(  # noqa: PLR0917
     between: Sequence[float],
     effects: Effects = normal_effects,
 ) -> list[Result]:
-    """All shapes and differences between runs on the same samples."""
+    """Simulate all shapes and differences between runs on the same samples."""
     rng = generator("mean", phi, runs, effects.__name__)
     hits = dict.fromkeys(product(shapes, between), 0)
     for z, dealt in experiments(rng, count, runs=runs, samples=200, phi=phi, effects=effects):
@@ -149,7 +149,7 @@ def _means(  # noqa: PLR0917
 
 
 def percentiles(count: int) -> Section:
-    """Percentile over runs, at the least n that is not refused and at 20 beyond it."""
+    """Simulate a percentile over runs, with the least number of samples beyond it and with 20."""
     title = "Percentile over runs, Student t"
     designs = ((0.5, 0.0), (0.5, 0.9), (0.9, 0.0), (0.9, 0.9), (0.99, 0.0))
     results = [
@@ -167,11 +167,11 @@ def percentiles(count: int) -> Section:
 def _percentiles(  # noqa: PLR0917
     title: str, beyond: int, q: float, phi: float, runs: int, count: int
 ) -> list[Result]:
-    """All shapes and differences between runs on the same samples."""
-    # Effective samples by the mean's autocorrelation: a lower bound for a quantile's.
+    """Simulate all shapes and differences between runs on the same samples."""
+    # Effective samples by the mean's autocorrelation are a lower bound for a quantile's.
     samples = math.ceil(round(beyond / (1 - q) * (1 + phi) / (1 - phi), 6))
     rng = generator("percentile", q, phi, runs, samples)
-    # Monotone: the transform of the two order statistics around type 8's place is enough.
+    # Shapes are monotone: transforming the two order statistics around type 8's place is enough.
     at = samples * q + (q + 1) / 3 - 1
     low = math.floor(at)
     hits = dict.fromkeys(product(SHAPES, (0.0, 0.5)), 0)
@@ -181,11 +181,11 @@ def _percentiles(  # noqa: PLR0917
             transform, _ = SHAPES[shape]
             values = transform(part)
             per_run = values[..., 0] + (at - low) * (values[..., 1] - values[..., 0])
-            # The shortcut is the estimator itself.
+            # The shortcut must equal the estimator.
             assert math.isclose(float(per_run[0, 0]), quantile(transform(z[0, 0]), q), rel_tol=1e-9)
             truth = float(transform(np.array(special.ndtri(q))))
             hits[shape, between] += covered(per_run + between * dealt, truth)
-    # Held to the bar from 20 effective samples beyond; below, shown as it is.
+    # Held to the bar with 20 effective samples or more beyond; with fewer, published as it is.
     bar = BAR if beyond >= 20 else (None, None)
     return [
         Result(
@@ -209,7 +209,7 @@ def _percentiles(  # noqa: PLR0917
 
 
 def spreads(count: int) -> Section:
-    """Standard deviation, trimmed mean and maximum of runs of one length."""
+    """Simulate standard deviation, trimmed mean and maximum of runs of one length."""
     title = "Other statistics of a run, Student t over runs"
     samples, cut = 200, 20
     statistics: dict[str, Callable[[Floats], Floats]] = {
@@ -220,7 +220,7 @@ def spreads(count: int) -> Section:
     results = []
     for (name, statistic), shape in product(statistics.items(), ("normal", "lognormal")):
         transform, _ = SHAPES[shape]
-        # What such runs have in the mean: the estimand is that of a run of this length.
+        # The mean of the statistic over such runs: the estimand is that of a run of this length.
         rng = generator("truth", name, shape)
         truth = float(
             np.mean(
@@ -245,7 +245,7 @@ def spreads(count: int) -> Section:
 
 
 def one_run(count: int) -> Section:
-    """Percentile of one run by order statistics, at the least n, and its mean."""
+    """Simulate a percentile of one run by order statistics, at the least n, and its mean."""
     title = "One run"
     results = []
     for p in (0.5, 0.9, 0.95, 0.99):
@@ -283,7 +283,7 @@ def one_run(count: int) -> Section:
 
 
 def rejects(new: Floats, base: Floats, ratio: float) -> Ints:
-    """Sign of new - ratio base where `ratio.ratio_of_means` rejects it, else 0."""
+    """Return the sign of new - ratio base if `ratio.ratio_of_means` rejects the ratio, else 0."""
     n, m = new.shape[-1], base.shape[-1]
     v = new.var(axis=-1, ddof=1) / n
     w = ratio**2 * base.var(axis=-1, ddof=1) / m
@@ -294,7 +294,7 @@ def rejects(new: Floats, base: Floats, ratio: float) -> Ints:
 
 
 def on_logs(new: Floats, base: Floats, ratio: float = 1.0) -> tuple[Floats, Floats]:
-    """Log of new / (ratio base) and p of 0, as `ratio.ratio_of_positive` has them."""
+    """Return the log of new / (ratio base) and the p of 0, as in `ratio.ratio_of_positive`."""
     n, m = new.shape[-1], base.shape[-1]
     top, bottom = new.mean(axis=-1), base.mean(axis=-1)
     v, w = new.var(axis=-1, ddof=1) / top**2 / n, base.var(axis=-1, ddof=1) / bottom**2 / m
@@ -303,7 +303,7 @@ def on_logs(new: Floats, base: Floats, ratio: float = 1.0) -> tuple[Floats, Floa
 
 
 def two_sided(apart: Floats, v: Floats, n: int, w: Floats, m: int) -> Floats:
-    """The larger p of Welch's and of the pooled t, from squared standard errors of n and m runs."""
+    """Return the larger p of Welch's and the pooled t, from squared errors of n and m runs."""
     freedom = (v + w) ** 2 / (v**2 / (n - 1) + w**2 / (m - 1))
     welch = special.stdtr(freedom, -np.abs(apart) / np.sqrt(v + w))
     pooled = (v * n * (n - 1) + w * m * (m - 1)) / (n + m - 2) * (1 / n + 1 / m)
@@ -312,7 +312,7 @@ def two_sided(apart: Floats, v: Floats, n: int, w: Floats, m: int) -> Floats:
 
 
 def ratios(count: int) -> Section:
-    """Ratio of means of two sets of runs."""
+    """Simulate the ratio of means of two sets of runs."""
     title = "Ratio of means, Fieller and Welch"
     results = []
     for cv, ratio, runs in product((0.02, 0.1, 0.3), (1.0, 1.1, 2.0), (5, 10)):
@@ -327,7 +327,7 @@ def ratios(count: int) -> Section:
 
 
 def positive_ratios(count: int) -> Section:
-    """Ratio of means of quantities that cannot be negative, on the log scale."""
+    """Simulate the ratio of means of quantities that cannot be negative, on the log scale."""
     title = "Ratio of means that cannot be negative, t on logs"
     results = []
     sizes = ((3, 3), (5, 5), (10, 10), (3, 10), (5, 20))

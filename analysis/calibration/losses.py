@@ -1,4 +1,4 @@
-"""Losses in bursts, of runs that differ, and with bad runs: what the intervals hold."""
+"""Simulate losses in bursts, in runs that differ, and with bad runs: what the intervals hold."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ TITLE = "Loss over runs"
 COVERED, AT_THE_BORDER = 0.93, 0.05
 RUNS, MESSAGES, PARTS = (3, 5, 10, 20), (300, 3000), (0.001, 0.005, 0.05)
 LEAST = 200
-"""Experiments from which on a fraction of them is shown."""
+"""Least number of experiments of which a fraction is shown."""
 RARE = 0.1
 EVIDENT = 20
-"""Lost messages from which on ten runs or more are never refused."""
+"""Number of lost messages from which on ten runs or more are never refused."""
 
 Rates = Callable[[np.random.Generator, float, tuple[int, int]], Floats]
 
 
 def _differ(sd: float) -> Rates:
-    """Runs that differ by a log-normal factor of mean 1."""
+    """Return rates of runs that differ by a log-normal factor of mean 1."""
     return lambda rng, p, shape: p * np.exp(sd * rng.standard_normal(shape) - sd**2 / 2)
 
 
 def _bad(times: float) -> Rates:
-    """One run in ten loses so many times as much as the others; all that is lost where infinite."""
+    """Return rates with one run in ten `times` as bad as the others (infinite: only it loses)."""
 
     def rates(rng: np.random.Generator, p: float, shape: tuple[int, int]) -> Floats:
         usual = p / (1 + RARE * (times - 1)) if math.isfinite(times) else 0.0
@@ -50,14 +50,14 @@ KINDS: Mapping[str, tuple[Rates, int]] = {
     f"bad run, {WORSE:g} times": (_bad(WORSE), 1),
     "bad run, others none": (_bad(math.inf), 1),
 }
-"""What each run loses, as a part of its messages, and how many at once."""
+"""By kind, the part of its messages that each run loses, and how many are lost at once."""
 
 BEYOND = {"bad run, 100 times": (_bad(100), 1)}
-"""More than an interval allows for runs that were not met: published as it is."""
+"""Worse than an interval allows for in runs that were not met: published as it is."""
 
 
 def drawn(kind: str, part: float, messages: int, runs: int, count: int) -> Ints:
-    """Messages lost, shape (count, runs)."""
+    """Draw the numbers of messages lost, shape (count, runs)."""
     rates, burst = {**KINDS, **BEYOND}[kind]
     rng = generator("loss", kind, part, messages, runs)
     p = np.minimum(1.0, rates(rng, part, (count, runs)))
@@ -68,7 +68,7 @@ def drawn(kind: str, part: float, messages: int, runs: int, count: int) -> Ints:
 def simulated(
     kind: str, part: float, messages: int, runs: int, count: int
 ) -> tuple[Floats, Floats, float, Ints]:
-    """Both bounds of each experiment (nan where refused), the truth, and the messages lost."""
+    """Return the bounds of each experiment (nan if refused), the truth, and the messages lost."""
     lost = drawn(kind, part, messages, runs, count)
     metric = Metric("loss", "simulated", "1", scale="fraction")
     by_row: dict[tuple[int, ...], tuple[float, float]] = {}
@@ -82,14 +82,14 @@ def simulated(
 
 
 def _truth(kind: str, part: float) -> float:
-    """The mean over runs, of which none can lose more than all."""
+    """Return the mean fraction lost over runs, none of which can lose more than all."""
     rates, _ = {**KINDS, **BEYOND}[kind]
     rng = generator("loss", "truth", kind, part)
     return float(np.minimum(1.0, rates(rng, part, (1000, 1000))).mean()) if "sd" in kind else part
 
 
 def loss(count: int) -> Section:
-    """Coverage, refusals, width, and what check says at the border."""
+    """Simulate coverage, refusals, width, and what check says at the border."""
     results = []
     for kind, part, messages, runs in product({**KINDS, **BEYOND}, PARTS, MESSAGES, RUNS):
         low, high, truth, lost = simulated(kind, part, messages, runs, count)

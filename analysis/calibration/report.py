@@ -1,4 +1,4 @@
-"""What the calibration notebook takes, and what it shows, section by section."""
+"""Define the parameters and the sections of the calibration notebook."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class CalibrationParameters(ReportParameters):
     Attributes
     ----------
     recordings
-        Recordings whose pieces are held against each other; none: only stored results.
+        Recordings whose pieces are compared with each other; if none, only stored results.
     results
         The file that `nox -s calibrate` wrote.
     simulations
-        0: the stored results; else so many new simulations per cell, of a few minutes' length
-        from about 1,000 on.
+        0 for the stored results; otherwise the number of new simulations per cell, which take a few
+        minutes from about 1,000 on.
     """
 
     recordings: Texts = Field(default_factory=list)
@@ -62,7 +62,7 @@ class CalibrationReport(Report[CalibrationParameters]):
     Parameters
     ----------
     recorded
-        Recordings to split; None: none.
+        Recordings to split; None if there are none.
     """
 
     def __init__(self, recorded: Tables | None, parameters: CalibrationParameters) -> None:
@@ -71,7 +71,7 @@ class CalibrationReport(Report[CalibrationParameters]):
 
     @cached_property
     def results(self) -> list[Result]:
-        """Stored or simulated now, and the splits of the recordings given."""
+        """Results, stored or simulated now, and those of splits of the given recordings."""
         count = self.parameters.simulations
         if count:
             results = [r for simulate in SECTIONS.values() for r in simulate(count).results]
@@ -88,7 +88,7 @@ class CalibrationReport(Report[CalibrationParameters]):
         return splits(series, self.parameters.simulations or 1000, "the recordings given")
 
     def overview(self) -> Shown:
-        """Every bar and whether it holds."""
+        """Show every bar and whether it holds."""
         rows: list[list[str]] = []
         marked: set[int] = set()
         for (title, what), group in _grouped([r for r in self.results if r.holds is not None]):
@@ -112,7 +112,7 @@ class CalibrationReport(Report[CalibrationParameters]):
         return Shown(Sentence(sentence, loud=missed), table)
 
     def sentences(self) -> list[str]:
-        """How many bars are held."""
+        """Say how many bars are held."""
         missed = sum(r.holds is False for r in self.results)
         held = sum(r.holds is True for r in self.results)
         counts = sorted({r.count for r in self.results if r.holds is not None})
@@ -126,21 +126,21 @@ class CalibrationReport(Report[CalibrationParameters]):
         return [f"{held} of {held + missed} cells hold their bar; {numbers} simulations each."]
 
     def origin(self) -> Mapping[str, str]:
-        """Where the simulations are from."""
+        """Say where the simulations are from."""
         now, before = self.parameters.simulations, Path(self.parameters.results).name
         return {"simulated": "now" if now else f"before, read from {before}"}
 
     def picture(self) -> Plot | None:
-        """Coverage of the intervals."""
+        """Draw the coverage of the intervals."""
         chosen = [r for r in self.results if r.what == "coverage"]
         return fractions_plot(chosen) if chosen else None
 
     def examples(self) -> Shown:
-        """Why the run is the unit: intervals of experiments that hold the truth, or not."""
+        """Show why the run is the unit: intervals of experiments that contain the truth, or not."""
         return Shown(examples_plot())
 
     def fractions(self, *whats: str) -> Shown:
-        """Fractions of these names, by what was simulated."""
+        """Draw the fractions of these names, by what was simulated."""
         chosen = [r for r in self.results if r.what in whats]
         if not chosen:
             return Shown(f"There are no results of {', '.join(whats)}.")
@@ -152,7 +152,7 @@ class CalibrationReport(Report[CalibrationParameters]):
         return [_estimate(r) for r in self.results if r.holds is not None]
 
     def files(self) -> Mapping[str, pl.DataFrame]:
-        """All results."""
+        """Return a CSV file of all results."""
         return {"results.csv": results_frame(self.results)}
 
 
@@ -188,7 +188,7 @@ EXPERIMENTS = 50
 
 @style.styled
 def fractions_plot(results: Sequence[Result]) -> Plot:
-    """A dot for each cell with two Monte Carlo errors, one row per kind; bars shaded."""
+    """Draw a dot per cell with two Monte Carlo errors, one row per kind, bars shaded."""
     kinds = dict(_grouped(results))
     figure = style.new_figure(0.9 + 0.45 * len(kinds))
     axes = figure.subplots()
@@ -226,7 +226,7 @@ def _row(axes: Axes, y: int, group: Sequence[Result]) -> None:
 
 @style.styled
 def examples_plot() -> Plot:
-    """Intervals of fifty experiments of five runs, over pooled samples and over runs."""
+    """Draw intervals of fifty experiments of five runs, over pooled samples and over runs."""
     runs, samples, between, phi = 5, 200, 0.2, 0.5
     rng = generator("examples", between, phi)
     noise = autoregressive(rng, (EXPERIMENTS, runs, samples), phi)
@@ -283,4 +283,4 @@ SECTIONS: Mapping[str, Callable[[int], Section]] = {
     "injected_leaks": designs.injected_leaks,
     "shapes": zoo.shapes,
 }
-"""Each takes the number of simulations per cell."""
+"""Functions by section name; each takes the number of simulations per cell."""

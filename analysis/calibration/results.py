@@ -1,4 +1,4 @@
-"""What a simulation found: a fraction with its Monte Carlo error, held against its bar."""
+"""Represent results of simulations: fractions with their Monte Carlo error and their bar."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _SCHEMA = {
 
 @dataclass(frozen=True)
 class Result:
-    """One fraction.
+    """A simulated fraction with its bar.
 
     Attributes
     ----------
     section
-        Title of the table it belongs to.
+        Title of the table that the result belongs to.
     cell
         What was simulated, by name.
     what
-        Of which outcome this is the fraction, such as ``coverage`` or ``exit 1``.
+        Name of the counted outcome, such as ``coverage`` or ``exit 1``.
     hits, count
-        How often it occurred, in how many simulations.
+        Number of times that the outcome occurred, and number of simulations.
     low, high
-        What it must lie within; None: published as it is.
+        Bounds that the fraction must lie within; both None: published as it is.
     """
 
     section: str
@@ -53,13 +53,13 @@ class Result:
 
     @property
     def error(self) -> float:
-        """Its Monte Carlo standard error; of a count of 0 or all, as if it were one off."""
+        """Monte Carlo standard error of the fraction; at least that of one hit or one miss."""
         p = min(max(self.fraction, 1 / self.count), 1 - 1 / self.count)
         return math.sqrt(p * (1 - p) / self.count)
 
     @property
     def holds(self) -> bool | None:
-        """Whether it lies within its bar, give or take two Monte Carlo errors; None without."""
+        """Whether the fraction holds its bar to two Monte Carlo errors; None without a bar."""
         if self.low is None and self.high is None:
             return None
         above = self.low is None or self.fraction >= self.low - 2 * self.error
@@ -76,7 +76,7 @@ class Section:
     Attributes
     ----------
     title, text
-        What it is about, and how it was simulated.
+        Subject of the table, and how it was simulated.
     across
         Names of the cell that go across the table, ``what`` last; the others go down.
     """
@@ -87,7 +87,7 @@ class Section:
     results: Sequence[Result] = field(default_factory=tuple)
 
     def markdown(self) -> str:
-        """As a table; what misses its bar is marked."""
+        """Return a Markdown table, in which results that miss their bar are marked."""
         names = list(dict.fromkeys(name for r in self.results for name in r.cell))
         down = [name for name in names if name not in self.across]
         rows: dict[tuple[str, ...], dict[str, str]] = {}
@@ -114,14 +114,14 @@ class Section:
 
 
 def within(low: float | None, high: float | None) -> str:
-    """A bar in words."""
+    """Return a bar in words."""
     if low is None:
         return f"at most {high:g}"
     return f"at least {low:g}" if high is None else f"{low:g} to {high:g}"
 
 
 def results_frame(results: Iterable[Result]) -> pl.DataFrame:
-    """All results, for a CSV file; the cell as ``name=level`` joined by semicolons."""
+    """Return all results for a CSV file, the cell as ``name=level`` joined by semicolons."""
     rows = []
     for r in results:
         cell = ";".join(f"{name}={level}" for name, level in r.cell.items())
@@ -131,17 +131,17 @@ def results_frame(results: Iterable[Result]) -> pl.DataFrame:
 
 
 def from_csv(path: Path) -> list[Result]:
-    """Read what was written of `results_frame`.
+    """Read a CSV file of `results_frame`.
 
     Raises
     ------
     UsageError
-        It cannot be read or is of another form.
+        The file cannot be read or has another form.
     """
     try:
         text = path.read_text(encoding="utf-8")
         rows = list(csv.DictReader(io.StringIO(text)))
-        # A file without any row is none of ours either: min() raises ValueError.
+        # A file without any row is invalid, too: min() raises ValueError.
         min(row["count"] for row in rows)
         return [
             Result(

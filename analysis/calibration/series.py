@@ -1,4 +1,4 @@
-"""Simulated runs: shapes, autocorrelation, what runs were dealt."""
+"""Simulate runs: shapes, autocorrelation, and effects of runs."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ SHAPES: dict[str, tuple[Callable[[Floats], Floats], float]] = {
 
 
 def generator(*cell: object) -> np.random.Generator:
-    """A generator that depends on the cell alone, so that each can be repeated by itself."""
+    """Return a generator that depends only on the cell, so that each can be repeated by itself."""
     return np.random.default_rng(zlib.crc32(repr(cell).encode()))
 
 
 def autoregressive(rng: np.random.Generator, shape: tuple[int, ...], phi: float) -> Floats:
-    """Stationary AR(1) along the last axis, variance 1."""
+    """Draw stationary AR(1) noise of variance 1 along the last axis."""
     noise: Floats = rng.standard_normal(shape)
     if phi:
         noise[..., 1:] *= math.sqrt(1 - phi**2)
@@ -37,12 +37,12 @@ def autoregressive(rng: np.random.Generator, shape: tuple[int, ...], phi: float)
 
 
 def normal_effects(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-    """What runs were dealt: standard normal."""
+    """Draw standard normal effects of runs."""
     return rng.standard_normal(shape)
 
 
 def skewed_effects(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-    """The same, exponential less its mean: most runs a little better, some much worse."""
+    """Draw exponential effects less their mean: most runs a little better, some much worse."""
     return rng.standard_exponential(shape) - 1
 
 
@@ -55,7 +55,7 @@ def experiments(
     phi: float,
     effects: Effects = normal_effects,
 ) -> Iterator[tuple[Floats, Floats]]:
-    """Normal samples (m, runs, samples) and effects of runs (m, runs), in pieces."""
+    """Yield normal samples (m, runs, samples) and effects of runs (m, runs), in pieces."""
     step = max(1, CHUNK // (runs * samples))
     for begin in range(0, count, step):
         m = min(step, count - begin)

@@ -1,4 +1,4 @@
-"""False alarms and power of verdicts, also on pieces of recorded runs, A against A."""
+"""Simulate false alarms and power of verdicts, also on pieces of recorded runs, A against A."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ THRESHOLD = 0.05
 
 
 def exit_codes(new: Floats, base: Floats, threshold: float = THRESHOLD) -> Ints:
-    """Exit codes of invocations of compare, by tests instead of bounds.
+    """Return exit codes of invocations of compare, by tests instead of bounds.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def exit_codes(new: Floats, base: Floats, threshold: float = THRESHOLD) -> Ints:
 
 
 def compared(new: Floats, base: Floats) -> int:
-    """Exit code of one invocation by the verb's own rule, new and base (cells, runs)."""
+    """Return the exit code of one invocation by the verb's own rule; new and base (cells, runs)."""
     metric = Metric("cpu", "simulated", "core")
 
     def side(values: Floats) -> Side:
@@ -65,12 +65,12 @@ def compared(new: Floats, base: Floats) -> int:
 
 
 def codes_of(draw: Callable[[int], tuple[Floats, Floats]], count: int) -> Ints:
-    """Exit codes of `count` invocations; the first ones also by the verb, which must agree.
+    """Return exit codes of `count` invocations; the first ones are checked against the verb.
 
     Parameters
     ----------
     draw
-        New and base of so many invocations.
+        Function from a number of invocations to their values of new and base.
     """
     parts: list[Ints] = []
     for begin in range(0, count, 500):
@@ -85,7 +85,7 @@ def codes_of(draw: Callable[[int], tuple[Floats, Floats]], count: int) -> Ints:
 
 
 def comparisons(count: int) -> Section:
-    """Exit codes of compare on simulated runs."""
+    """Simulate the exit codes of compare."""
     title = "roslens compare"
     results = []
     for change, cells, runs, cv in (
@@ -118,7 +118,7 @@ def _normal(
 
 
 def unequal(count: int) -> Section:
-    """False alarms of compare with unequal numbers of runs and skewed quantities: A against A."""
+    """Simulate false alarms of compare, A against A: unequal numbers of runs, skewed values."""
     title = "roslens compare with unequal numbers of runs"
     results = []
     sizes = ((3, 10), (10, 3), (5, 20), (20, 5), (3, 3))
@@ -154,7 +154,7 @@ def _positive(
 
 
 def by_code(title: str, cell: dict[str, str], codes: Ints, *, injected: bool) -> list[Result]:
-    """One result per exit code; exit 1 must come in 95 % of regressions and 5 % of A/A."""
+    """Return a result per exit code; exit 1 must come in 95 % of regressions and 5 % of A/A."""
     bar: dict[int, tuple[float | None, float | None]] = {
         1: (0.95, None) if injected else (None, 0.05)
     }
@@ -172,14 +172,14 @@ def by_code(title: str, cell: dict[str, str], codes: Ints, *, injected: bool) ->
 
 
 def splits(pools: Sequence[Floats], count: int, name: str) -> Section:
-    """Exit codes of compare on pieces of real recordings, split at random: A against A.
+    """Count exit codes of compare on pieces of real recordings, split at random: A against A.
 
     Parameters
     ----------
     pools
         One per cell: a statistic of each piece of its runs, in an arbitrary order, at least 6.
     name
-        What was recorded.
+        Name of what was recorded.
     """
     title = f"roslens compare on splits of real recordings, {name}"
     results = []
@@ -212,7 +212,7 @@ def _split(
 
 
 def leaks(count: int) -> Section:
-    """False alarms and power of the verdict on memory."""
+    """Simulate false alarms and power of the verdict on memory."""
     title = "Leaks"
     seconds = np.arange(0, 600.0, 4.0)
     results = []
@@ -230,7 +230,7 @@ def leaks(count: int) -> Section:
 
 
 def _climbing(seconds: Floats, phi: float, slope: float, count: int) -> tuple[int, float]:
-    """How many experiments climb, and the mean of the least slope that they state."""
+    """Return how many experiments climb, and the mean of the least slope that they state."""
     rng = generator("leak", phi, slope > 0)
     hits, stated = 0, 0.0
     for _ in range(count):
@@ -243,7 +243,7 @@ def _climbing(seconds: Floats, phi: float, slope: float, count: int) -> tuple[in
 
 
 PIECES = 4
-"""Of each run; with three runs per cell 12, six for either side."""
+"""Number of pieces of each run; with three runs per cell 12, six for either side."""
 
 STATISTICS: Mapping[str, Callable[[Floats], float]] = {
     "mean": lambda values: float(values.mean()),
@@ -252,7 +252,7 @@ STATISTICS: Mapping[str, Callable[[Floats], float]] = {
 }
 
 LEAST = 30
-"""Samples per piece: the least for a P90 (29) and one more."""
+"""Least number of samples per piece: the least for a P90 (29) and one more."""
 
 
 def pools(
@@ -261,14 +261,14 @@ def pools(
     runs: Sequence[Run],
     pieces: int = PIECES,
 ) -> dict[str, Floats]:
-    """Statistics of pieces of the runs of each cell, by cell, series and statistic.
+    """Return statistics of pieces of the runs of each cell, by cell, series and statistic.
 
     Parameters
     ----------
     messages, callbacks
         The tables ``messages`` and ``callback_instances`` with a column ``run``.
     pieces
-        Each run is cut into so many pieces of equal numbers of samples.
+        Number of pieces, of equal numbers of samples, that each run is cut into.
 
     Returns
     -------

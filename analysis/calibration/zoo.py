@@ -1,4 +1,4 @@
-"""Shapes that memory has over time, and what the verdicts make of them."""
+"""Simulate shapes that memory has over time, and the verdicts on them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RUNS, LENGTH = 5, 600.0
 MB = 1e6
 
 Shape = Callable[[Floats, np.random.Generator], NDArray[np.floating[Any]]]
-"""Bytes of one run at these seconds."""
+"""Function from seconds to the memory of one run in bytes."""
 
 _RIGHT: Mapping[str, tuple[Verdict, ...]] = {
     "leak": ("climbs",),
@@ -27,7 +27,7 @@ _RIGHT: Mapping[str, tuple[Verdict, ...]] = {
     "falls": (),
     "open": (),
 }
-"""Verdicts that are true of a kind; `not_enough_evidence` is wrong of none."""
+"""Verdicts that are true of each kind; `not_enough_evidence` is wrong of none."""
 
 _VERDICTS: tuple[Verdict, ...] = ("climbs", "stable", "levels_off", "steep_start_then_stable")
 
@@ -53,7 +53,7 @@ def _saw(period: float, size: float, *, in_phase: bool = True, leak: float = 0) 
 
 
 def _uneven_saw(period: float, size: float) -> Shape:
-    """Teeth whose length varies by a fifth."""
+    """Return a shape of teeth whose length varies by a fifth."""
 
     def shape(t: Floats, rng: np.random.Generator) -> NDArray[np.floating[Any]]:
         falls = np.cumsum(period * rng.normal(1, 0.2, 200).clip(0.3)) - rng.uniform(0, period)
@@ -81,7 +81,7 @@ def _restless(t: Floats, rng: np.random.Generator) -> NDArray[np.floating[Any]]:
 
 
 def _spurt(slope: float, end: float = 600) -> Shape:
-    """Three times as fast from 200 to 350 s."""
+    """Return growth that is three times as fast from 200 to 350 s."""
     return lambda t, _: slope * (np.minimum(t, end) + 2 * np.clip(t - 200, 0, 150))
 
 
@@ -94,7 +94,7 @@ def _doubling(t: Floats, _: np.random.Generator) -> NDArray[np.floating[Any]]:
 
 
 SHAPES: Mapping[str, tuple[str, Shape]] = {
-    # How memory grows that leaks.
+    # Memory that leaks.
     "20 kB/s": ("leak", lambda t, _: 20e3 * t),
     "3 kB/s": ("leak", lambda t, _: 3e3 * t),
     "10 kB/s, 20 % apart in runs": ("leak", lambda t, rng: 10e3 * t * rng.normal(1, 0.2)),
@@ -114,7 +114,7 @@ SHAPES: Mapping[str, tuple[str, Shape]] = {
     "20 kB/s, 60 from 200 to 350 s": ("leak", _spurt(20e3)),
     "5 kB/s, 15 from 200 to 350 s": ("leak", _spurt(5e3)),
     "20 kB/s, restless from 300 s on": ("leak", _restless),
-    # Without a leak.
+    # Memory without a leak.
     "nothing": ("flat", lambda t, _: 0 * t),
     "saw of 10 MB, 20 s": ("flat", _saw(20, 10 * MB)),
     "saw of 10 MB, 60 s": ("flat", _saw(60, 10 * MB)),
@@ -128,7 +128,7 @@ SHAPES: Mapping[str, tuple[str, Shape]] = {
     "wave of 5 MB, 200 s": ("flat", lambda t, _: 5 * MB * np.sin(t / 200 * 2 * np.pi)),
     "wave of 5 MB, 250 s": ("flat", lambda t, _: 5 * MB * np.sin(t / 250 * 2 * np.pi)),
     "10 MB for 20 s at 300 s": ("flat", lambda t, _: 10 * MB * ((t > 300) & (t < 320))),
-    # What rises and is done with it.
+    # Memory that rises and then stays.
     "warm-up of 20 MB, tau 10 s": ("settles", _warm(20 * MB, 10)),
     "warm-up of 20 MB, tau 30 s": ("settles", _warm(20 * MB, 30)),
     "warm-up of 20 MB, tau 60 s": ("settles", _warm(20 * MB, 60)),
@@ -143,27 +143,27 @@ SHAPES: Mapping[str, tuple[str, Shape]] = {
     "12 MB about 300 s, slowly": ("settles", _logistic(12 * MB, 300, 80)),
     "8 MB once, at 30 s": ("settles", _steps(np.array([30.0]), 8 * MB)),
     "falls by 3 kB/s": ("falls", lambda t, _: -3e3 * t),
-    # One rise is the beginning of anything.
+    # A single rise, which may be the beginning of anything.
     "8 MB once, at 300 s": ("open", _steps(np.array([300.0]), 8 * MB)),
     "8 MB once, at 500 s": ("open", _steps(np.array([500.0]), 8 * MB)),
     "saw of 10 MB, 700 s: one flank": ("leak", _saw(700, 10 * MB)),
 }
-"""By name: what is true of it, and the shape."""
+"""By name: the kind of the shape, and the shape."""
 
 
 class Other(NamedTuple):
-    """A shape of runs of another length.
+    """A shape in runs of another length.
 
     Attributes
     ----------
     kind, shape
-        As in `SHAPES`.
+        See `SHAPES`.
     length, hz
-        Seconds that a run takes, and samples per second.
+        Length of a run in seconds, and samples per second.
     runs
-        How many.
+        Number of runs.
     only
-        How many of them are of the shape; the others do nothing.
+        Number of runs that have the shape; the others do nothing.
     """
 
     kind: str
@@ -175,7 +175,7 @@ class Other(NamedTuple):
 
 
 def _trim(slope: float, size: float, at: float) -> Shape:
-    """A leak of which a part is given back once."""
+    """Return a leak of which a part is given back once."""
     return lambda t, _: slope * t - size * (t > at)
 
 
@@ -215,14 +215,14 @@ OTHERS: Sequence[tuple[str, Other]] = (
     ("100 kB/s in one run of ten", Other("leak", lambda t, _: 100e3 * t, 120, 1, 10, 1)),
     ("100 kB/s in one run of twenty", Other("leak", lambda t, _: 100e3 * t, 600, runs=20, only=1)),
 )
-"""Shapes by name, of runs of other lengths; those of the same name differ in that."""
+"""Shapes by name, in runs of other lengths, in which those of the same name differ."""
 
 NOISE = (30e3, 300e3)
 PHI = 0.9
 
 
 def simulated(shape: Other, rng: np.random.Generator, noise: float) -> list[Series]:
-    """Runs of a shape, with stationary AR(1) noise of this deviation, in whole pages."""
+    """Simulate runs of a shape, in whole pages, with AR(1) noise of this standard deviation."""
     seconds = np.arange(0, shape.length, 1 / shape.hz)
     rows = 5e7 + noise * autoregressive(rng, (shape.runs, seconds.size), PHI)
     for i in range(min(shape.only, shape.runs)):
@@ -231,7 +231,7 @@ def simulated(shape: Other, rng: np.random.Generator, noise: float) -> list[Seri
 
 
 def shapes(count: int) -> Section:
-    """What the verdict is of each shape, and how often it is wrong: one 25th of `count` each."""
+    """Simulate how often the verdict on each shape is wrong, with one 25th of `count` each."""
     results = []
     count = max(1, count // 25)
     same = [(name, Other(kind, shape, LENGTH)) for name, (kind, shape) in SHAPES.items()]

@@ -1,1 +1,1 @@
-"""Figures of reports; one style, units on every axis, a caption that says what is shown."""
+"""Draw figures of reports: one style, units on every axis, captions that say what is shown."""

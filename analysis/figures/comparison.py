@@ -1,4 +1,4 @@
-"""Figure of a comparison: the relative change of each metric in each cell."""
+"""Draw a comparison: the relative change of each metric in each cell."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MOST_ROWS = 60
 
 @style.styled
 def comparison_plot(comparisons: Comparisons) -> Plot:
-    """Change in percent with its interval, one panel per metric, the threshold shaded."""
+    """Draw changes in percent with their intervals, one panel per metric, the threshold shaded."""
     threshold = 100 * comparisons.threshold
     with_ratio = [
         c for c in comparisons.by_interest if c.ratio is not None and math.isfinite(c.ratio)

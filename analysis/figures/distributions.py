@@ -1,4 +1,4 @@
-"""Figures of the distribution of latency: ECDF, and CCDF on logarithmic axes."""
+"""Draw the distribution of latency: ECDF, and CCDF on logarithmic axes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from roslens.analysis.statistics.distributions import Distribution, distribution
 from roslens.recording.arrays import np
 
 SIDE_BY_SIDE = 6
-"""Up to so many cells are told apart by colour; more get a panel each."""
+"""Most cells that are distinguished by colour; more cells get a panel each."""
 
 _MOST_PANELS = 24
 
@@ -41,9 +41,9 @@ class _Cell:
 
 
 def distribution_plots(samples: Sequence[RunSamples], definition: str) -> list[Plot]:
-    """ECDF and log-log CCDF of delivered messages per cell: runs thin, all of a cell bold.
+    """Draw ECDF and log-log CCDF of delivered messages per cell: runs thin, whole cells bold.
 
-    One figure where colours can tell the cells apart, else two with a panel per cell.
+    One figure if colours can distinguish the cells, else two with a panel per cell.
     """
     cells = [
         _cell(members) for members in by_cell(samples) if any(s.delivered_ns.size for s in members)

@@ -1,11 +1,11 @@
-"""An SVG drawing and its caption."""
+"""Represent an SVG drawing and its caption."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from html import escape
 
-# Within HTML it is known.
+# HTML implies the namespace.
 _NAMESPACE = ' xmlns="http://www.w3.org/2000/svg"'
 
 
@@ -16,9 +16,9 @@ class Drawing:
     Attributes
     ----------
     svg
-        One element of SVG, all text in it escaped.
+        One SVG element, with all text in it escaped.
     caption
-        What is shown, and the definitions.
+        What is shown, with definitions.
     """
 
     svg: str

@@ -1,4 +1,4 @@
-"""A callback's call stacks as a flame graph, which Vega lays out and draws.
+"""Draw a callback's call stacks as a flame graph, with Vega.
 
 JupyterLab and VS Code bring Vega along; see its transforms ``stratify`` and ``partition``.
 """
@@ -11,26 +11,27 @@ import polars as pl
 
 MIME = "application/vnd.vega.v5+json"
 _LEAST_SHARE = 0.003
-"""Frames that are narrower than this part of the whole are left out."""
+"""Frames narrower than this part of the whole are left out."""
 _ROW_PX = 17
 _WIDTH_PX = 900
 _MOST_POINTS = 30
-"""Where the colours end."""
+"""Difference in percentage points at which the colour scale ends."""
 
 
 def frames_of(samples: pl.DataFrame) -> pl.DataFrame:
-    """The tree of functions that are called from others, of one callback's samples.
+    """Build the call tree of one callback's samples.
 
     Parameters
     ----------
     samples
-        ``path``, ``cpu_ns`` and ``slow``: whether its execution is one of the slowest.
+        ``path``, ``cpu_ns`` and ``slow`` (whether the execution is one of the slowest).
 
     Returns
     -------
-    ``id``, ``parent`` (null: the outermost), ``depth``, ``function``; ``own_ns``: samples that end
-    in it or in what is too narrow to be drawn; ``share`` of all samples' CPU time, ``slow_share``
-    of that of the slow ones (null where there are none), with what it calls.
+    ``id``, ``parent`` (null for the outermost), ``depth``, ``function``; ``own_ns``: CPU time of
+    samples that end in the function or in a callee that is too narrow to be drawn; ``share`` of all
+    samples' CPU time and ``slow_share`` of that of the slow ones (null if there are none), both
+    with callees.
     """
     whole, slow = (int(table["cpu_ns"].sum()) for table in (samples, samples.filter("slow")))
     stacks = samples.group_by("path").agg(
@@ -67,12 +68,12 @@ def frames_of(samples: pl.DataFrame) -> pl.DataFrame:
 
 
 class Flame:
-    """A flame graph: in a notebook a picture in which a click widens a function.
+    """A flame graph: in a notebook, a picture in which a click widens a function.
 
     Attributes
     ----------
     specification
-        What is drawn, for Vega 5.
+        The drawing as a Vega 5 specification.
     caption
         What is shown.
     """

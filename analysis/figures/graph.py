@@ -1,4 +1,4 @@
-"""The graph of nodes and topics, drawn with rates, latency and loss on its edges."""
+"""Draw the graph of nodes and topics, with rates, latency and loss on its edges."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from roslens.analysis.reports.numbers import significant
 from roslens.collectors.topics import INFRASTRUCTURE
 
 MOST_TOPICS = 40
-"""More than these are a carpet: the busiest are drawn, the others counted."""
+"""Most topics that are drawn, the busiest ones; the others are only counted."""
 
 _CHARACTER, _MOST_CHARACTERS = 6.6, 34
 _BOX, _ROW, _EDGE = 26, 62, 150
@@ -29,22 +29,22 @@ _CAPTION = (
 )
 
 Vertex = tuple[bool, str]
-"""Whether it is a topic, and its name."""
+"""Whether the vertex is a topic, and its name."""
 
 
 def draw_graph(
     edges: pl.DataFrame, *, below: Mapping[str, str] | None = None, caption: str = _CAPTION
 ) -> Drawing | None:
-    """Nodes as boxes, topics rounded; None where there is nothing to draw.
+    """Draw nodes as boxes, topics rounded; None if there is nothing to draw.
 
     Parameters
     ----------
     edges
-        As `roslens.analysis.overview.runs_and_topics.graph_edges` gives them.
+        From `roslens.analysis.overview.runs_and_topics.graph_edges`.
     below
-        What is written below boxes, by their names.
+        Text to write below boxes, by name of the node.
     caption
-        What is shown.
+        What is shown, as a caption.
     """
     below = below or {}
     application = edges.filter(~pl.col("topic").is_in(INFRASTRUCTURE))
@@ -67,7 +67,7 @@ def draw_graph(
     drawn = [_edge(row, *end) for row, end in zip(rows, ends, strict=True)]
     drawn += [_vertex(vertex, *boxes[vertex]) for vertex in boxes]
     drawn += [_below(below[v[1]], *boxes[v]) for v in boxes if not v[0] and v[1] in below]
-    # Text last: no line crosses it.
+    # Text comes last, so that no line crosses it.
     drawn += [_label(row, *end) for row, end in zip(rows, ends, strict=True)]
     svg = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
@@ -88,7 +88,7 @@ def _short(text: str) -> str:
 
 
 Box = tuple[float, float, float]
-"""Left edge, middle in height, width; all in px."""
+"""Left edge, vertical middle, width; all in px."""
 
 
 def _place(layers: list[list[Vertex]]) -> tuple[dict[Vertex, Box], float, float]:
@@ -125,7 +125,7 @@ def _below(text: str, x: float, y: float, width: float) -> str:
 
 
 def _ends(start: Box, end: Box) -> tuple[float, float, float, float, float]:
-    """Where an edge leaves and arrives, and how far it hangs: one that leads back does so below."""
+    """Return both ends of an edge and how far it hangs: an edge that leads back hangs below."""
     if end[0] > start[0]:
         return start[0] + start[2], start[1], end[0], end[1], 0.0
     return start[0], start[1] + 6, end[0] + end[2], end[1] + 6, _ROW * 0.55
@@ -146,7 +146,7 @@ def _edge(row: dict[str, Any], start: Box, end: Box) -> str:
     return (
         f'<g data-node="{escape(node, quote=True)}" data-topic="{escape(topic, quote=True)}">'
         f"<title>{escape(' → '.join(ends))}</title>"
-        # As wide as a pointer hits it.
+        # Invisible, and wide enough to be hit by a pointer.
         f'<path d="{curve}" fill="none" stroke="#fff" stroke-opacity="0" stroke-width="14"/>'
         f'<path class="line" d="{curve}" fill="none" stroke="{colour}" '
         f'stroke-width="{width:.2f}"/>'
@@ -156,7 +156,7 @@ def _edge(row: dict[str, Any], start: Box, end: Box) -> str:
 
 def _label(row: dict[str, Any], start: Box, end: Box) -> str:
     x0, y0, x1, y1, hang = _ends(start, end)
-    # A cubic curve is there at its middle.
+    # The middle of the cubic curve.
     x, y = (x0 + x1) / 2, (y0 + y1) / 2 + 0.75 * hang + (18 if hang else 0)
     lines = []
     if row["publishes"]:
@@ -179,9 +179,9 @@ _SWEEPS = 8
 def layered(
     vertices: Sequence[AnyVertex], edges: Sequence[tuple[AnyVertex, AnyVertex]]
 ) -> list[list[AnyVertex]]:
-    """The vertices by layer, each layer from top to bottom.
+    """Return the vertices by layer, each layer from top to bottom.
 
-    Every edge leads to a later layer but those that close a cycle.
+    Every edge leads to a later layer, except those that close a cycle.
     """
     forward = _without_cycles(vertices, edges)
     before: dict[AnyVertex, set[AnyVertex]] = defaultdict(set)
@@ -204,14 +204,14 @@ def layered(
 def _without_cycles(
     vertices: Sequence[AnyVertex], edges: Sequence[tuple[AnyVertex, AnyVertex]]
 ) -> set[tuple[AnyVertex, AnyVertex]]:
-    """The edges, those that close a cycle turned; loops left out."""
+    """Return the edges, with those that close a cycle reversed and loops left out."""
     after: dict[AnyVertex, list[AnyVertex]] = defaultdict(list)
     for a, b in edges:
         after[a].append(b)
     forward: set[tuple[AnyVertex, AnyVertex]] = set()
     state: dict[AnyVertex, int] = {}
     targets = {b for _, b in edges}
-    # From where nothing arrives first, so that a cycle is cut where it was entered.
+    # Vertices without incoming edges first, so that a cycle is cut where it was entered.
     for start in sorted(vertices, key=lambda v: v in targets):
         if start in state:
             continue

@@ -1,4 +1,4 @@
-"""Cells as a grid: one square per cell with its value, levels of factors along both sides."""
+"""Draw cells as a grid: one square per cell with its value, levels of factors on two sides."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from roslens.analysis.reports.numbers import shown_unit, significant
 
 _MOST_COLUMNS = 12
 _WITH_INTERVAL = 6
-"""Up to so many columns there is room for an interval in a square."""
+"""Most columns that leave room for an interval in a square."""
 
 _FEW_ROWS = 12
 _ROW_LABELS = 2.4
-"""Inches."""
+"""Width of the row labels in inches."""
 
 
 class Grid:
-    """Where each cell stands.
+    """The place of each cell in a grid.
 
     Attributes
     ----------
     rows, columns
-        The levels of each row and column, in words; an empty one where no factor is along it.
+        The levels of each row and column, in words; empty if no factor is along it.
     along
         The factors along the columns.
     """
@@ -54,12 +54,12 @@ class Grid:
         return cell_label(levels) if levels else ""
 
     def place(self, cell: Cell) -> tuple[int, int]:
-        """Column and row of a cell."""
+        """Return column and row of a cell."""
         return self.columns.index(_levels(cell, self.along)), self.rows.index(self._row(cell))
 
     @property
     def headings(self) -> list[str]:
-        """Of the columns, broken into lines that fit."""
+        """Headings of the columns, broken into lines that fit."""
         return column_headings(["\n".join(levels) for levels in self.columns])
 
     def label(self, axes: Axes) -> None:
@@ -69,7 +69,7 @@ class Grid:
         axes.set_xlabel(", ".join(self.along), fontsize=8.5)
 
     def height(self, of_row: float) -> float:
-        """Inches of a figure whose rows are `of_row` high, or as high as their labels."""
+        """Return a figure's height in inches for rows of `of_row`, or as high as their labels."""
         lines = max(wrapped(row, 34).count("\n") + 1 for row in self.rows)
         heads = max(heading.count("\n") + 1 for heading in self.headings)
         return max(of_row, 0.13 * lines + 0.06) * len(self.rows) + 0.75 + 0.13 * heads
@@ -78,7 +78,7 @@ class Grid:
 def _badness(
     cells: Sequence[Cell], names: Sequence[str], along: Sequence[str]
 ) -> tuple[int, int, int]:
-    """Rows that a screen cannot hold; then columns too narrow for an interval; then rows."""
+    """Return the rows too many for a screen, the columns too many for intervals, and all rows."""
     columns = len({_levels(cell, along) for cell in cells})
     rows = len({_levels(cell, [n for n in names if n not in along]) for cell in cells})
     return max(0, rows - _FEW_ROWS), max(0, columns - _WITH_INTERVAL), rows
@@ -89,7 +89,7 @@ def _levels(cell: Cell, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def label_squares(axes: Axes, columns: Sequence[str], rows: Sequence[str]) -> None:
-    """Name columns and rows of squares; no frame, no ticks."""
+    """Name columns and rows of squares, without frame or ticks."""
     axes.set_xlim(0, len(columns))
     axes.set_ylim(len(rows), 0)
     axes.set_xticks([i + 0.48 for i in range(len(columns))], columns, size=7.5)
@@ -101,7 +101,7 @@ def label_squares(axes: Axes, columns: Sequence[str], rows: Sequence[str]) -> No
 
 
 def column_headings(texts: Sequence[str]) -> list[str]:
-    """Texts above columns of equal width beside the labels of rows, broken so that they fit."""
+    """Break headings of equally wide columns beside row labels into lines that fit."""
     inches = (WIDTH - _ROW_LABELS) / max(1, len(texts))
     width = max(6, int(inches / 0.075))
     return ["\n".join(wrapped(line, width) for line in text.split("\n")) for text in texts]
@@ -109,14 +109,14 @@ def column_headings(texts: Sequence[str]) -> list[str]:
 
 @styled
 def value_grid(estimates: Sequence[Estimate], title: str) -> Plot:
-    """One metric in every cell: the darker, the larger.
+    """Draw one metric in every cell: the darker, the larger.
 
     Parameters
     ----------
     estimates
-        Of one metric, one per cell; at least one with a finite value.
+        Estimates of one metric, one per cell; at least one has a finite value.
     title
-        What it is, such as ``median latency``.
+        Name of the metric, such as ``median latency``.
     """
     grid = Grid([e.cell for e in estimates])
     scale, unit = shown_unit(estimates[0].unit)

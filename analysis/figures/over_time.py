@@ -1,4 +1,4 @@
-"""Figures over time: single values as dots, how long messages took, what became of them."""
+"""Draw figures over time: single values as dots, latencies and outcomes of messages."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _OUTCOMES: Mapping[str, str] = {
 def dots_over_time(
     seconds: pl.Series, values_ns: pl.Series, what: str, since: str, caption: str
 ) -> Plot:
-    """Single values when they began, and their median as a line.
+    """Draw single values at the times when they began, and their median as a line.
 
     Parameters
     ----------
     seconds, values_ns
-        Of each, shape (n,), a value null where there is none; at least one is known.
+        Time and value of each, shape (n,); an unknown value is null, at least one is known.
     what, since
-        Of the axes: ``latency`` since ``the first instance``.
+        Words for the axes: ``latency`` since ``the first instance``.
     """
     figure = style.new_figure(2.6)
     axes = figure.subplots()
@@ -48,14 +48,14 @@ def dots_over_time(
 
 @style.styled
 def outcomes_over_time(messages: pl.DataFrame, title: str) -> Plot:
-    """How many messages became of which outcome, by time of publication.
+    """Draw how many messages had which outcome, by time of publication.
 
     Parameters
     ----------
     messages
         ``since_ns`` and ``outcome``; at least one row with both.
     title
-        What they are, for the caption.
+        Name of the messages, for the caption.
     """
     complete = messages.drop_nulls(["since_ns", "outcome"])
     counts = dict(complete["outcome"].value_counts().iter_rows())
@@ -79,14 +79,14 @@ _ROWS = 40
 
 @styled
 def latency_heat(publish_ns: Ints, latency_ns: Floats, title: str) -> Plot:
-    """Messages by time of publication and latency (logarithmic).
+    """Draw messages by time of publication and latency (logarithmic).
 
     Parameters
     ----------
     publish_ns, latency_ns
-        Of each delivered message, shape (n,), n > 0.
+        Time of publication and latency of each delivered message, shape (n,), n > 0.
     title
-        What they are, for the caption.
+        Name of the messages, for the caption.
     """
     seconds = (publish_ns - publish_ns.min()) / 1e9
     milliseconds = np.maximum(latency_ns, 1) / 1e6

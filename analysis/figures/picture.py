@@ -1,4 +1,4 @@
-"""The figures of reports as a user gets them: matplotlib's, shown with their captions."""
+"""Wrap the figures of reports for users: matplotlib figures, shown with their captions."""
 
 from __future__ import annotations
 

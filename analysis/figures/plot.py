@@ -1,4 +1,4 @@
-"""A figure and its caption; matplotlib's drawing code is imported only when it is shown."""
+"""Pair a figure with its caption; matplotlib's drawing code is imported only for showing it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH = 9.0
-"""Inches; the width of a report."""
+"""Width of a report in inches."""
 
 DPI = 144
 _COLOURS = 128
@@ -27,7 +27,7 @@ class Plot:
     caption
         What is shown, number of runs and samples, and the definition.
     left_out
-        What is not drawn, as a sentence that is said wherever the figure is shown; empty: nothing.
+        A sentence on what is not drawn, shown wherever the figure is; empty if all is drawn.
     """
 
     figure: Figure
@@ -35,11 +35,11 @@ class Plot:
     left_out: str = ""
 
     def png(self) -> bytes:
-        """The figure as PNG, of so many colours as tell nothing more: a third of the bytes."""
+        """Return the figure as PNG, with only as many colours as needed: a third of the bytes."""
         from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
         from PIL import Image  # noqa: PLC0415  (as matplotlib: only when it is shown)
 
-        # Not by savefig, which draws twice where the layout is not fixed.
+        # Not by savefig, which draws twice if the layout is not fixed.
         canvas: Any = FigureCanvasAgg(self.figure)
         pixels, size = canvas.print_to_buffer()
         small = io.BytesIO()

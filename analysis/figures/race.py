@@ -1,4 +1,4 @@
-"""Figure of a race: how its interval shrank."""
+"""Draw a race: how its interval shrank."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from roslens.analysis.statistics.sequential import RatioInterval
 
 _MOST_PANELS = 12
 _MOST = 10.0
-"""Ratios beyond are not drawn: the first intervals can be of any width."""
+"""Largest ratio that is drawn: the first intervals can be of any width."""
 
 
 @style.styled
 def race_plot(
     intervals: Mapping[str, Sequence[RatioInterval]], metric: str, threshold: float | None
 ) -> Plot:
-    """The interval of B / A after each pair, a panel per cell; the threshold is shaded.
+    """Draw the interval of B / A after each pair, a panel per cell, the threshold shaded.
 
     Parameters
     ----------
     intervals
-        By what is said of a cell, after each pair from the first on.
+        By label of a cell, the intervals after each pair, from the first on.
     """
     shown = list(intervals.items())[:_MOST_PANELS]
     figure = style.new_figure(0.8 + 2.6 * len(shown))

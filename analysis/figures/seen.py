@@ -1,4 +1,4 @@
-"""What of a run was seen when, as one picture."""
+"""Draw how many events of a run were recorded when, as one picture."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _SHADES = LinearSegmentedColormap.from_list("seen", ["#c6dcec", style.COLOURS[0]
 
 @style.styled
 def seen_over_time(steps: pl.DataFrame, missing: pl.DataFrame, run: str) -> Plot:
-    """Events per CPU, process and kind over time, and where the tracer tells of missing ones.
+    """Draw events per CPU, process and kind over time, and where the tracer reports missing ones.
 
     Parameters
     ----------
     steps, missing
-        As of `roslens.analysis.measures.seen`; at least one step.
+        From `roslens.analysis.measures.seen`; at least one step.
     run
-        Its name, for the caption.
+        Name of the run, for the caption.
     """
     first = int(steps["step"].min())  # type: ignore[arg-type]
     times = np.unique(steps["step"].to_numpy())
@@ -54,7 +54,7 @@ def seen_over_time(steps: pl.DataFrame, missing: pl.DataFrame, run: str) -> Plot
         ):
             if name in place:
                 counts[place[name], (step - first) // width] += events
-        # Each row by its own greatest: what happens seldom is seen as well.
+        # Each row is scaled to its own maximum, so that rare events are visible, too.
         shade = np.log1p(counts) / np.maximum(np.log1p(counts).max(axis=1, keepdims=True), 1e-9)
         edges_y = np.arange(len(place) + 1) - 0.5
         axes.pcolormesh(
@@ -65,7 +65,7 @@ def seen_over_time(steps: pl.DataFrame, missing: pl.DataFrame, run: str) -> Plot
         ):
             low = max((begin - first) / 1e9, 0.0)
             high = min((end - first) / 1e9, edges[-1])
-            # As wide as it can be seen.
+            # Wide enough to be visible.
             room = max(edges[-1] / 300 - (high - low), 0.0) / 2
             axes.barh(
                 place[name],

@@ -1,4 +1,4 @@
-"""Which functions a callback's CPU time goes to, as bars."""
+"""Draw which functions a callback's CPU time goes to, as bars."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _ALL = 0.995
 
 @styled
 def function_shares(shares: pl.DataFrame, callback: str, *, waits: bool = False) -> Plot:
-    """Self and total share [%] of the functions of one callback, the total's interval as a line.
+    """Draw self and total share [%] of a callback's functions, the total's interval as a line.
 
     Parameters
     ----------
     shares
-        As of `roslens.analysis.measures.stacks.shares`, of one callback; at least one row.
+        From `roslens.analysis.measures.stacks.shares`, of one callback; at least one row.
     callback
-        In words, for the caption.
+        The callback in words, for the caption.
     waits
-        Whether these are shares of the time in which it waits.
+        Whether these are shares of the time in which the callback waits.
     """
-    # All of it goes through what calls the callback.
+    # Callers of the callback have all of its time.
     candidates = shares.filter((pl.col("total_share") < _ALL) | (pl.col("self_share") > 1 - _ALL))
     rows = candidates.sort("total_share", "self_share", descending=True).head(_MOST_ROWS)
     rows = rows.filter((pl.col("total_share") >= LEAST_SHARE) | (pl.int_range(pl.len()) == 0))

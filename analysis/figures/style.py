@@ -1,4 +1,4 @@
-"""The one style of all figures."""
+"""Define the one style of all figures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FAINT = "#9a9a9a"
 LOUD = "#D55E00"
 
 # seaborn.axes_style("ticks") of seaborn 0.13.2 (BSD-3-Clause) written down, since importing seaborn
-# takes over a second; without its colour map, which no figure uses, and what ours below replaces.
+# takes over a second; without its colour map, which no figure uses, and what we replace below.
 _TICKS = {
     "figure.facecolor": "white",
     "axes.facecolor": "white",
@@ -81,7 +81,7 @@ _SETTINGS: dict[Any, Any] = {
 
 
 def styled(draw: Callable[P, Plot]) -> Callable[P, Plot]:
-    """Draw in the style of reports, whatever the notebook has set."""
+    """Make a function draw in the style of reports, whatever the notebook has set."""
 
     @wraps(draw)
     def drawn(*args: P.args, **kwargs: P.kwargs) -> Plot:
@@ -92,19 +92,19 @@ def styled(draw: Callable[P, Plot]) -> Callable[P, Plot]:
 
 
 def new_figure(height: float) -> Picture:
-    """A figure that is drawn only by whom it is returned to (not by the notebook as well)."""
+    """Return a figure that only the receiver draws (not the notebook as well)."""
     return Picture((WIDTH, height), DPI, facecolor="white", layout="constrained")
 
 
 def panels(
     count: int, columns: int, row: float, more: float = 0.0, *, sharey: bool = False
 ) -> tuple[Picture, Any]:
-    """A figure and its grid of axes, so many side by side at most; those to spare are not seen.
+    """Return a figure and its grid of axes, at most `columns` side by side; spare ones are hidden.
 
     Parameters
     ----------
     row, more
-        Inches of each row, and of what stands above and below all.
+        Inches of each row, and of what is above and below all rows.
     """
     columns = min(columns, max(1, count))
     rows = max(1, math.ceil(count / columns))
@@ -116,14 +116,14 @@ def panels(
 
 
 def colour(index: int) -> str:
-    """The colour of the index-th of several things; they repeat after seven."""
+    """Return the colour of the index-th of several things; colours repeat after seven."""
     return COLOURS[index % len(COLOURS)]
 
 
 def wrapped(label: str, width: int = 34) -> str:
-    """The label of a cell, broken after commas into lines of about `width` characters.
+    """Break the label of a cell after commas into lines of about `width` characters.
 
-    A name that is longer is broken after a sign or before a capital letter.
+    A longer name is broken after a sign or before a capital letter.
     """
     lines = [""]
     for part in label.split(", "):
@@ -151,12 +151,12 @@ def _narrow(line: str, width: int) -> str:
 
 
 def legend_above(figure: Figure, handles: Sequence[Artist] | None = None) -> None:
-    """A legend above the axes, as wide as its labels allow.
+    """Add a legend above the axes, as wide as its labels allow.
 
     Parameters
     ----------
     handles
-        None: whatever was drawn with a label, each label once.
+        Entries of the legend; None: all that was drawn with a label, each label once.
     """
     if handles is None:
         drawn: dict[str, Artist] = {}
@@ -171,12 +171,12 @@ def legend_above(figure: Figure, handles: Sequence[Artist] | None = None) -> Non
 
 
 def legend_of(figure: Figure, names: Iterable[str], **look: Any) -> None:
-    """A legend of names in the order of the colours, without the empty ones.
+    """Add a legend of names in the order of the colours, without the empty ones.
 
     Parameters
     ----------
     look
-        Of the lines, as `Line2D` takes it.
+        Look of the lines, as `Line2D` takes it.
     """
     lines = [
         Line2D([], [], color=colour(i), label=name, **look) for i, name in enumerate(names) if name
@@ -185,7 +185,7 @@ def legend_of(figure: Figure, names: Iterable[str], **look: Any) -> None:
 
 
 def legend_of_squares(figure: Figure, shades: Mapping[str, str]) -> None:
-    """A legend of pale squares by what they say, such as the verdicts of a grid."""
+    """Add a legend of pale squares by their meaning, such as the verdicts of a grid."""
     look: dict[str, Any] = {"ls": "", "marker": "s", "ms": 9, "alpha": 0.45}
     squares = [
         Line2D([], [], color=shade, label=name.replace("_", " "), **look)
@@ -195,7 +195,7 @@ def legend_of_squares(figure: Figure, shades: Mapping[str, str]) -> None:
 
 
 def rows(axes: Axes, labels: Sequence[str], measured: str, size: float | None = None) -> None:
-    """A row for each label, the first on top; along them what is `measured`."""
+    """Make a row for each label, the first on top; `measured` names the other axis."""
     axes.set_yticks(range(len(labels)), labels, fontsize=size)
     axes.set_ylim(len(labels) - 0.5, -0.5)
     axes.set_xlabel(measured)
@@ -205,7 +205,7 @@ def rows(axes: Axes, labels: Sequence[str], measured: str, size: float | None = 
 def plain_numbers(axes: Axes, which: str = "x") -> None:
     """Write a logarithmic axis as 0.1, 1, 10k instead of powers.
 
-    Also 2 and 5 where it is short, and everything where it has hardly a decade.
+    Also write 2 and 5 if the axis is short, and every tick if it has hardly a decade.
     """
     axis = axes.xaxis if which == "x" else axes.yaxis
 
@@ -223,7 +223,7 @@ def plain_numbers(axes: Axes, which: str = "x") -> None:
 
 
 def short(value: float) -> str:
-    """``0.1``, ``250``, ``10k``, ``4M``, for ticks."""
+    """Format a tick as ``0.1``, ``250``, ``10k`` or ``4M``."""
     for size, name in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if abs(value) >= size:
             return f"{value / min(size, 1e3 if name == 'k' else size):.4g}{name}"
@@ -231,10 +231,10 @@ def short(value: float) -> str:
 
 
 def left_out(count: int, of: int, what: str, more: str = "") -> str:
-    """What of a picture is left out: ``5 of 9 cells are drawn`` and `more`; nothing of all."""
+    """Say what a picture leaves out: ``5 of 9 cells are drawn`` and `more`; empty if nothing."""
     return f"{count:,} of {of:,} {what} are drawn{more}." if count < of else ""
 
 
 def sentence(definition: str) -> str:
-    """A definition as a sentence of a caption."""
+    """Turn a definition into a sentence of a caption."""
     return definition[:1].upper() + definition[1:] + "."

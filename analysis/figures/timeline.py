@@ -1,4 +1,4 @@
-"""The timeline as a drawing that needs no kernel, for reports."""
+"""Draw the timeline for reports, without a kernel."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def draw_timeline(
     marks: Mapping[str, int] = MappingProxyType({}),
     caption: str = "",
 ) -> Drawing:
-    """Tracks with their callbacks, waiting and use of CPUs from `begin_ns` to `end_ns`.
+    """Draw tracks with their callbacks, waiting and use of CPUs from `begin_ns` to `end_ns`.
 
     Parameters
     ----------
     marks
-        Moments that a line is drawn at, by name.
+        Times in ns at which a line is drawn, by name.
     caption
-        In place of the legend.
+        Caption to use instead of the legend.
     """
     shown = timeline.tracks[:_MOST_TRACKS]
     picture = timeline.picture(begin_ns, end_ns, _WIDTH, list(range(len(shown))), most=_MOST_MARKS)
@@ -87,7 +87,7 @@ def _short(text: str, most: int = 34) -> str:
 
 
 def _beside(x: float, y: float, text: str, fill: str) -> str:
-    """Right of a line, or left of it where the picture would cut it."""
+    """Place text right of a line, or left of it where the picture would cut it off."""
     fits = x + 3 + 7 * len(text) <= _LABEL + _WIDTH
     place = f'x="{x + 3:.1f}"' if fits else f'x="{x - 3:.1f}" text-anchor="end"'
     return f'<text {place} y="{y:g}" fill="{fill}">{escape(text)}</text>'
@@ -141,7 +141,7 @@ def _marks(picture: Picture, timeline: Timeline, tops: dict[int, float], scale: 
 
 
 def _told(track: Track, names: Sequence[str], picture: Picture, at: int) -> str:
-    """What a mark is, for whom points at it or clicks it."""
+    """Describe a mark, for users who point at it or click it."""
     begin, end = (int(times[at]) for times in (picture.slices.begin_ns, picture.slices.end_ns))
     text = f"{names[int(picture.slices.names[at])]}, {track.label}"
     if track.kind == "cpu":

@@ -1,4 +1,4 @@
-"""Figure of a trend: each night with its interval, the levels, where they changed."""
+"""Draw a trend: each night with its interval, the levels, and where they changed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_SOFTWARE = 3
 
 @style.styled
 def trend_plot(trends: Trends) -> Plot:
-    """One panel per series."""
+    """Draw one panel per series."""
     shown = trends.series[:_MOST_PANELS]
     figure = style.new_figure(0.6 + 2.3 * max(1, len(shown)))
     rows = figure.subplots(max(1, len(shown)), 1, squeeze=False)[:, 0]
@@ -52,7 +52,7 @@ def _panel(axes: Axes, series: Series) -> None:
                 lw=1.2,
             )
     axes.plot(times[near], means[near], "o", ms=3.5, color=style.COLOURS[0])
-    # Of what was refused there are none.
+    # A series that is too short has no levels.
     ends = [*(begin for begin, _ in series.levels), len(times)][1:]
     for (begin, mean), end in zip(series.levels, ends, strict=True):
         span = [times[begin], times[end - 1]]

@@ -1,4 +1,4 @@
-"""A chain as a waterfall: when each part begins and how long it takes, on average."""
+"""Draw a chain as a waterfall: when each part begins and how long it takes, on average."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Bar:
 
 
 def _bars(bars: Sequence[_Bar], axis: str) -> Figure:
-    """One bar below the other, each with its duration, a colour per hop."""
+    """Draw one bar below the other, each with its duration, a colour per hop."""
     figure = style.new_figure(0.9 + 0.24 * len(bars))
     axes = figure.subplots()
     axes.barh(
@@ -47,19 +47,19 @@ def _bars(bars: Sequence[_Bar], axis: str) -> Figure:
 
 
 def shortened(text: str, most: int = 60) -> str:
-    """A label of so many characters at most, of which the middle is left out."""
+    """Shorten a label to `most` characters by leaving out its middle."""
     text = shown(text)
     return text if len(text) <= most else f"{text[: most // 2]}…{text[-most // 2 :]}"
 
 
 @style.styled
 def chain_waterfall(found: ChainInstances) -> Plot:
-    """One bar per part, from the chain's begin to its end.
+    """Draw one bar per part, from the chain's begin to its end.
 
     Parameters
     ----------
     found
-        With at least one complete instance.
+        Instances of a chain, at least one of them complete.
     """
     parts = mean_parts(found)
     bars = [
@@ -78,12 +78,12 @@ def chain_waterfall(found: ChainInstances) -> Plot:
 
 @style.styled
 def way_waterfall(way: Sequence[Journey]) -> Plot:
-    """One message's way, and what led to it and followed: a bar per part, when it happened.
+    """Draw one message's way, with what led to it and followed: a bar per part and its time.
 
     Parameters
     ----------
     way
-        In order of time, at least one, each with at least one hop.
+        Journeys in order of time, at least one, each with at least one hop.
     """
     begin = min(hop.begin_ns for journey in way for hop in journey.hops)
     end = max(hop.end_ns for journey in way for hop in journey.hops)

@@ -1,1 +1,1 @@
-"""Whether memory climbs."""
+"""Judge whether memory climbs."""

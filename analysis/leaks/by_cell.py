@@ -1,4 +1,4 @@
-"""From the resources and messages tables to the memory series of each run."""
+"""Compute the memory series of each run from the resources and messages tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from roslens.recording.arrays import np
 MemoryName = Literal["rss", "pss", "heap"]
 MEMORY: tuple[MemoryName, ...] = ("rss", "pss", "heap")
 DEFAULT: MemoryName = "rss"
-"""Of one process PSS says the same until another that shares its libraries begins or ends."""
+"""For one process PSS says the same until another that shares its libraries begins or ends."""
 
 
 def memory_series(
@@ -31,12 +31,12 @@ def memory_series(
     *,
     losses: pl.LazyFrame | None = None,
 ) -> dict[str, Series]:
-    """Memory of all processes of each run, added up, by name of the run.
+    """Return the memory of all processes of each run, added up, by name of the run.
 
     Processes that are sampled one after the other are brought to common times by holding their
-    last value; one that has ended counts nothing after its last sample. Where it is known what
-    the run did, what follows its last message (request, goal) is left out: nodes that shut down
-    allocate and free for reasons of their own.
+    last value; a process that has ended adds nothing after its last sample. If it is known what the
+    run did, samples after its last message (request, goal) are left out: nodes that shut down
+    allocate and free memory for reasons of their own.
 
     Parameters
     ----------
@@ -44,18 +44,18 @@ def memory_series(
         ``resources.parquet`` with ``run``.
     messages
         Columns ``run``, ``topic``, ``message_id``, ``publish_ns``; publications on the run's
-        work topic (where it has neither that nor a log, on all topics of the application) are
+        work topic (or, if it has neither that nor a log, on all topics of the application) are
         counted, each once however many subscriptions it has.
     name
-        Which size.
+        The size that is read.
     work
         What runs without publications on a work topic did, by name of the run.
     losses
-        The table of that name: publications of runs that may lack some are not counted.
+        The ``losses`` table: publications of runs that may lack some are not counted.
 
     Returns
     -------
-    Only runs in which it was measured.
+    The series of the runs in which the size was measured.
     """
     column = f"{name}_bytes"
     samples = (
@@ -85,7 +85,7 @@ def memory_series(
             at = published.filter(pl.col("run") == run.name)["publish_ns"].to_numpy()
             kind, log = PUBLICATION, (work or {}).get(run.name)
             if too_many_lost(lost.get(run.name, 0), at.size):
-                # What is missing of these would be memory that grew without any work.
+                # Missing publications would look like memory that grew without any work.
                 at = at[:0]
             if not at.size and log is not None:
                 kind, at = log.kind, log.times_ns
@@ -102,7 +102,7 @@ def memory_series(
 def _total(samples: pl.DataFrame, column: str) -> tuple[np.ndarray, np.ndarray]:
     times = np.unique(samples["time_ns"].to_numpy())
     total = np.zeros(times.size)
-    # A process has ended where others were sampled at least twice after it.
+    # A process has ended if others were sampled at least twice after it.
     patience = 2 * int(np.median(np.diff(times))) if times.size > 1 else 0
     for process in samples.partition_by("host", "vpid"):
         at = process["time_ns"].to_numpy()
@@ -124,14 +124,14 @@ def leaks_of(
     metric: str | None = None,
     measured: bool = False,
 ) -> list[Leak]:
-    """One leak per cell of `runs`.
+    """Judge the memory of each cell of `runs`.
 
     Parameters
     ----------
     series
         From `memory_series`.
     measured
-        Leave out cells in which it was not measured, instead of refusing them.
+        Leave out cells in which the size was not measured, instead of refusing them.
     """
     leaks = []
     for members in cells_of(runs).values():
@@ -164,13 +164,13 @@ def slopes_named(
     *,
     level: float = 0.95,
 ) -> list[Estimate]:
-    """Estimates of both slopes of the series that `metrics` name.
+    """Estimate both slopes of the series that `metrics` name.
 
     Parameters
     ----------
     metrics
-        Such as ``memory_slope_pss`` or ``memory_slope_pss_per_message``; without the name of a
-        series (``memory_slope``) it is that of `DEFAULT`.
+        Names such as ``memory_slope_pss`` or ``memory_slope_pss_per_message``; without the name of
+        a series (``memory_slope``) the series is `DEFAULT`.
     """
     estimates: list[Estimate] = []
     for name in MEMORY:

@@ -1,4 +1,4 @@
-"""Figures of memory: series with their slopes, verdicts as a grid, and why a peak says nothing."""
+"""Draw figures of memory: series with slopes, verdicts as a grid, and why a peak says nothing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ VERDICT_COLOURS: Mapping[str, str] = {
 
 
 def verdict_text(verdict: str) -> str:
-    """``levels_off`` as people say it."""
+    """Return a verdict such as ``levels_off`` in words."""
     return verdict.replace("_", " ")
 
 
@@ -38,14 +38,14 @@ def verdict_text(verdict: str) -> str:
 def memory_plot(
     leaks: Sequence[Leak], series: Sequence[Mapping[str, Series]], labels: Sequence[str], name: str
 ) -> Plot:
-    """Memory over time, one picture per cell, one line per run, with the slope that was judged.
+    """Draw memory over time, one picture per cell, one line per run, with the judged slope.
 
     Parameters
     ----------
     leaks, series, labels
-        Of each cell: what was found, its runs by name, and its name.
+        For each cell: its leak, its runs by name, and its label.
     name
-        Of the series, such as ``rss``.
+        Name of the series, such as ``rss``.
     """
     shown = [i for i, runs in enumerate(series) if runs][:_MOST_CELLS]
     lines = max((style.wrapped(labels[i], 30).count("\n") for i in shown), default=0)
@@ -101,7 +101,7 @@ def _cell(axes: Axes, leak: Leak, runs: Sequence[Series]) -> None:
         bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1.5},
     )
     values = np.concatenate([run.part(begin, end).values for run in runs]) / 1e6
-    # What came before (loading, discovery) may run out of the picture.
+    # Memory from before (loading, discovery) may lie outside of the picture.
     low, high = float(values.min()), float(values.max())
     # A flat series must not look like a mountain range.
     least = 0.02 * max(abs(high), abs(low))
@@ -114,7 +114,7 @@ def _cell(axes: Axes, leak: Leak, runs: Sequence[Series]) -> None:
 
 @style.styled
 def verdict_grid(leaks: Sequence[Leak]) -> Plot:
-    """Verdicts with their slopes: rows and columns are the two factors with the most levels."""
+    """Draw verdicts with slopes; rows and columns are the two factors with the most levels."""
     cells = [leak.per_second.cell for leak in leaks]
     whole = len(leaks) <= _MOST_CELLS
     grid = Grid(cells, _COLUMNS + 2) if whole else Grid(cells)
@@ -154,7 +154,7 @@ def _slope_texts(leak: Leak) -> tuple[str, ...]:
         return ("refused",)
     if slope.low is None or slope.high is None:
         return (f"{slope.value / 1e3:.3g}, no interval",)
-    # As exact as the interval, or it has no room in its cell.
+    # Only as exact as the interval, or the text does not fit into its cell.
     half = (slope.high - slope.low) / 2e3
     decimals = max(0, -math.floor(math.log10(half))) if half > 0 else 3
     if decimals < 2 and max(-slope.low, slope.high) < 10e3:
@@ -170,7 +170,7 @@ def _slope_texts(leak: Leak) -> tuple[str, ...]:
 
 @style.styled
 def peak_plot() -> Plot:
-    """Why a peak is refused: stationary memory (simulated), and its peak, which never falls."""
+    """Show why a peak is refused: simulated stationary memory, and its peak, which never falls."""
     runs, phi = 2000, 0.9
     rng = np.random.default_rng(1)
     seconds = np.arange(600.0)

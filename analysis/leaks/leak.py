@@ -1,8 +1,8 @@
-"""Does memory climb? Slopes over runs, with a detection limit, and a verdict.
+"""Judge whether memory climbs: slopes over runs, with a detection limit, and a verdict.
 
 The unit of replication is the run: one robust slope per run, Student t over the runs. Tests
-within one run take its long swings for a trend: on stationary series with autocorrelation .9 the
-Mann-Kendall test cries leak in 57 %, least squares in 59 %; the t over five runs in 6 %.
+within one run mistake its long swings for a trend: on stationary series with autocorrelation .9
+the Mann-Kendall test reports a leak in 57 %, least squares in 59 %; the t over five runs in 6 %.
 """
 
 from __future__ import annotations
@@ -32,29 +32,29 @@ PER_SECOND, PER_MESSAGE = "B/s", "B/message"
 _OF_WORK = "_per_message"
 
 MARGIN = 1024.0
-"""Bytes per second (3.7 MB per hour) within which a slope is as good as none, by default."""
+"""Default bytes per second (3.7 MB per hour) within which a slope is as good as none."""
 
 _PEAK = re.compile(r"peak|hwm|max", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Leak:
-    """What is known about the memory of one cell.
+    """The judged memory of one cell.
 
     Attributes
     ----------
     per_second, per_message
-        Slope of the last part; per message refused where it is not known what the runs did.
+        Slopes of the last part; per message refused if it is not known what the runs did.
     verdict
-        The same as in `per_second`, of whose interval it is a function.
+        Verdict of `per_second`, a function of its interval.
     bend_s
-        When it levels off, in seconds since the first sample, with its interval over runs; None
+        When memory levels off, in seconds since the first sample, with its interval over runs; None
         without a bend.
     looked_at_s
-        From when to when, in seconds since the first sample.
+        Begin and end of the time looked at, in seconds since the first sample.
     why
-        What the shape of the series says beside the slope, and how long runs would have to be
-        where the evidence does not suffice; None where there is nothing to say.
+        What the shape of the series says besides the slope, and how long runs would have to be if
+        the evidence does not suffice; None if there is nothing to say.
     margin
         Bytes per second within which a slope is as good as none.
     """
@@ -68,7 +68,7 @@ class Leak:
     margin: float = MARGIN
 
     def __post_init__(self) -> None:
-        """The verdict is what the interval says, or none."""
+        """Assert that the verdict, if there is one, is what the interval says."""
         if self.verdict == "not_enough_evidence":
             return
         interval = Interval(None, self.per_second.low, self.per_second.high)
@@ -86,31 +86,31 @@ def leak(
     warm_up_s: float | None = None,
     metric: str | None = None,
 ) -> Leak:
-    """Slope and verdict of one memory series over the runs of a cell.
+    """Judge one memory series over the runs of a cell: its slope and verdict.
 
-    What is looked at begins after `warm_up_s` (loading, discovery) and ends with the shortest
-    run. `segments` says of which part of it the slope is: of all, or of what follows the last bend
-    or step, or of the floor below falls. With [low, high] the interval of that slope and M the
-    margin:
+    The time looked at begins after `warm_up_s` (loading, discovery) and ends with the shortest
+    run. `segments` decides which part of it the slope is taken from: all of it, what follows the
+    last bend or step, or the floor below falls. With [low, high] the interval of that slope and M
+    the margin:
 
     * climbs: low > 0 and high >= M;
-    * otherwise, -M < low and high < M: it is flat now: levels_off, or steep_start_then_stable, if
-      it rose before and that mattered; else stable;
-    * otherwise not_enough_evidence, falling memory included, and wherever the shape leaves it open
-      (`Leak.why`).
+    * otherwise, -M < low and high < M: memory is flat now: levels_off, or steep_start_then_stable,
+      if it rose before by an amount that matters; else stable;
+    * otherwise not_enough_evidence, including falling memory, and wherever the shape leaves the
+      verdict open (`Leak.why`).
 
     Parameters
     ----------
     name
-        Of the series: ``rss``, ``pss``, ``heap``; every definition names it.
+        Name of the series: ``rss``, ``pss``, ``heap``; every definition names it.
     runs
         One series per run.
     margin
-        M, bytes per second.
+        The margin M, bytes per second.
     warm_up_s
-        Left out at the start; by default 5 s, at most a tenth of the shortest run.
+        Seconds left out at the start; by default 5 s, at most a tenth of the shortest run.
     metric
-        Name of the metric; ``memory_slope_<name>`` by default. That per message ends with
+        Name of the metric; ``memory_slope_<name>`` by default. The metric per message ends with
         ``_per_message``.
     """
     metric = metric or f"{SLOPE}_{name}"
@@ -163,7 +163,7 @@ def leak(
 
 
 def _with_limit(e: Estimate) -> Estimate:
-    """With the slope found in about 80 % of experiments; one run is taken for as good as known."""
+    """Add the slope that about 80 % of experiments find; the error of one run counts as known."""
     if e.low is None or e.high is None:
         return e
     freedom = max(e.runs - 1, 1) if e.runs >= MINIMUM_RUNS else 1000
@@ -211,14 +211,14 @@ def _per_message(
 
 
 def _of_messages(per_second: Estimate, interval: Interval) -> str:
-    """The verdict per second, unless the slope per message does not climb as surely."""
+    """Return the verdict per second, unless the slope per message does not climb as surely."""
     climbs = per_second.verdict == "climbs"
     unsure = climbs and (interval.low is None or interval.low <= 0)
     return "not_enough_evidence" if unsure else per_second.verdict or "not_enough_evidence"
 
 
 def refused(metric: str, name: str, cell: Cell, level: float, reason: str) -> Leak:
-    """Both estimates of a cell of which nothing can be said, with the reason."""
+    """Return a leak whose estimates are both refused, with the reason."""
     definition = f"growth of {name.upper()} of all recorded processes"
     per_second, per_message = (
         refused_estimate(

@@ -1,4 +1,4 @@
-"""What the leaks notebook takes, and what it shows, section by section."""
+"""Define the parameters and the sections of the leaks notebook."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class LeaksParameters(ReportParameters):
     Attributes
     ----------
     series
-        Which size of memory is judged.
+        The size of memory that is judged.
     margin
         Bytes per second within which a slope is as good as none.
     warm_up_s
-        As in every notebook; 0: 5 s, at most a tenth of the shortest run.
+        As in every notebook; 0 means 5 s, at most a tenth of the shortest run.
     cut_end_s
         Seconds left out at the end of what each run did.
     """
@@ -57,17 +57,17 @@ class LeaksParameters(ReportParameters):
 
 
 _FEW = 4
-"""Up to so many cells are drawn over time on the first screen."""
+"""Most cells that are drawn over time on the first screen."""
 
 
 class LeaksReport(Report[LeaksParameters]):
-    """The sections of a report on memory; each is computed when it is asked for."""
+    """The sections of a report on memory, each computed on demand."""
 
     # ------------------------------------------------------------ what is computed once
 
     @cached_property
     def series(self) -> dict[str, Series]:
-        """Memory of each run that counts, cut at both ends as the parameters say."""
+        """Memory of each run that counts, without the last `cut_end_s` seconds of its work."""
         resources = self.tables.resources
         if self.parameters.series == "heap":
             resources = sites.with_traced_heap(resources, self.tables.table("heap"))
@@ -87,7 +87,7 @@ class LeaksReport(Report[LeaksParameters]):
 
     @cached_property
     def leaks(self) -> list[Leak]:
-        """One per cell; where no run counts it is refused with what became of the runs."""
+        """One leak per cell; without a run that counts, refused with what became of the runs."""
         judged = leaks_of(
             self.series,
             self.parameters.series,
@@ -101,7 +101,7 @@ class LeaksReport(Report[LeaksParameters]):
 
     @cached_property
     def _labels(self) -> list[str]:
-        """Of the cells of `leaks`."""
+        """Labels of the cells of `leaks`."""
         return short_labels([leak.per_second.cell for leak in self.leaks])
 
     @property
@@ -125,7 +125,7 @@ class LeaksReport(Report[LeaksParameters]):
 
     @cached_property
     def baselines(self) -> list[Estimate]:
-        """Memory at the start of what is looked at: median of its first twentieth, over runs."""
+        """Memory at the start of the time looked at: median of its first twentieth, over runs."""
         metric = Metric(
             "memory_baseline",
             f"{self.parameters.series.upper()} of all recorded processes at the start of what is "
@@ -152,7 +152,7 @@ class LeaksReport(Report[LeaksParameters]):
 
     @property
     def estimates(self) -> list[Estimate]:
-        """Both slopes of each cell, then the baselines."""
+        """Both slopes of each cell, then the baselines, `kept` and `growing`."""
         slopes = [e for leak in self.leaks for e in (leak.per_second, leak.per_message)]
         return [*slopes, *self.baselines, *self.kept, *self.growing]
 
@@ -164,7 +164,7 @@ class LeaksReport(Report[LeaksParameters]):
 
     @cached_property
     def growing(self) -> list[Estimate]:
-        """Growth of what functions hold, where call paths of allocations were recorded."""
+        """Growth of what functions hold, if call paths of allocations were recorded."""
         if not self.counting:
             return []
         begins = self.tables.resources.group_by("run").agg(pl.col("time_ns").min()).collect()
@@ -179,7 +179,7 @@ class LeaksReport(Report[LeaksParameters]):
     # ------------------------------------------------------------ sections
 
     def sentences(self) -> list[str]:
-        """Where memory climbs and by how much, or which climb would have been found."""
+        """Say where memory climbs and by how much, or which climb would have been found."""
         if not self.leaks:
             return ["There is no run to look at."]
         climbing = self._climbing
@@ -201,7 +201,7 @@ class LeaksReport(Report[LeaksParameters]):
             known_limits = [limit for limit in limits if limit is not None]
             text = f"Memory climbs in none of {counted(len(judged), 'cell')} that can be judged"
             if known_limits:
-                # Less than the margin is not called a climb, however well it is told from none.
+                # Less than the margin is not called a climb, however surely it differs from none.
                 climb = significant(max(*known_limits, self.parameters.margin), 3)
                 text += f"; a climb of {climb} B/s would have been found"
             sentences.append(f"{text}.")
@@ -213,7 +213,7 @@ class LeaksReport(Report[LeaksParameters]):
         return sentences
 
     def picture(self) -> Plot | None:
-        """Memory over time, of all cells where they are few, else the grid of verdicts."""
+        """Draw memory over time for all cells if they are few, else the grid of verdicts."""
         if not self.leaks:
             return None
         series = [self._runs_of(leak) for leak in self.leaks]
@@ -222,7 +222,7 @@ class LeaksReport(Report[LeaksParameters]):
         return memory_plot(self.leaks, series, self._labels, self.parameters.series)
 
     def loss(self) -> Section:
-        """What the tracer lost, and the runs that enter no estimate."""
+        """Show what the tracer lost, and the runs that enter no estimate."""
         return Section(*self.tracer_loss(), *self.runs_left_out(), *self._why_left_out())
 
     def _why_left_out(self) -> list[Part]:
@@ -241,7 +241,7 @@ class LeaksReport(Report[LeaksParameters]):
         ]
 
     def verdicts(self) -> Section:
-        """All cells at a glance."""
+        """Show all cells at a glance."""
         if not self.leaks:
             return Section(Sentence("There is no run to look at.", loud=True))
         climbing = [label for label, _ in self._climbing]
@@ -265,7 +265,7 @@ class LeaksReport(Report[LeaksParameters]):
         return Section(*parts, verdict_grid(self.leaks))
 
     def _perhaps_the_tracer(self) -> list[Part]:
-        """Cells that climb by no more than the tracer's buffers hold."""
+        """Warn of cells that climb by no more than the tracer's buffers hold."""
         held = max((run.tracer_buffer_bytes or 0 for run in self.counting), default=0)
         small = [
             label
@@ -282,7 +282,7 @@ class LeaksReport(Report[LeaksParameters]):
         return [Sentence(text, loud=True)]
 
     def over_time(self) -> Section:
-        """The series with their slopes."""
+        """Show the series with their slopes."""
         series = [self._runs_of(leak) for leak in self.leaks]
         if not any(series):
             text = f"{self.parameters.series.upper()} was not recorded in any run that counts."
@@ -290,15 +290,15 @@ class LeaksReport(Report[LeaksParameters]):
         return Section(memory_plot(self.leaks, series, self._labels, self.parameters.series))
 
     def slopes(self) -> Section:
-        """Slopes per second and per message, with what would have been found."""
+        """Show slopes per second and per message, with the slopes that would have been found."""
         return Section(slopes_table(self.leaks, self.baselines))
 
     def statements(self) -> Section:
-        """What the published study of executors said about memory."""
+        """Check what the published study of executors said about memory."""
         return Section(study_table(leak_statements(self.leaks, self.baselines)))
 
     def heap(self) -> Section:
-        """Which functions and callbacks keep what they allocate, where that was recorded."""
+        """Show which functions and callbacks keep what they allocate, if that was recorded."""
         parts: list[Part] = []
         if self.growing:
             parts.append(estimates_table(self.growing, sites.GROWTH.definition, prefix="site_"))
@@ -314,11 +314,11 @@ class LeaksReport(Report[LeaksParameters]):
         return Section(*parts)
 
     def why_no_peak(self) -> Section:
-        """Why the peak of memory is refused."""
+        """Show why the peak of memory is refused."""
         return Section(peak_plot())
 
     def files(self) -> Mapping[str, pl.DataFrame]:
-        """One row per cell."""
+        """Return the CSV file of the report, with one row per cell."""
         return {"leaks.csv": leaks_frame(self.leaks)}
 
 
@@ -329,7 +329,7 @@ def _site(estimate: Estimate) -> str:
 
 
 def slopes_table(leaks: list[Leak], baselines: list[Estimate]) -> ReportTable:
-    """One row per cell: verdict, both slopes with intervals, the least that would be found."""
+    """Return a row per cell: verdict, both slopes with intervals, the least that would be found."""
     of_cell = {cell_label(e.cell): e for e in baselines}
     rows: list[list[str]] = []
     reasons: list[str] = []
@@ -378,7 +378,7 @@ def slopes_table(leaks: list[Leak], baselines: list[Estimate]) -> ReportTable:
 
 
 def leaks_frame(leaks: list[Leak]) -> pl.DataFrame:
-    """One row per cell: its factors, verdict, slopes with intervals, bend and time looked at."""
+    """Return a row per cell: factors, verdict, slopes with intervals, bend and time looked at."""
     rows = []
     for leak in leaks:
         second, message, bend = leak.per_second, leak.per_message, leak.bend_s

@@ -1,9 +1,9 @@
-"""Of which part of the runs a slope decides, and what speaks against that.
+"""Decide which part of the runs a slope is taken from, and what speaks against it.
 
-A slope says how fast memory grows if it grows by a line. Where the runs show teeth, steps or a
-bend, the slope is that of the floor, of what follows the steps, or of what follows the bend; from
-that part come the interval and the verdict, and nothing else. What the shape leaves open is a
-doubt: then there is no verdict.
+A slope says how fast memory grows if it grows linearly. If the runs show teeth, steps or a bend,
+the slope is that of the floor, of what follows the steps, or of what follows the bend; interval and
+verdict come from that part, and from nothing else. What the shape leaves open is a doubt: then
+there is no verdict.
 """
 
 from __future__ import annotations
@@ -36,39 +36,39 @@ from roslens.analysis.verdicts.statement import Verdict
 from roslens.recording.arrays import Floats, NDArray, np
 
 BEND_GAIN = 0.65
-"""A bend that does away with so much of the squared error of one line is made: stationary noise
-with autocorrelation .97 has none like it in 99 % of five runs."""
+"""Part of the squared error of one line that a bend must remove to count: stationary noise with
+autocorrelation .97 has no such bend in 99 % of five runs."""
 
 BEND_LEVEL = 0.999
-"""So is one after which the slope changes in all runs alike, by Student t at this level."""
+"""A bend also counts if the slope changes there in all runs alike, by Student t at this level."""
 
 START = 0.25
 """A rise that ends within this part of the time looked at is a steep start."""
 
 EARLY_LEVEL = 0.98
-"""Where what climbs without a bend rises less steeply after its first quarter, by Student t at this
-level, that rise may be all there is: what follows must climb by itself."""
+"""Level of Student t for a rise without a bend that is less steep after its first quarter: that
+quarter may then be all there is, so what follows must climb by itself."""
 
 PAGES = 2 * 4096
 """Resident memory grows by pages, in more than one place (heap, other arenas, stacks): a slope is
-not known better than two pages over the time, however alike the runs are."""
+known no better than two pages over the time, however alike the runs are."""
 
 TRUSTED_PHI = 0.9
-"""Up to this autocorrelation the interval of a single run holds (measured: 5.5 % of alarms)."""
+"""Most autocorrelation with which the interval of one run holds (measured: 5.5 % of alarms)."""
 
 _GRID = 200
 _LEAST = 10
-"""Samples, for a slope."""
+"""Least number of samples for a slope."""
 
 
 @dataclass(frozen=True)
 class Terms:
-    """What slopes are held against.
+    """The terms on which slopes are judged.
 
     Attributes
     ----------
     name
-        Of the series, such as ``rss``.
+        Name of the series, such as ``rss``.
     margin
         Bytes per second within which a slope is as good as none.
     level
@@ -80,9 +80,9 @@ class Terms:
     level: float
 
     def interval(self, runs: Sequence[Series]) -> tuple[Interval, str, bool]:
-        """Interval of the slope per second, how it was made, and whether a verdict may rest on it.
+        """Return interval of the slope per second, its method, and whether it may decide a verdict.
 
-        Student t over the runs' Theil-Sen slopes; of a single run that of a line with AR(1) errors.
+        Student t over the runs' Theil-Sen slopes; for one run that of a line with AR(1) errors.
         """
         if len(runs) != 1:
             interval, trusted = student_t([run.slope for run in runs], self.level), True
@@ -101,12 +101,12 @@ class Terms:
         return no_better_than_pages(interval, self.name, length), method, trusted
 
     def verdict(self, runs: Sequence[Series], flat: Verdict = "stable") -> Verdict:
-        """That of the interval of these."""
+        """Return the verdict on the interval of these runs' slope."""
         return verdict_of(self.interval(runs)[0], self.margin, flat)
 
 
 def verdict_of(interval: Interval, margin: float, flat: Verdict = "stable") -> Verdict:
-    """What an interval of a slope says, and nothing else; `flat` is how a flat one is called."""
+    """Return the verdict on the interval of a slope; `flat` is the verdict if it is flat."""
     low, high = interval.low, interval.high
     if low is None or high is None:
         return "not_enough_evidence"
@@ -116,7 +116,7 @@ def verdict_of(interval: Interval, margin: float, flat: Verdict = "stable") -> V
 
 
 def no_better_than_pages(interval: Interval, name: str, length: float) -> Interval:
-    """No slope is known better than `PAGES` (of a heap one byte) over its length."""
+    """Widen an interval to `PAGES` (a heap: one byte) over its length: no slope is known better."""
     if interval.value is None or interval.low is None or interval.high is None:
         return interval
     least = (1 if name.startswith("heap") else PAGES) / length if length > 0 else math.inf
@@ -128,22 +128,22 @@ def no_better_than_pages(interval: Interval, name: str, length: float) -> Interv
 
 @dataclass(frozen=True)
 class Segment:
-    """What a slope is of.
+    """The part of the runs that a slope is taken from.
 
     Attributes
     ----------
     runs
-        The samples that count, of each run.
+        The samples that count, for each run.
     since
-        Where they begin, in words; empty for the beginning.
+        Where these samples begin, in words; empty for the beginning.
     bend_s
         When memory levels off, with its interval over runs; None without a bend.
     flat
-        How it is called where the slope is flat.
+        Verdict if the slope is flat.
     doubt
-        Why no verdict rests on it whatever the interval is; None where nothing speaks against one.
+        Why there is no verdict whatever the interval is; None if nothing speaks against one.
     why
-        What the shape says beside the slope.
+        What the shape says besides the slope.
     """
 
     runs: Sequence[Series]
@@ -155,7 +155,7 @@ class Segment:
 
 
 def segment_of(parts: Sequence[Series], terms: Terms) -> Segment:
-    """What decides of these runs, of which each has at least ten samples."""
+    """Return the segment that decides for these runs, each of which has at least ten samples."""
     begin, end = _looked_at(parts)
     part_steps = [steps(part.seconds, part.values, terms.margin * (end - begin)) for part in parts]
     if 2 * sum(s.falls.size > 0 for s in part_steps) >= len(parts):
@@ -171,7 +171,7 @@ def _looked_at(parts: Sequence[Series]) -> tuple[float, float]:
 
 
 def _by_slope(parts: Sequence[Series], terms: Terms, flat: Verdict = "stable") -> Segment:
-    """All of the runs, or what follows the last bend."""
+    """Return all of the runs, or what follows the last bend."""
     begin, end = _looked_at(parts)
     bend, bend_s, last = _after_bends(parts, begin, end, terms)
     if bend is not None:
@@ -186,7 +186,7 @@ def _by_slope(parts: Sequence[Series], terms: Terms, flat: Verdict = "stable") -
 
 
 def _doubt(parts: Sequence[Series], segment: Segment, terms: Terms) -> str | None:
-    """What speaks against the verdict of the interval, or would be needed for one."""
+    """Return what speaks against the verdict of the interval, or would be needed for one."""
     begin, end = _looked_at(parts)
     interval = terms.interval(segment.runs)[0]
     verdict = verdict_of(interval, terms.margin, segment.flat)
@@ -216,12 +216,12 @@ def _doubt(parts: Sequence[Series], segment: Segment, terms: Terms) -> str | Non
 
 
 def _may_end(parts: Sequence[Series], since_bend_s: float | None, terms: Terms) -> str | None:
-    """Why what climbs may not go on climbing; None where nothing speaks for that.
+    """Return why climbing memory may not go on climbing; None if nothing speaks for that.
 
     Parameters
     ----------
     since_bend_s
-        From the bend to the end; None without a bend.
+        Seconds from the bend to the end; None without a bend.
     """
     begin, end = _looked_at(parts)
     third = (end - begin) / 3
@@ -236,7 +236,7 @@ def _may_end(parts: Sequence[Series], since_bend_s: float | None, terms: Terms) 
     slower = before and ending and slows_down(before, ending, terms.level)
     if slower and not _only_a_spurt(parts, begin, end, ending):
         rate, fraction = float(np.mean(ending)), float(np.mean(ending) / np.mean(before))
-        # Each third multiplies the slope by this, until it is as good as none.
+        # Each third multiplies the slope by this fraction, until it is as good as none.
         ends = 0 < fraction < 1 and rate > terms.margin
         thirds = math.log(terms.margin / rate) / math.log(fraction) if ends else 0.0
         needed = end + third * (1 + thirds)
@@ -246,8 +246,8 @@ def _may_end(parts: Sequence[Series], since_bend_s: float | None, terms: Terms) 
         )
     if since_bend_s is None:
         return _only_at_first(parts, begin, end, terms)
-    # After a bend downwards what follows may bend on: its second half must climb by itself, and not
-    # by so much less than the first that it is probably the rest of what came before.
+    # After a bend downwards, what follows may bend on: its second half must climb by itself, and
+    # not by so much less than the first half that it is probably the rest of the earlier rise.
     half_s = since_bend_s / 2
     middle, half = _slopes(parts, end - 2 * half_s, end - half_s), _slopes(parts, end - half_s, end)
     early = _slopes(parts, begin, end - since_bend_s)
@@ -267,10 +267,10 @@ def _may_end(parts: Sequence[Series], since_bend_s: float | None, terms: Terms) 
 def _only_a_spurt(
     parts: Sequence[Series], begin: float, end: float, ending: Sequence[float]
 ) -> bool:
-    """Whether growth was faster in the middle third only: at its end it is as at its beginning.
+    """Return whether growth was faster in the middle third only, and ends as it began.
 
-    What dies down is slower in the last third than in the first, and slower still in the last half
-    of that; so is what begins late and is limited.
+    Growth that dies down is slower in the last third than in the first, and slower still in the
+    last half of that; so is growth that begins late and is limited.
     """
     third = (end - begin) / 3
     first = _slopes(parts, begin, begin + third)
@@ -283,7 +283,7 @@ def _only_a_spurt(
 
 
 def _only_at_first(parts: Sequence[Series], begin: float, end: float, terms: Terms) -> str | None:
-    """Why a rise without a bend may be no more than its first quarter (`START`)."""
+    """Return why a rise without a bend may be over after its first quarter (`START`), or None."""
     first = START * (end - begin)
     early, after = _slopes(parts, begin, begin + first), _slopes(parts, begin + first, end)
     if not early or not after or not slows_down(early, after, EARLY_LEVEL):
@@ -299,13 +299,13 @@ def _only_at_first(parts: Sequence[Series], begin: float, end: float, terms: Ter
 
 
 def _slopes(parts: Sequence[Series], begin: float, end: float) -> list[float]:
-    """Of each run within these seconds; none where one has too few samples there."""
+    """Return each run's slope within these seconds; empty if one has too few samples there."""
     within = [part.part(begin, end) for part in parts]
     return [p.slope for p in within] if all(p.length > 0 for p in within) else []
 
 
 def _with_teeth(parts: Sequence[Series], part_steps: Sequence[Steps], terms: Terms) -> Segment:
-    """Memory that falls in steps (a garbage collector's, a trim) climbs where the floor does."""
+    """Judge memory that falls in steps (garbage collection, a trim) by the floor below them."""
     fewest = min(s.falls.size for s in part_steps)
     lows = [floor(p.seconds, p.values, s.falls) for p, s in zip(parts, part_steps, strict=True)]
     if fewest >= TEETH and len(parts) >= MINIMUM_RUNS:
@@ -334,10 +334,10 @@ def _kept(
     lows: Sequence[NDArray[np.intp]],
     terms: Terms,
 ) -> tuple[list[Series], list[Series]] | None:
-    """What falls leave of each run's growth, and what follows the last fall.
+    """Return the growth that falls leave of each run, and what follows the last fall.
 
     Growth counts from a quarter of the time before the first fall: teeth above a steady floor have
-    risen above it by then, and a steep start is over. None where it is not, or too little is seen.
+    risen above it by then, and a steep start is over. None if not, or if too little is seen.
     """
     kept, after = [], []
     early, late = [], []
@@ -355,7 +355,7 @@ def _kept(
 
 
 def _with_steps(parts: Sequence[Series], part_steps: Sequence[Steps], terms: Terms) -> Segment:
-    """Steps climb where they go on in every run, and are over where none came for long."""
+    """Judge steps: they climb if they go on in every run, and are over if none came for long."""
     begin, end = _looked_at(parts)
     if go_on(part_steps, begin, end):
         ends = [part.at(np.array([0, part.seconds.size - 1])) for part in parts]
@@ -377,10 +377,10 @@ def _with_steps(parts: Sequence[Series], part_steps: Sequence[Steps], terms: Ter
 def _after_bends(
     parts: Sequence[Series], begin: float, end: float, terms: Terms
 ) -> tuple[float | None, Interval | None, Sequence[Series]]:
-    """When it bends for the last time, over runs, and what follows; all where it does not.
+    """Return when memory bends last, over runs, and what follows; all without a bend.
 
-    One bend leaves much of an exponential warm-up behind it: where what follows still climbs, it is
-    looked for again, as long as a third of the time remains.
+    One bend leaves much of an exponential warm-up behind it: if what follows still climbs, another
+    bend is looked for, as long as a third of the time remains.
     """
     bend, bend_s, last = None, None, parts
     while True:
@@ -425,7 +425,7 @@ def _slopes_change(grid: Floats, rows: Floats, index: int) -> bool:
 
 
 def _matters(parts: Sequence[Series], last: Sequence[Series], margin: float) -> bool:
-    """Whether the last part's line misses the start by the margin times the time looked at."""
+    """Return whether the last part's line misses the start by the margin times the whole time."""
     misses = []
     for part, end in zip(parts, last, strict=True):
         start = max(1, part.values.size // 20)
@@ -436,6 +436,6 @@ def _matters(parts: Sequence[Series], last: Sequence[Series], margin: float) -> 
 
 
 def _rise(part: Series, bend: float) -> float:
-    """From the level at the start to that after the bend."""
+    """Return the rise from the level at the start to that after the bend."""
     tenth = max(1, part.values.size // 20)
     return float(np.median(part.values[part.seconds >= bend]) - np.median(part.values[:tenth]))

@@ -1,4 +1,4 @@
-"""Memory of one run over time."""
+"""Represent the memory of one run over time."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Series:
     Attributes
     ----------
     seconds
-        Since the first sample, increasing, shape (n,).
+        Time since the first sample, increasing, shape (n,).
     values
-        Bytes, shape (n,).
+        Memory in bytes, shape (n,).
     messages
-        Publications on the work topic (or what `work` says) until each moment, shape (n,); None
-        where not known.
+        Number of publications on the work topic (or of what `work` says) until each sample, shape
+        (n,); None if not known.
     work
-        What is counted in `messages`.
+        Name of what is counted in `messages`.
     """
 
     seconds: Floats
@@ -34,17 +34,17 @@ class Series:
     work: str = PUBLICATION
 
     def part(self, begin: float, end: float) -> Series:
-        """Samples with begin <= seconds <= end."""
+        """Return the samples with begin <= seconds <= end."""
         return self.at((self.seconds >= begin) & (self.seconds <= end))
 
     def at(self, chosen: Bools | NDArray[np.intp]) -> Series:
-        """The samples chosen, by a mask or by their places."""
+        """Return the samples chosen by a mask or by their indices."""
         messages = None if self.messages is None else self.messages[chosen]
         return Series(self.seconds[chosen], self.values[chosen], messages, self.work)
 
     @cached_property
     def slope(self) -> float:
-        """Theil and Sen's slope, bytes per second."""
+        """Theil-Sen slope in bytes per second."""
         return theil_sen(self.seconds, self.values)
 
     @property

@@ -1,8 +1,8 @@
-"""What a slope cannot see: memory that rises in steps, falls again, or slows down.
+"""Detect what a slope cannot see: memory that rises in steps, falls again, or slows down.
 
-A slope says how fast memory grows if it grows by a line. Allocators grow by steps, collectors of
-garbage by teeth, caches until they are full. Where the series of the runs show such a shape, the
-verdict rests on what that shape tells, and where it tells too little there is none.
+A slope says how fast memory grows if it grows linearly. Allocators grow by steps, garbage
+collectors by teeth, caches until they are full. If the series of the runs show such a shape, the
+verdict rests on that shape, and if it shows too little there is no verdict.
 """
 
 from __future__ import annotations
@@ -15,38 +15,38 @@ from roslens.analysis.statistics.student import t_quantile
 from roslens.recording.arrays import Floats, NDArray, np
 
 SHARP = 8.0
-"""A step is so many deviations of the other changes from sample to sample."""
+"""Size of a step, in deviations of the other changes from sample to sample."""
 
 _NEAR = 25
-"""Samples before one, and after one, whose changes say how much noise there is."""
+"""Samples before a change, and after it, whose changes show how much noise there is."""
 
 TEETH = 4
-"""Falls from which on the floor below them is judged; with fewer the last rise may go on."""
+"""Least number of falls for the floor below them to be judged; with fewer a rise may go on."""
 
 STEPS = 3
-"""Steps in each run from which on they count as going on."""
+"""Least number of steps in each run for them to count as going on."""
 
 PATIENCE = 3.0
-"""Steps are over where none came for so many times as long as they took."""
+"""Steps are over if none came for this many times as long as they took."""
 
 SLOWER = 0.7
-"""Growth slows down where what follows is less than this part of what came before."""
+"""Growth slows down if what follows is less than this part of what came before."""
 
 PROBABLY = 0.8
-"""Level at which growth must be told from growth that dies down."""
+"""Level at which growth must be distinguished from growth that dies down."""
 
 AGAIN = 1 / 3
-"""Part of its range by which memory must fall in all runs alike, to be said to go up and down."""
+"""Part of its range by which memory must fall in all runs alike, to go "up and down"."""
 
 
 @dataclass(frozen=True)
 class Steps:
-    """Sudden changes in one run.
+    """The sudden changes in one run.
 
     Attributes
     ----------
     rises, falls
-        Seconds of those up and down, increasing.
+        Times in seconds of changes up and down, increasing.
     """
 
     rises: Floats
@@ -54,19 +54,19 @@ class Steps:
 
 
 def steps(seconds: Floats, values: Floats, least: float) -> Steps:
-    """Changes within one or two samples that stand out of all others, and of `least` bytes."""
+    """Find changes of `least` bytes within one or two samples that stand out of all others."""
     if values.size < 10:
         return Steps(np.empty(0), np.empty(0))
-    # Over two samples, for one may have been taken in the middle of the step.
+    # Over two samples, because one may have been taken in the middle of the step.
     change = values[2:] - values[:-2]
-    # What goes on beside it is no step, before it nor after it: a warm-up is steep everywhere, and
-    # steepest before the first sample.
+    # Growth that goes on before or after it is no step: a warm-up is steep everywhere, and steepest
+    # before the first sample.
     padded = np.concatenate([np.full(6, np.copysign(np.inf, change[0])), change, change[:-7:-1]])
     around = np.lib.stride_tricks.sliding_window_view(padded, 13)
     before, after = np.median(around[:, :5], axis=1), np.median(around[:, 8:], axis=1)
     nearby = np.median(around[:, [0, 1, 2, 3, 4, 8, 9, 10, 11, 12]], axis=1)
     excess = change - np.where(np.isfinite(nearby), nearby, after)
-    # Noise may begin in the middle of a run: what comes before a step and after it counts, too.
+    # Noise may begin in the middle of a run: deviations before a step and after it count, too.
     deviation = np.abs(excess - np.median(excess))
     near = np.median(
         np.lib.stride_tricks.sliding_window_view(np.pad(deviation, _NEAR - 1, "reflect"), _NEAR),
@@ -91,7 +91,7 @@ def steps(seconds: Floats, values: Floats, least: float) -> Steps:
 
 
 def floor(seconds: Floats, values: Floats, falls: Floats) -> NDArray[np.intp]:
-    """Places of the lowest of the first samples after each fall, as many of each."""
+    """Return indices of the lowest of the first samples after each fall, equally many for each."""
     if not falls.size:
         return np.empty(0, np.intp)
     edges = np.append(np.searchsorted(seconds, falls), seconds.size)
@@ -102,12 +102,12 @@ def floor(seconds: Floats, values: Floats, falls: Floats) -> NDArray[np.intp]:
 
 
 def falls_again(rows: Floats) -> bool:
-    """Whether memory goes up and down in all runs alike, beyond what runs differ by.
+    """Return whether memory goes up and down in all runs alike, by more than runs differ.
 
     Parameters
     ----------
     rows
-        Runs on a common grid, shape (runs, n), at least three runs.
+        Memory of the runs on a common grid, shape (runs, n), at least three runs.
     """
     width = max(1, rows.shape[1] // 20)
     smooth = np.apply_along_axis(np.convolve, 1, rows, np.full(width, 1 / width), "valid")
@@ -118,23 +118,24 @@ def falls_again(rows: Floats) -> bool:
 
 
 def slows_down(before: Sequence[float], last: Sequence[float], level: float) -> bool:
-    """Whether the last slopes are less than `SLOWER` of those before, in all runs alike."""
+    """Return whether the last slopes are below `SLOWER` of those before, in all runs alike."""
     interval = student_t(np.asarray(last) - np.asarray(before), level)
     slower = float(np.mean(last)) < SLOWER * float(np.mean(before))
     return bool(slower and interval.high is not None and interval.high < 0)
 
 
 def goes_on(before: Sequence[float], last: Sequence[float]) -> bool:
-    """Whether the last slopes are probably (`PROBABLY`) more than half of those before."""
+    """Return whether the last slopes are probably (`PROBABLY`) above half of those before."""
     more = student_t(np.asarray(last) - np.asarray(before) / 2, PROBABLY)
     return more.low is not None and more.low > 0
 
 
 def stands_out(slopes: Sequence[float]) -> bool:
-    """Whether the largest is none of the kind of the others, at a level of 1 %.
+    """Return whether the largest slope is an outlier, at a level of 1 %.
 
-    Its deleted residual against Student's t, corrected for having been chosen among all (the
-    outlier test of Cook and Weisberg 1982, "Residuals and Influence in Regression", section 2.2).
+    Its deleted residual is tested against Student's t, corrected for having been chosen among all
+    (the outlier test of Cook and Weisberg 1982, "Residuals and Influence in Regression", section
+    2.2).
     """
     k = len(slopes)
     if k <= MINIMUM_RUNS:
@@ -145,13 +146,13 @@ def stands_out(slopes: Sequence[float]) -> bool:
 
 
 def over_in(found: Sequence[Steps], begin: float, end: float) -> bool:
-    """Whether all steps of all runs lie so early that the rest is long enough without one."""
+    """Return whether all steps of all runs are so early that the rest is long enough without."""
     last = [float(s.rises[-1]) for s in found if s.rises.size]
     return not last or end - max(last) >= PATIENCE * (max(last) - begin)
 
 
 def go_on(found: Sequence[Steps], begin: float, end: float) -> bool:
-    """Whether every run has several steps, and as long a pause before as the one at the end."""
+    """Return whether every run has several steps, and no much longer pause at the end."""
     for s in found:
         if s.rises.size < STEPS:
             return False
@@ -162,7 +163,7 @@ def go_on(found: Sequence[Steps], begin: float, end: float) -> bool:
 
 
 def enough(found: Sequence[Steps], begin: float, end: float) -> float:
-    """Seconds that runs would have to take to tell whether their steps go on."""
+    """Return the seconds that runs would have to take to show whether their steps go on."""
     longest = [
         float(np.diff(np.concatenate([[begin], s.rises, [end]])).max())
         for s in found
@@ -172,9 +173,9 @@ def enough(found: Sequence[Steps], begin: float, end: float) -> float:
 
 
 def longer(interval: Interval, margin: float, seconds: float) -> float | None:
-    """Seconds after which a slope would probably be told from zero, or from the margin.
+    """Return the seconds after which a slope probably differs from zero, or from the margin.
 
-    The error of a slope goes with the length to the power of -3/2.
+    The error of a slope decreases with the length to the power of -3/2.
     """
     value, low, high = interval.value, interval.low, interval.high
     if value is None or low is None or high is None:

@@ -1,4 +1,4 @@
-"""Which functions hold the memory that climbs, where call paths of allocations were recorded."""
+"""Estimate which functions hold climbing memory, if call paths of allocations were recorded."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GROWTH = Metric(
 )
 _SITE = ("function", "file", "line", "module", "called_by")
 _MOST = 10
-"""Functions of a cell that are looked at: those that gained most."""
+"""Most functions of a cell that are looked at: those that gained most."""
 
 
 def growth_of_sites(
@@ -33,23 +33,23 @@ def growth_of_sites(
     runs: Sequence[Run],
     level: float = 0.95,
 ) -> list[Estimate]:
-    """``site_growth`` of the functions that gained memory, those that gained most first.
+    """Estimate ``site_growth`` of the functions that gained memory, the largest first.
 
-    Cells gain ``function`` and ``called_by``. A function that held nothing in a run of which call
-    paths were recorded has a slope of 0 there, which is known.
+    Cells gain ``function`` and ``called_by``. A function that held nothing in a run whose call
+    paths were recorded has a known slope of 0 there.
 
     Parameters
     ----------
     sites
         The table ``allocation_sites`` with ``run``.
     begins
-        When what `leaks` looked at counts from [ns], by name of the run.
+        Time in ns from which the seconds of `leaks` count, by name of the run.
     leaks
-        One per cell: between which seconds it looked.
+        One leak per cell, which says between which seconds to look.
 
     Returns
     -------
-    At most `_MOST` per cell; none of cells in which nothing was recorded.
+    At most `_MOST` per cell; none for cells in which nothing was recorded.
     """
     rows = sites.sort("run", "time_ns").collect()
     looked_at = {
@@ -67,7 +67,7 @@ def growth_of_sites(
         ]
         recorded = [(begin, frame) for begin, frame in recorded if frame.height]
         if recorded:
-            # Where too few samples of memory tell no slope, all of the time.
+            # If too few memory samples give no slope, look at all of the time.
             longest = max(
                 (int(frame["time_ns"].to_numpy()[-1]) - begin) / 1e9 for begin, frame in recorded
             )
@@ -103,7 +103,7 @@ def _of_cell(
 
 
 def short_name(function: str) -> str:
-    """The name of a function in C++ without the arguments of templates and its own."""
+    """Return the name of a C++ function without template arguments and parameters."""
     name, depth = "", 0
     for character in function.partition("(anonymous namespace)::")[2] or function:
         if character == "(" and not depth:
@@ -117,7 +117,7 @@ def short_name(function: str) -> str:
 def _held(
     frame: pl.DataFrame, begin_ns: int, window: tuple[float, float]
 ) -> dict[tuple[object, ...], Series]:
-    """What each function held at each step of the time looked at, over all paths and processes."""
+    """Return what each function held at each step looked at, over all paths and processes."""
     gains = frame.with_columns(
         gain=pl.col("live_bytes")
         .diff()
@@ -147,7 +147,7 @@ KEPT = Metric(
 def kept_by_callback(
     allocations: pl.LazyFrame, runs: Sequence[Run], level: float = 0.95
 ) -> list[Estimate]:
-    """``callback_kept`` of each cell and callback, those that keep most first.
+    """Estimate ``callback_kept`` of each cell and callback, those that keep most first.
 
     Cells gain ``callback``.
 
@@ -180,14 +180,14 @@ def kept_by_callback(
 
 
 def with_traced_heap(resources: pl.LazyFrame, heap: pl.LazyFrame) -> pl.LazyFrame:
-    """Samples of the heap from the traced allocator, for runs in which no sampler read it.
+    """Take the heap from the traced allocator for runs in which no sampler read it.
 
     Parameters
     ----------
     resources
         ``resources`` with ``run``.
     heap
-        The table of that name with ``run``: a row per step of 100 ms in which the heap changed.
+        The ``heap`` table with ``run``: a row per step of 100 ms in which the heap changed.
     """
     sampled = (
         resources.filter(pl.col("heap_bytes").is_not_null()).select("run").unique().collect()

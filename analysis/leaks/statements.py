@@ -1,4 +1,4 @@
-"""What the study of executors said about memory, held against the recordings at hand.
+"""Check what the study of executors said about memory against the recordings at hand.
 
 See `roslens.analysis.reports.study_of_executors`.
 """
@@ -11,21 +11,21 @@ from roslens.analysis.estimate import Estimate, not_none
 from roslens.analysis.leaks.leak import Leak
 from roslens.analysis.verdicts.statement import Statement, borne_out
 
-# As the suites of rclpy and of rclcpp name their workloads.
+# Names of the workloads in the suites of rclpy and of rclcpp.
 ACTION, SERVICE, PUBSUB = {"action", "actions"}, {"service", "services"}, {"pubsub", "messages"}
 _BOTH = {"events": ("events",), "events_cbg": ("events_cbg", "eventscbg", "eventscbgmulti")}
 _EVENTS = tuple(name for names in _BOTH.values() for name in names)
 _EARLY_S, _LATE_S = 150, 600
-"""About five minutes: from half of it to twice as long."""
+"""Seconds around five minutes: from half of that to twice as long."""
 
 
 def leak_statements(leaks: Sequence[Leak], baselines: Sequence[Estimate]) -> list[Statement]:
-    """What the study said about memory."""
+    """Judge what the study said about memory."""
     return [_actions(leaks), _messages(leaks), _services(leaks), _baseline(baselines)]
 
 
 def _of(leaks: Sequence[Leak], workload: set[str], *executors: str) -> list[Leak]:
-    """Cells of a workload, and of executors if any are named."""
+    """Return the cells of a workload, and of executors if any are named."""
     return [
         leak
         for leak in leaks
@@ -54,7 +54,7 @@ def _judge(
     against: Callable[[Leak], bool],
     executors: Mapping[str, Sequence[str]],
 ) -> Statement:
-    """A statement about each of some executors, by the names that suites give them."""
+    """Judge a statement about each of some executors, by the names that suites give them."""
     if not leaks:
         return Statement(content, "not_in_these_recordings", "no such runs")
     recorded = {_executor(leak.per_second) for leak in leaks}
@@ -76,7 +76,7 @@ def _climbs(leak: Leak) -> bool:
 
 
 def _climbs_not(leak: Leak) -> bool:
-    """Even slowly: the interval does not lie above zero."""
+    """Return whether memory does not climb even slowly: the interval does not lie above zero."""
     return _is_flat(leak) and not_none(leak.per_second.low) <= 0
 
 
@@ -86,7 +86,7 @@ def _levels_off(leak: Leak) -> bool:
 
 
 def _levels_off_not(leak: Leak) -> bool:
-    """Nor would it still, as what was looked at ends long after five minutes."""
+    """Return whether memory does not level off, even long after five minutes."""
     if leak.verdict == "levels_off" and leak.bend_s is not None:
         return not_none(leak.bend_s.high) < _EARLY_S or not_none(leak.bend_s.low) > _LATE_S
     long = leak.looked_at_s[1] >= _LATE_S

@@ -1,1 +1,1 @@
-"""Tables to estimates: latency, loss, callbacks, services, CPU and memory use."""
+"""Turn tables into estimates: latency, loss, callbacks, services, CPU and memory use."""

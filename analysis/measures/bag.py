@@ -1,7 +1,8 @@
-"""A bag beside a trace: how old data were at callbacks, and what the recorder missed.
+"""Join a bag with a trace: how old data were at callbacks, and what the recorder missed.
 
-Messages of both are the same where topic and source timestamp are: the middleware gives one to
-every message, and each subscriber, the recorder too, gets it with the message.
+A message of the bag and one of the trace are the same if their topic and source timestamp agree:
+the middleware gives every message a source timestamp, and each subscriber, including the recorder,
+receives it with the message.
 """
 
 from __future__ import annotations
@@ -19,23 +20,23 @@ class _Tables(Protocol):
 
 
 def bag_at_callbacks(bag: pl.DataFrame, tables: _Tables) -> pl.DataFrame:
-    """Each message of a bag with each callback that got it.
+    """Join each message of a bag with each callback that received it.
 
     Parameters
     ----------
     bag
-        As `roslens.collectors.bag.BAG_MESSAGES`.
+        Messages with the columns of `roslens.collectors.bag.BAG_MESSAGES`.
     tables
-        Of the one run that the bag belongs to.
+        The tables of the one run that the bag belongs to.
 
     Returns
     -------
     polars.DataFrame
         The columns of `bag`, then ``subscription_node``, ``callback_start_ns`` (of the events'
         clock) and ``age_ns``: from ``header.stamp`` to the begin of the callback, both on the
-        system's clock. These are null where no callback is known, and the age also where there is
-        no stamp, or where the publisher is known to be on another host. Of a publisher that was not
-        traced it holds the difference of clocks if it is on another.
+        system clock. All three are null where no callback is known; the age is also null where
+        there is no stamp, or where the publisher is known to be on another host. If the publisher
+        was not traced and is on another host, the age includes the difference of the clocks.
     """
     two_sided = tables.table("messages").select(
         *_KEY,
@@ -61,15 +62,15 @@ def bag_at_callbacks(bag: pl.DataFrame, tables: _Tables) -> pl.DataFrame:
 
 
 def bag_topics(bag: pl.DataFrame, tables: _Tables) -> pl.DataFrame:
-    """What a bag holds of each topic, and what its recorder missed of that.
+    """Count the messages of each topic of a bag, and those that its recorder missed.
 
     Returns
     -------
     polars.DataFrame
-        One row per topic of the bag: ``topic``, ``type``, ``messages``, ``bytes``; ``known``: how
-        many the trace knows of, published or taken, from the bag's first message of the topic to
-        its last; ``missed``: of those, how many the bag lacks. Null where the bag holds no times
-        of publication, or the trace knows of none.
+        One row per topic of the bag: ``topic``, ``type``, ``messages``, ``bytes``; ``known``: the
+        number of messages, published or taken, in the trace from the bag's first message of the
+        topic to its last; ``missed``: how many of these the bag lacks. ``known`` and ``missed`` are
+        null if the bag has no publication times, or the trace has no such message.
     """
     of_bag = bag.group_by("topic", maintain_order=True).agg(
         pl.col("type").first(),
@@ -101,12 +102,12 @@ def bag_topics(bag: pl.DataFrame, tables: _Tables) -> pl.DataFrame:
 
 
 def bag_sentence(name: str, topics: pl.DataFrame, at_callbacks: pl.DataFrame) -> str:
-    """What a bag says beside a trace, in one line.
+    """Summarise in one line what a bag adds to a trace.
 
     Parameters
     ----------
     topics, at_callbacks
-        Of `bag_topics` and `bag_at_callbacks`.
+        From `bag_topics` and `bag_at_callbacks`.
     """
     count, of = int(topics["messages"].sum()), topics.height
     clauses = [f"bag {name}: {count:,} message{'s' * (count != 1)} of {of} topic{'s' * (of != 1)}"]
@@ -130,16 +131,16 @@ def bag_sentence(name: str, topics: pl.DataFrame, at_callbacks: pl.DataFrame) ->
 
 @dataclass(frozen=True)
 class BagBeside:
-    """A bag beside the trace of one run.
+    """A bag joined with the trace of one run.
 
     Attributes
     ----------
     name
-        Of its file or folder.
+        Name of the bag's file or folder.
     messages
-        As `bag_at_callbacks` gives them.
+        From `bag_at_callbacks`.
     topics
-        As `bag_topics` gives them.
+        From `bag_topics`.
     """
 
     name: str
@@ -151,5 +152,5 @@ class BagBeside:
 
 
 def join_bag(name: str, bag: pl.DataFrame, tables: _Tables) -> BagBeside:
-    """A bag with what the tables of its run know of its messages."""
+    """Join a bag with what the tables of its run contain about its messages."""
     return BagBeside(name, bag_at_callbacks(bag, tables), bag_topics(bag, tables))

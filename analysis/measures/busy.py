@@ -1,4 +1,4 @@
-"""How executors spend their time: waiting, in callbacks, blocked by their lock, on themselves."""
+"""Measure how executors spend their time: waiting, in callbacks, blocked, or on their own work."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ _ALONE = (
 
 
 def busy_per_run(intervals: pl.LazyFrame, losses: pl.LazyFrame | None = None) -> pl.DataFrame:
-    """One row per run with executor events.
+    """Return the parts of the time per executor state, one row per run with executor events.
 
     Parameters
     ----------
     intervals
-        ``executor_intervals`` with ``run``. Stretches without an end are left out.
+        ``executor_intervals`` with ``run``. Intervals without an end are left out.
     losses
-        The table of that name: nor do stretches count that began where events were lost, as long
-        ones lose their end more often.
+        The ``losses`` table: intervals that began where events were lost are left out too, because
+        long intervals lose their end more often.
 
     Returns
     -------
@@ -93,14 +93,14 @@ def busy_per_run(intervals: pl.LazyFrame, losses: pl.LazyFrame | None = None) ->
 def callbacks_per_run(
     instances: pl.LazyFrame, threads: pl.LazyFrame, parts: pl.DataFrame
 ) -> pl.DataFrame:
-    """What can be told of executors that emit no events, one row per run with callbacks.
+    """Return what is known of executors that emit no events, one row per run with callbacks.
 
     Parameters
     ----------
     instances
-        ``callback_instances`` with ``run``, of callbacks alone.
+        ``callback_instances`` with ``run``, restricted to callbacks.
     threads
-        What threads used, sampled, with ``run``; may be empty.
+        Sampled resource use of threads, with ``run``; may be empty.
     parts
         From `measured_parts`.
 
@@ -118,7 +118,7 @@ def callbacks_per_run(
         )
         .filter(pl.col("start_ns") < pl.col("end_ns"))
         .sort(*_THREAD, "start_ns")
-        # Nested ones count once.
+        # Count nested callbacks once.
         .with_columns(inside=pl.col("end_ns") - pl.max_horizontal("start_ns", latest))
         .group_by(*_THREAD, "begin_ns", "until_ns")
         .agg(inside=pl.col("inside").clip(lower_bound=0).sum())
@@ -148,17 +148,17 @@ def busy_estimates(
     level: float = 0.95,
     paused: Collection[str] = (),
 ) -> list[Estimate]:
-    """Parts of the time of each cell; without executor events what callbacks and CPU time tell.
+    """Estimate parts of the time of each cell; from callbacks and CPU time if there are no events.
 
     Parameters
     ----------
     busy, alone
         From `busy_per_run` and `callbacks_per_run`, without runs that paused.
     paused
-        Names of these.
+        Names of the runs that paused.
     """
     estimates = []
-    # By one measure in all runs, or they could not be compared.
+    # Use one measure for all runs; otherwise they could not be compared.
     by_kernel = {run.name for run in runs} - {*paused} <= set(busy.drop_nulls("cpu")["run"])
     for members in cells_of(runs).values():
         in_cell = pl.col("run").is_in([run.name for run in members])

@@ -1,4 +1,4 @@
-"""How long callbacks took, and which messages were the latest."""
+"""Measure how long callbacks took, and find the messages with the largest latency."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _OF_MESSAGE = (
     *("topic", "subscription_node", "outcome", "latency_ns", "publish_ns", "callback_start_ns"),
     *("callback_instance_id", "subscription_host", "subscription_vpid"),
 )
-# Columns are always selected first: a factor may be called "cell" too.
+# Columns are always selected before cells are joined: a factor may be called "cell" too.
 
 
 def readable(name: pl.Expr) -> pl.Expr:
-    """Names of callbacks for people: a timer's ``66666666 ns`` as ``66.67 ms (15 Hz)``.
+    """Make names of callbacks readable: a timer's ``66666666 ns`` becomes ``66.67 ms (15 Hz)``.
 
-    Its name in the tables is its period in the largest unit that keeps it whole; up to four digits
-    it stays as it is.
+    A timer's name in the tables is its period in the largest unit that keeps it a whole number; a
+    name of up to four digits stays as it is.
     """
     digits = name.str.extract(r"^(\d{5,}) (?:ns|us)$").cast(pl.Float64)
     ns = digits * pl.when(name.str.ends_with(" us")).then(1e3).otherwise(1.0)
@@ -42,7 +42,7 @@ def readable(name: pl.Expr) -> pl.Expr:
 
 
 def _most_first(of_callback: pl.LazyFrame) -> pl.DataFrame:
-    """Rows by cell and kind, those with the most executions first."""
+    """Sort rows by cell and kind, those with the most executions first, and collect them."""
     order = ("cell", "kind", "count", *CALLBACK[1:])
     return of_callback.sort(order, descending=[column == "count" for column in order]).collect()
 
@@ -53,23 +53,24 @@ def durations(
     losses: pl.LazyFrame,
     cells: Mapping[str, str],
 ) -> pl.DataFrame:
-    """Duration of each callback in each cell.
+    """Return the durations of each callback in each cell.
 
     Parameters
     ----------
     instances, processes, losses
         ``callback_instances``, `Tables.recorded_processes` and ``losses`` with ``run``.
     cells
-        The label of the cell by run; runs without one are left out.
+        The label of each run's cell by run name; runs without one are left out.
 
     Returns
     -------
     ``cell``, ``kind``, ``name``, ``node``, ``runs``, ``count``, ``unfinished`` (started, no end
     recorded), ``mean_ns``, ``p50_ns``, ``p90_ns``, ``p99_ns``, ``max_ns``, ``busy`` (its part of
     the recorded time of its process, from the first to the last event; of the run, if the process
-    is not known). Mean, percentiles and ``busy`` are those of a run, averaged over the runs in
-    which it ran, without what began while the tracer lost events: long ones lose their end more
-    often. A percentile is null where one of these has too few executions for its interval.
+    is not known). Mean, percentiles and ``busy`` are computed per run and averaged over the runs
+    in which the callback ran, without executions that began while the tracer lost events: long
+    ones lose their end more often. A percentile is null where one of these runs has too few
+    executions for its interval.
     """
     d = pl.when(~pl.col("paused")).then("duration_ns")
     lived = recorded_time(
@@ -112,11 +113,11 @@ def durations(
 
 
 def periods(instances: pl.LazyFrame, losses: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
-    """How regularly each callback or probed function began, in each cell.
+    """Measure how regularly each callback or probed function began, in each cell.
 
-    Its period is the median of the times between its starts in a run; jitter is by how much such a
-    time differs from that. No such time reaches over a pause in which nothing was recorded, and no
-    start within one counts.
+    The period is the median of the times between consecutive starts in a run; jitter is the
+    absolute difference between such a time and the period. No such time spans a pause in which
+    nothing was recorded, and starts within a pause do not count.
 
     Parameters
     ----------
@@ -126,7 +127,7 @@ def periods(instances: pl.LazyFrame, losses: pl.LazyFrame, runs: Sequence[Run]) 
     Returns
     -------
     ``cell``, ``kind``, ``name``, ``node``, ``count`` (starts), ``period_ns`` (mean over runs and,
-    of functions, threads), ``jitter_p50_ns``, ``jitter_p99_ns``, ``jitter_max_ns``, ``overruns``
+    for functions, threads), ``jitter_p50_ns``, ``jitter_p99_ns``, ``jitter_max_ns``, ``overruns``
     (executions that lasted longer than the period), ``skipped`` (periods without a start).
     """
     key = ("run", "callback_id", "caller")
@@ -151,7 +152,7 @@ def periods(instances: pl.LazyFrame, losses: pl.LazyFrame, runs: Sequence[Run]) 
             jitter_p99_ns=quantile_of(jitter, 0.99),
             jitter_max_ns=jitter.max(),
             overruns=(pl.col("duration_ns") > pl.col("period_ns")).sum(),
-            # After a late start the next interval is shorter: that period had its start.
+            # A late start lengthens one interval and shortens the next, which cancels in the sum.
             skipped=((pl.col("interval_ns") / pl.col("period_ns")).round() - 1)
             .filter(pl.col("period_ns") > 0)
             .sum()
@@ -169,9 +170,9 @@ def callback_duration_estimates(
     level: float = 0.95,
     percentiles: Sequence[float] = (),
 ) -> list[list[Estimate]]:
-    """``callback_duration_mean`` of the subscription callbacks on each topic, per cell.
+    """Estimate ``callback_duration_mean`` of the subscription callbacks on each topic, per cell.
 
-    With `percentiles` those instead.
+    With `percentiles`, estimate those instead of the mean.
     """
     rows = (
         instances.filter((pl.col("kind") == "subscription") & pl.col("duration_ns").is_not_null())
@@ -205,7 +206,7 @@ def callback_duration_estimates(
 def worst_messages(
     messages: pl.LazyFrame, processes: pl.LazyFrame, runs: Sequence[Run], count: int = 10
 ) -> pl.DataFrame:
-    """The delivered messages with the largest latency, the largest first.
+    """Return the delivered messages with the largest latency, the largest first.
 
     Returns
     -------

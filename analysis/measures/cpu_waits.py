@@ -1,8 +1,8 @@
-"""What threads and CPUs did.
+"""Reconstruct from the kernel's events what threads and CPUs did.
 
-Made of the kernel's events ``sched_switch`` and ``sched_waking`` as they are recorded, by LTTng or
-ftrace. Threads go by their numbers in the kernel, which are those that they know themselves
-outside of containers.
+The input is the events ``sched_switch`` and ``sched_waking``, recorded by LTTng or ftrace. Threads
+are identified by their ids in the kernel, which equal the ids that they see themselves if they do
+not run in a container.
 """
 
 from __future__ import annotations
@@ -12,32 +12,32 @@ from collections.abc import Iterator, Mapping
 import polars as pl
 
 _STATE_BITS = 0xFF
-"""``prev_state`` without the flag of a preemption, as in `roslens.collectors.ros2.scheduling`."""
+"""Masks the preemption flag of ``prev_state``, as in `roslens.collectors.ros2.scheduling`."""
 _PLACE = ["host", "cpu_id"]
 _THREAD = ["host", "tid"]
 _SOFT = ("HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER",
          "RCU")  # fmt: skip
-"""Soft interrupts by number (``include/linux/interrupt.h``)."""
+"""Names of soft interrupts by number (``include/linux/interrupt.h``)."""
 _INTERRUPTS = (
     ("interrupt", "irq_handler", "irq", pl.format("irq {} {}", "irq", "name")),
-    # What a timer of the CPU itself is on x86; elsewhere it has a handler like all others.
+    # The CPU's own timer on x86; elsewhere it has a handler like all other interrupts.
     ("interrupt", "x86_irq_vectors_local_timer", "vector", pl.lit("local timer")),
     ("soft interrupt", "irq_softirq", "vec", pl.format("softirq {}", pl.col("vec").replace_strict(
         dict(enumerate(_SOFT)), default=pl.col("vec").cast(pl.String), return_dtype=pl.String))),
 )  # fmt: skip
-"""Kind, begin of the two events' names, their number, what people call it."""
+"""Kind, common prefix of the names of both events, column of the number, readable name."""
 
 
 def find_waits(switches: pl.LazyFrame, wakes: pl.LazyFrame | None = None) -> pl.DataFrame:
-    """Stretches in which threads could have run and did not.
+    """Return the intervals in which threads could have run and did not.
 
-    Those of `find_states` that are ``preempted`` or ``woken``.
+    These are the rows of `find_states` whose kind is ``preempted`` or ``woken``.
     """
     return find_states(switches, wakes).filter(pl.col("kind").is_in(["preempted", "woken"]))
 
 
 def find_states(switches: pl.LazyFrame, wakes: pl.LazyFrame | None = None) -> pl.DataFrame:
-    """What threads did, from one of their events to the next.
+    """Return what each thread did from one of its events to the next.
 
     Parameters
     ----------
@@ -48,9 +48,8 @@ def find_states(switches: pl.LazyFrame, wakes: pl.LazyFrame | None = None) -> pl
     -------
     DataFrame
         host, tid, kind (``ran``; ``preempted``; ``blocked``: asleep; ``woken``: from being woken
-        until it ran), cpu_id (that it had, had to leave, or then got; null of one that was woken
-        from sleep), begin_ns, end_ns; by thread and time. Where an event is missing in between,
-        there is no row.
+        until it ran), cpu_id (the CPU that the thread had, had to leave, or then got), begin_ns,
+        end_ns; by thread and time. Where an event in between is missing, there is no row.
     """
     could_go_on = (pl.col("prev_state").cast(pl.Int64) & _STATE_BITS) == 0
     changes = switches.filter(pl.col("prev_tid") != pl.col("next_tid"))
@@ -70,7 +69,7 @@ def find_states(switches: pl.LazyFrame, wakes: pl.LazyFrame | None = None) -> pl
                 pl.lit(None, dtype=pl.Int32).alias("cpu_id"), pl.lit("woken").alias("kind"),
             )
         )  # fmt: skip
-    # Thread 0 is each CPU's own when it has nothing to do.
+    # Thread 0 is each CPU's idle thread.
     line = pl.concat(pl.collect_all(parts)).filter(pl.col("tid") > 0)
     line = line.sort(*_THREAD, "time_ns", maintain_order=True)
     after_sleep = (pl.col("kind").shift(1) == "blocked").over(_THREAD).fill_null(value=False)
@@ -89,7 +88,7 @@ def find_states(switches: pl.LazyFrame, wakes: pl.LazyFrame | None = None) -> pl
 
 
 def find_turns(switches: pl.LazyFrame) -> pl.DataFrame:
-    """Who had each CPU, from switch to switch.
+    """Return which thread had each CPU, from switch to switch.
 
     Parameters
     ----------
@@ -99,11 +98,12 @@ def find_turns(switches: pl.LazyFrame) -> pl.DataFrame:
     Returns
     -------
     DataFrame
-        host, cpu_id, from_ns, until_ns (null: the last), by_tid, by_name (the thread's); both are
-        null where a switch is missing: the thread that leaves the CPU is not the one that came.
+        host, cpu_id, from_ns, until_ns (null for the last), by_tid, by_name (id and name of the
+        thread); both are null where a switch is missing, that is, where the thread that leaves the
+        CPU is not the one that came.
     """
     stayed = (pl.col("prev_tid").shift(-1).over(_PLACE) == pl.col("next_tid")).fill_null(value=True)
-    # Where only own threads were recorded, others have the number -1.
+    # Where only own threads were recorded, all other threads have the id -1.
     known = stayed & (pl.col("next_tid") >= 0)
     return (
         switches.select(*_PLACE, "time_ns", "prev_tid", "next_tid", "next_comm")
@@ -119,7 +119,7 @@ def find_turns(switches: pl.LazyFrame) -> pl.DataFrame:
 
 
 def find_interrupts(events: Mapping[str, pl.LazyFrame]) -> Iterator[pl.DataFrame]:
-    """Where interrupts ran, one frame for each sort: from an entry to the next exit.
+    """Yield where interrupts ran, one frame per sort: from an entry to the next exit.
 
     Parameters
     ----------
@@ -148,20 +148,20 @@ def find_interrupts(events: Mapping[str, pl.LazyFrame]) -> Iterator[pl.DataFrame
 
 
 def overlaps(pieces: pl.DataFrame, stretches: pl.DataFrame) -> pl.DataFrame:
-    """Where pieces of time and stretches on the same CPU overlap.
+    """Return the overlaps of pieces of time with intervals on the same CPU.
 
     Parameters
     ----------
     pieces
-        host, cpu_id, begin_ns, end_ns, and whatever tells them apart.
+        host, cpu_id, begin_ns, end_ns, and any columns that identify the piece.
     stretches
-        host, cpu_id, from_ns, until_ns (null: to the end), and what they are; on each CPU one
-        after the other.
+        host, cpu_id, from_ns, until_ns (null: to the end), and columns that describe the interval;
+        intervals of one CPU follow one another.
 
     Returns
     -------
     DataFrame
-        The columns of both, and by_ns: for how long; in the order of the pieces.
+        The columns of both, and by_ns (length of the overlap), in the order of the pieces.
     """
     turns = stretches.sort(*_PLACE, "from_ns", maintain_order=True).with_columns(
         pl.int_range(pl.len()).over(_PLACE).alias("turn")

@@ -1,4 +1,4 @@
-"""Whether a result drifts with the order in which runs were made."""
+"""Estimate whether a result drifts with the order in which runs were made."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ORDER_EFFECT = Metric(
 
 
 def order_effect(runs: Sequence[Run], values: Sequence[float], level: float = 0.95) -> Estimate:
-    """Slope of per-run values against order of execution, cells centred on their means.
+    """Estimate the slope of per-run values over execution order, cells centred on their means.
 
     Least squares of (value - cell mean) / cell mean on (order - cell mean order), one slope for
     all cells; the runs are the independent units, so the Student t interval with

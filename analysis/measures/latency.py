@@ -1,4 +1,4 @@
-"""Latency and loss of each cell."""
+"""Estimate latency and loss of each cell."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _SENT = (
 
 
 def latency_metric(statistic: str, scope: str, *, sent: bool = False) -> Metric:
-    """``latency_<statistic>`` over delivered, or ``latency_sent_<statistic>`` over sent ones."""
+    """Return the metric ``latency_<statistic>``, or ``latency_sent_<statistic>`` if `sent`."""
     messages = _SENT if sent else "delivered messages"
     prefix = "latency_sent_" if sent else "latency_"
     return Metric(prefix + statistic, f"{HOP}; {messages}; {scope}", "ns")
 
 
 def loss_metric(scope: str) -> Metric:
-    """Fraction of messages that did not arrive."""
+    """Return the metric of the fraction of messages that did not arrive."""
     return Metric(
         "loss",
         "messages lost, replaced or overwritten / messages sent (delivered, taken, lost, "
@@ -56,14 +56,14 @@ def latency_estimates(
     level: float = 0.95,
     percentiles: Sequence[float] = PERCENTILES,
 ) -> list[Estimate]:
-    """Mean, percentiles (over delivered, and over sent) and loss of each cell, in cell order.
+    """Estimate the mean, percentiles (of delivered and of sent messages) and loss, in cell order.
 
     Parameters
     ----------
     samples
-        One per run that counts.
+        Samples of each run that counts.
     group
-        The topic they are of.
+        The topic of the samples.
     """
     estimates = []
     for members in by_cell(samples):
@@ -81,7 +81,7 @@ def latency_estimates(
         )
         untold = loss.refused if any(s.unknown for s in members) and loss.value is None else None
         taken = sum(s.outcomes.get("taken", 0) for s in members)
-        if taken:  # Beside only those that have a latency, lost ones would weigh too much.
+        if taken:  # Without taken messages, which have no latency, lost ones would weigh too much.
             sent_ones = sum(s.sent for s in members)
             untold = f"{taken:,} of {sent_ones:,} messages sent were taken without a callback"
         clocks = max(s.clock_bound_ns for s in members)
@@ -104,9 +104,9 @@ def latency_estimates(
 
 
 def within_clocks(estimate: Estimate, bound_ns: float) -> Estimate:
-    """No latency between hosts is told whose clocks may be apart as far as it is long.
+    """Widen an estimate by the clocks' bound, or refuse it if the bound is as large as the value.
 
-    Each is wrong by the bound at most, and so is every quantile and the mean of them.
+    Each latency between hosts is wrong by the bound at most, and so are their quantiles and mean.
     """
     if estimate.value is None or not bound_ns:
         return estimate
@@ -141,10 +141,10 @@ def corrected_estimates(
     group: TopicGroup,
     level: float = 0.95,
 ) -> list[Estimate]:
-    """Percentiles of each cell corrected for coordinated omission, ``latency_corrected_p..``.
+    """Estimate percentiles corrected for coordinated omission, ``latency_corrected_p..``, per cell.
 
-    One percentile per run, Student t over runs. Added samples are no evidence of their own: how
-    many samples a percentile needs is not asked of them.
+    One percentile per run, Student t over runs. Added samples are no evidence of their own, so the
+    number of samples that a percentile needs is not required of them.
     """
     of_run = {run.run: run for run in runs}
     estimates = []
@@ -169,12 +169,12 @@ def corrected_estimates(
 
 
 def tails(samples: Sequence[RunSamples]) -> Mapping[str, float]:
-    """P99 of each run that delivered enough for its interval, by name of the run, in ns."""
+    """Return the P99 in ns, by run name, of runs that delivered enough for its interval."""
     enough = least_samples(0.99)
     return {s.run.name: quantile(s.delivered_ns, 0.99)
             for s in samples if s.delivered_ns.size >= enough}  # fmt: skip
 
 
 def medians(samples: Sequence[RunSamples]) -> Mapping[str, float]:
-    """P50 of each run that delivered anything, by name of the run, in ns."""
+    """Return the P50 in ns, by run name, of runs that delivered anything."""
     return {s.run.name: quantile(s.delivered_ns, 0.5) for s in samples if s.delivered_ns.size}

@@ -1,4 +1,4 @@
-"""What was lost: by the tracer, and on the way of the messages."""
+"""Summarise losses: events lost by the tracer, and messages lost on their way."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _SEVERITIES = ("error", "warning", "info")
 
 @dataclass(frozen=True)
 class TracerLoss:
-    """What the tracer dropped in one run.
+    """The events that the tracer dropped in one run.
 
     Attributes
     ----------
     discarded_events, lost_packets
-        The larger of what the tracer reported at the end and what the trace itself says.
+        The larger of the count that the tracer reported at the end and the count in the trace.
     truncated
-        Stretches of streams that were cut off, or that are not there.
+        Number of stretches of streams that were cut off or are absent.
     of_kernel
-        Whether all of it is known to be of the kernel's trace.
+        Whether all losses are known to be of the kernel's trace.
     of_head
-        Whether all of it is known to have come before what is there.
+        Whether all losses are known to precede the recorded part.
     """
 
     run: Run
@@ -48,12 +48,12 @@ class TracerLoss:
 
     @property
     def text(self) -> str:
-        """What, in words; empty where nothing is."""
+        """The losses in words; empty if nothing is missing."""
         return lost_in_words(self.discarded_events, self.lost_packets, self.truncated)
 
 
 def lost_in_words(discarded_events: int, lost_packets: int, truncated: int) -> str:
-    """``5 discarded, 1 packet``; empty where nothing was lost."""
+    """Return losses in words such as ``5 discarded, 1 packet``; empty if nothing was lost."""
     counts = (
         (discarded_events, "discarded"),
         (lost_packets, "packet" if lost_packets == 1 else "packets"),
@@ -63,7 +63,7 @@ def lost_in_words(discarded_events: int, lost_packets: int, truncated: int) -> s
 
 
 def what_is_bent(losses: Iterable[TracerLoss]) -> str:
-    """What these losses can have done to figures: a sentence; empty where nothing was lost."""
+    """Return a sentence on how these losses may bias figures; empty if nothing was lost."""
     actual = [loss for loss in losses if loss.any]
     if not actual:
         return ""
@@ -78,19 +78,19 @@ def what_is_bent(losses: Iterable[TracerLoss]) -> str:
 
 
 def that_may_bias(losses: Iterable[TracerLoss]) -> int:
-    """How many events were lost that any figure may depend on: those not of the kernel alone."""
+    """Count the lost events that any figure may depend on: those not of the kernel alone."""
     return sum(loss.discarded_events for loss in losses if not loss.of_kernel)
 
 
 def tracer_loss(losses: pl.LazyFrame, runs: Sequence[Run]) -> list[TracerLoss]:
-    """Tracer loss of each run, in the order of `runs`.
+    """Return the tracer loss of each run, in the order of `runs`.
 
     Parameters
     ----------
     losses
         The ``losses`` table with ``run``. A loss of unknown count counts as one.
     """
-    # The rows of one run agree or not; what only its manifest counts may be of either side.
+    # A flag holds if all rows of a run have it; losses only in its manifest may be of any kind.
     head = pl.col("kind") == "missing_head"
     flags = losses.filter(~PAUSE).group_by("run").agg(of_kernel().all(), head.all()).collect()
     of_kernel_or_head = {run: where for run, *where in flags.iter_rows()}
@@ -126,12 +126,12 @@ def tracer_loss(losses: pl.LazyFrame, runs: Sequence[Run]) -> list[TracerLoss]:
 
 
 def health_findings(health: pl.LazyFrame, least: str = "info") -> pl.DataFrame:
-    """Findings of all runs, the same ones together, the gravest first.
+    """Return the findings of all runs, merged by severity and kind, the gravest first.
 
     Returns
     -------
-    ``severity``, ``kind``, ``runs`` (how many have it), ``count`` (over all), ``what``, ``where``
-    (of the first run).
+    ``severity``, ``kind``, ``runs`` (number of runs that have it), ``count`` (over all runs),
+    ``what``, ``where`` (of the first run).
     """
     wanted = _SEVERITIES[: _SEVERITIES.index(least) + 1]
     return (
@@ -151,16 +151,16 @@ def health_findings(health: pl.LazyFrame, least: str = "info") -> pl.DataFrame:
 
 
 def undeclared_gaps(health: pl.LazyFrame) -> int:
-    """In how many places of all runs events are missing though no tracer said that it lost any."""
+    """Count the places of all runs where events are missing though no tracer reported a loss."""
     gaps = health.filter(pl.col("kind").cast(pl.String) == "undeclared_gaps")
     return int(gaps.select(pl.col("count").sum()).collect().item())
 
 
 def loss_of(outcome: str) -> pl.Expr:
-    """Part of some messages that did not arrive, of those known to have or not to have.
+    """Return the fraction of messages that did not arrive, among those of known outcome.
 
-    Null where nobody knows of more than what as many messages leave open by chance where none is
-    lost: then a fraction says nothing.
+    Null if the fraction of unknown outcomes exceeds the upper 95 % confidence bound for no loss
+    among as many messages: the fraction lost would then say nothing.
     """
     column = pl.col(outcome)
     known, unknown = column.is_in((*LOST, *ARRIVED)).sum(), (column == "unknown").sum()
@@ -171,13 +171,13 @@ def loss_of(outcome: str) -> pl.Expr:
 
 
 def outcomes_by_cell(samples: Sequence[RunSamples]) -> pl.DataFrame:
-    """Rows of the messages table by cell and outcome, and warm-up left out.
+    """Count the rows of the messages table by cell and outcome, and those left out as warm-up.
 
     Returns
     -------
-    ``cell``, ``runs``, ``sent``, ``missed`` (lost, replaced or overwritten), ``loss`` (their
-    ratio over all runs of the cell; null when nothing was sent, or unknown ones forbid it), one
-    column per other outcome, ``left_out``.
+    ``cell``, ``runs``, ``sent``, ``missed`` (lost, replaced or overwritten), ``loss`` (missed /
+    sent over all runs of the cell; null if nothing was sent, or too many are unknown), one column
+    per outcome, ``left_out``.
     """
     names = sorted({name for s in samples for name in s.outcomes})
     rows = []

@@ -1,4 +1,4 @@
-"""From when to when a run is measured: its start-up and what comes after the work are not."""
+"""Determine the measured part of each run, without its start-up and what follows its work."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _SCHEMA = {"run": pl.String, "begin_ns": pl.Int64, "end_ns": pl.Int64, "ready": 
 
 
 def start_up_s(duration_s: float) -> float:
-    """What is left out at the begin of a run where nobody says how much: loading, discovery."""
+    """Return the seconds left out at the start of a run (loading, discovery) by default."""
     return min(5.0, duration_s / 10)
 
 
 def measured_parts(messages: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
-    """One row per run: ``run``, ``begin_ns``, ``end_ns``, ``ready`` (whether the workload said so).
+    """Return per run ``run``, ``begin_ns``, ``end_ns``, ``ready`` (whether the workload said so).
 
-    The end of the work is when the time is over that the run was to work; where it counts messages
-    instead, its last publication. Null where neither is known.
+    The work ends when the time that the run was to work is over; if the run counts messages
+    instead, with its last publication. Null where neither is known.
 
     Parameters
     ----------
     messages
-        ``run``, ``topic``, ``publish_ns``; of the system itself and unknown topics do not count.
+        ``run``, ``topic``, ``publish_ns``; messages on system or unknown topics do not count.
     """
     own = pl.col("topic").is_in(SYSTEM_TOPICS).not_()
     spans = (

@@ -1,4 +1,4 @@
-"""When each message was where, with the kernel's events.
+"""Determine when each message was where, with the kernel's events.
 
 publish -> sent (rmw_publish) -> arrived (the middleware's receiving thread is woken) -> woken (the
 executor's thread is woken) -> on the CPU -> taken (rmw_take) -> callback.
@@ -12,7 +12,7 @@ from roslens.analysis.measures.cpu_waits import find_waits
 
 _MOMENTS = ("rmw_publish_ns", "arrived_ns", "woken_ns", "on_cpu_ns", "take_ns", "callback_start_ns")
 _IN_INTERRUPT = 0x18
-"""ftrace's ``common_flags`` in a hard or soft interrupt: the thread then woke nobody itself."""
+"""Bits of ftrace's ``common_flags`` in a hard or soft interrupt: the thread then woke nobody."""
 
 
 def message_moments(
@@ -22,38 +22,39 @@ def message_moments(
     wakes: pl.LazyFrame,
     publications: pl.DataFrame,
 ) -> pl.DataFrame:
-    """When each message arrived, woke its executor, and when that was on a CPU.
+    """Return when each message arrived, woke its executor, and when that thread was on a CPU.
 
     Parameters
     ----------
     messages
-        Rows of ``messages``; those of one host that went through the middleware, with a callback,
-        are looked at.
+        Rows of ``messages``; only those within one host that went through the middleware and have a
+        callback are used.
     executions
-        ``callback_instances``, which tell the executor's thread.
+        ``callback_instances``, which identify the executor's thread.
     switches, wakes
-        The events ``sched_switch`` and ``sched_waking``, with ``ctx_tid``: who woke.
+        The events ``sched_switch`` and ``sched_waking``, with ``ctx_tid``: the thread that woke.
     publications
-        ``publications``, which tell the publisher's thread.
+        ``publications``, which identify the publisher's thread.
 
     Returns
     -------
     DataFrame
         message_id, subscription_id, latency_ns, the moments (publish_ns, rmw_publish_ns,
         arrived_ns, woken_ns, on_cpu_ns, take_ns, callback_start_ns), reason, receiver (the thread
-        that mostly wakes the executor's), and itself: whether the publisher's thread woke that one.
+        that most often wakes the executor's), and itself: whether the publisher's thread woke the
+        receiver.
 
     Notes
     -----
-    The reason says why a message was not seen to arrive, be handed over and be taken one after the
-    other. ``busy``: the executor's thread did not sleep between rmw_publish, or the end of its
-    callback before this one, and the take (woken_ns and on_cpu_ns are null). ``interrupt``: one
-    woke the executor's thread, such as a timer. ``publisher``: the publisher's own thread did.
-    ``receiver``: the thread that did was not woken after rmw_publish. ``other``: another thread
-    than the one that mostly does woke the executor's, or it was woken after the next message of
-    the subscription was sent, and maybe for that one. But for ``publisher`` its arrival is then
-    when the thread that mostly wakes the executor's was first woken after rmw_publish, if that was
-    before the take.
+    The reason says why a message was not observed to arrive, be handed over and be taken in that
+    order. ``busy``: the executor's thread did not sleep between rmw_publish, or the end of its
+    callback before this one, and the take (woken_ns and on_cpu_ns are null). ``interrupt``: an
+    interrupt, such as a timer's, woke the executor's thread. ``publisher``: the publisher's own
+    thread woke it. ``receiver``: the thread that woke it was not woken after rmw_publish.
+    ``other``: another thread than the usual receiver woke it, or the receiver was woken after the
+    next message of the subscription was sent, and maybe for that message. Except for
+    ``publisher``, the arrival is then the time when the usual receiver was first woken after
+    rmw_publish, if that was before the take.
     """
     rows = _through_middleware(messages, executions)
     threads = publications.select("message_id", pl.col("vtid").cast(pl.Int64).alias("sender"))
@@ -61,7 +62,7 @@ def message_moments(
     columns = set(wakes.collect_schema())
     flags = pl.col("ctx_flags").cast(pl.Int64) if "ctx_flags" in columns else pl.lit(0)
     by = pl.col("ctx_tid").cast(pl.Int64) if "ctx_tid" in columns else pl.lit(None, dtype=pl.Int64)
-    # Only executors' threads and those that wake them are asked for.
+    # Only executors' threads and the threads that wake them are needed.
     executors = rows["tid"].drop_nulls().unique()
     of_executors = wakes.filter(pl.col("tid").is_in(executors.implode()))
     wakers = of_executors.select(by.unique()).collect().to_series()
@@ -78,7 +79,7 @@ def message_moments(
         .join(waits, on=["host", "tid", "begin_ns"])
     )  # fmt: skip
     rows = _near_wake(_with_end_before(rows, executions), woken, "tid", "take_ns", "woken_ns")
-    # In a callback it may sleep for other reasons.
+    # Within a callback the thread may sleep for other reasons.
     free = pl.max_horizontal("rmw_publish_ns", "busy_until_ns")
     asleep = (pl.col("woken_ns") >= free).fill_null(value=False)
     on_cpu = pl.when(asleep & (pl.col("ran_ns") <= pl.col("take_ns"))).then("ran_ns")
@@ -101,7 +102,7 @@ def message_moments(
         .then(pl.lit("receiver"))
     )
     rows = _with_usual_receiver(rows.with_columns(reason.alias("reason")))
-    # What arrived then may be a later message of the subscription.
+    # The receiver may have been woken for a later message of the subscription.
     rows = rows.sort("rmw_publish_ns", maintain_order=True)
     later = pl.col("rmw_publish_ns").shift(-1).over("subscription_id") <= pl.col("arrived_ns")
     by_other = (pl.col("receiver") != pl.col("usual")) | later.fill_null(value=False)
@@ -124,7 +125,7 @@ def message_moments(
         pl.coalesce(exact, guessed).alias("arrived_ns"),
         itself.fill_null(value=False).alias("itself"),
     )
-    # It was woken for something else where that came before the message.
+    # A thread that was woken before the message arrived was woken for something else.
     since = (pl.col("woken_ns") >= pl.col("arrived_ns")).fill_null(value=True)
     return rows.with_columns(
         pl.when(since).then(pl.col(name)).alias(name) for name in ("woken_ns", "on_cpu_ns")
@@ -135,7 +136,7 @@ def message_moments(
 
 
 def _with_end_before(rows: pl.DataFrame, executions: pl.DataFrame) -> pl.DataFrame:
-    """Add when the thread's last callback before the take ended."""
+    """Add the end of the thread's last callback before the take."""
     ends = (
         executions.select("host", pl.col("vtid").cast(pl.Int64).alias("tid"), "end_ns")
         .drop_nulls()
@@ -149,7 +150,7 @@ def _with_end_before(rows: pl.DataFrame, executions: pl.DataFrame) -> pl.DataFra
 
 
 def _with_usual_receiver(rows: pl.DataFrame) -> pl.DataFrame:
-    """Add which thread mostly woke each executor's thread."""
+    """Add the thread that most often woke each executor's thread."""
     thread = ["host", "tid"]
     usual = (
         rows.filter(pl.col("reason").is_null())
@@ -186,7 +187,7 @@ def _near_wake(
 ) -> pl.DataFrame:
     """Add when a thread was last woken before a moment, when it then ran, and who woke it.
 
-    With `forward`: when it was first woken after the moment.
+    With `forward`, add when it was first woken after the moment.
     """
     wanted = rows.select(
         "message_id", "subscription_id", "host", pl.col(thread).alias("tid"), pl.col(moment)

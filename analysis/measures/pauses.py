@@ -1,6 +1,6 @@
-"""Time in which not all was recorded: pauses, so that attaching cost little, and lost events.
+"""Account for time not fully recorded: pauses that keep attaching cheap, and lost events.
 
-Rates and shares are of the time that was recorded, and no interval reaches over any other.
+Rates and shares are of recorded time, and no interval spans any unrecorded time.
 """
 
 from __future__ import annotations
@@ -14,31 +14,32 @@ from roslens.recording.errors import UsageError
 from roslens.recording.layout import NOT_SAMPLED
 
 PAUSE = pl.col("kind").cast(pl.String) == NOT_SAMPLED
-"""Rows of ``losses`` that are pauses."""
+"""Condition for rows of ``losses`` that are pauses."""
 _WHOLE = {"pauses": pl.lit(0, dtype=pl.Int64), "paused": pl.lit(value=False)}
 
 
 def recorded_time(
     rows: pl.LazyFrame, losses: pl.LazyFrame | None, *times: str, host: str = "host"
 ) -> pl.LazyFrame:
-    """Take pauses out of the times of runs, so that differences are of recorded time.
+    """Take pauses out of the times of runs, so that their differences are recorded time.
 
-    Stretches of which the tracer lost events of programs are pauses, too: what was recorded of them
-    would be taken for all that happened.
+    Intervals in which the tracer lost events of programs count as pauses, too: otherwise the part
+    that was recorded would be taken for all that happened.
 
     Parameters
     ----------
     rows
-        With ``run``, `host` and `times` (ns).
+        Rows with ``run``, `host` and `times` (ns).
     losses
-        The table of that name, of the same runs; None: nothing paused.
+        The ``losses`` table of the same runs; None if nothing paused.
     times
-        Columns to replace. A time inside of a pause becomes that of the pause's begin.
+        Columns to replace. A time inside a pause becomes the begin of that pause.
 
     Returns
     -------
-    In any order, with ``pauses`` (how many of its host began before the first of `times`) and
-    ``paused`` (whether that time lies in one of them: most that happened then was not recorded).
+    The rows in any order, with ``pauses`` (the number of pauses of its host that began before the
+    first of `times`) and ``paused`` (whether that time lies in a pause: most of what happened then
+    was not recorded).
     """
     pauses = None if losses is None else _pauses(losses)
     if pauses is None or pauses.is_empty():
@@ -64,13 +65,13 @@ def recorded_time(
 
 
 def paused_runs(losses: pl.LazyFrame) -> list[str]:
-    """Runs that paused: what lasts longer than they recorded at a time is not seen in them."""
+    """Return the runs that paused, in which nothing longer than a recorded stretch is seen."""
     runs = losses.filter(PAUSE).select(pl.col("run").cast(pl.String).unique().sort())
     return runs.collect()["run"].to_list()
 
 
 def lost_events(losses: pl.LazyFrame) -> dict[str, float]:
-    """How many events of programs each run lacks, of those that lack some; infinite: not known."""
+    """Return how many program events each run lacks (infinite: unknown), if it lacks any."""
     known = (pl.col("kind").cast(pl.String) == "discarded_events") & pl.col("count").is_not_null()
     count = pl.when(known).then(pl.col("count")).otherwise(math.inf)
     lost = losses.filter(~of_kernel()).group_by(pl.col("run").cast(pl.String)).agg(count.sum())
@@ -78,17 +79,17 @@ def lost_events(losses: pl.LazyFrame) -> dict[str, float]:
 
 
 def too_many_lost(lost: float, of: int) -> bool:
-    """Whether so many lost events may make a count wrong by more than one in a hundred."""
+    """Return whether `lost` events may make a count of `of` wrong by more than one in a hundred."""
     return 100 * lost > of
 
 
 def whole_only(losses: pl.LazyFrame, what: str) -> None:
-    """Refuse `what` of runs of which one paused.
+    """Raise an error if one of the runs paused, because `what` needs complete runs.
 
     Raises
     ------
     UsageError
-        One did.
+        A run paused.
     """
     for run in paused_runs(losses):
         raise UsageError(
@@ -98,7 +99,7 @@ def whole_only(losses: pl.LazyFrame, what: str) -> None:
 
 
 def _pauses(losses: pl.LazyFrame) -> pl.DataFrame:
-    """Each in order of its begin, with how long those before it were; what overlaps is one."""
+    """Return pauses by begin, overlapping ones merged, with the total length of those before."""
     length = pl.col("_end") - pl.col("_begin")
     key = ("run", "_host")
     new = (pl.col("_begin") > pl.col("_end").cum_max().shift(1)).fill_null(value=True)

@@ -1,4 +1,4 @@
-"""CPU and memory of the recorded processes."""
+"""Measure CPU and memory use of the recorded processes."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ _USAGE = {
 def usage_per_run(
     resources: pl.LazyFrame, parts: pl.DataFrame, warm_up_s: float = 0.0
 ) -> pl.DataFrame:
-    """One row per run, over its measured part.
+    """Return the resource use of each run over its measured part, one row per run.
 
     CPU time at both ends of the part is interpolated between samples. The first sample of a
-    process is taken while it is still being loaded and is no level of memory.
+    process is taken while it is still being loaded and does not count as a level of memory.
 
     Parameters
     ----------
@@ -62,13 +62,13 @@ def usage_per_run(
     parts
         From `measured_parts`; runs that are not in it are left out.
     warm_up_s
-        So many seconds at the beginning of each part are left out.
+        Seconds to leave out at the beginning of each part.
 
     Returns
     -------
     ``run``, ``samples``, ``begin_ns`` and ``end_ns`` of the part as far as it was sampled, ``cpu``
-    (cores), ``pss`` and ``rss`` (bytes), ``startup_cpu`` (ns). Null: not measured; memory also
-    where a process has none in the part.
+    (cores), ``pss`` and ``rss`` (bytes), ``startup_cpu`` (ns). Null where not measured; memory
+    also where that of a process was not read in the part.
     """
     columns = ("time_ns", "cpu_time_ns", "pss_bytes", "rss_bytes")
     rows = (
@@ -108,7 +108,7 @@ def _usage_of_run(name: str, rows: pl.DataFrame, warm_up_s: float) -> dict[str, 
 
 
 def _sampled_part(rows: pl.DataFrame, warm_up_s: float) -> tuple[int, int]:
-    """The part of a run that is measured, as far as it was sampled."""
+    """Return begin and end of the measured part of a run, as far as it was sampled."""
     times = rows["time_ns"].to_numpy()
     first, last = int(times.min()), int(times.max())
     begin, end = rows.select("begin_ns", "end_ns").row(0)
@@ -118,21 +118,21 @@ def _sampled_part(rows: pl.DataFrame, warm_up_s: float) -> tuple[int, int]:
 def _cpu_time(
     process: pl.DataFrame, begin: int, end: int, *, whole: bool
 ) -> tuple[float, float] | None:
-    """CPU time of a process at both times.
+    """Return the CPU time of a process at `begin` and at `end`.
 
-    Of a `whole` run it is known that a process without a sample before had not begun.
+    In a `whole` run, a process without an earlier sample is known not to have begun.
     """
     samples = process.drop_nulls("cpu_time_ns")
     if not samples.height:
         return None
-    # Relative, for times since the epoch have no nanoseconds as floats.
+    # Relative, because floats cannot hold times since the epoch to the nanosecond.
     times = (samples["time_ns"] - begin).to_numpy()
     before, after = np.interp([0, end - begin], times, samples["cpu_time_ns"].to_numpy())
     return 0.0 if whole and times[0] > 0 else float(before), float(after)
 
 
 def _level(process: pl.DataFrame, column: str, begin: int, end: int) -> float | None:
-    """Mean of a process's memory; 0 of one that was not there, None where it was not read."""
+    """Return the mean memory of a process: 0 if it was not there, None if it was not read."""
     in_part = pl.col("time_ns").is_between(begin, end)
     if not process.filter(in_part).height:
         return 0.0
@@ -145,14 +145,14 @@ def _level(process: pl.DataFrame, column: str, begin: int, end: int) -> float | 
 def cpu_between_samples(
     resources: pl.LazyFrame, parts: pl.DataFrame, warm_up_s: float = 0.0
 ) -> pl.DataFrame:
-    """CPU of each run from one sample of its measured part to the next, all processes added up.
+    """Return the CPU of each run between samples of its measured part, summed over processes.
 
-    The samples are those of the process that has most; CPU time of others is interpolated.
+    The samples are those of the process with the most samples; CPU time of others is interpolated.
 
     Parameters
     ----------
     resources, parts, warm_up_s
-        As of `usage_per_run`.
+        See `usage_per_run`.
 
     Returns
     -------
@@ -185,7 +185,7 @@ def cpu_between_samples(
 def resource_estimates(
     usage: pl.DataFrame, runs: Sequence[Run], level: float = 0.95
 ) -> list[Estimate]:
-    """Each of `METRICS` of each cell whose runs were sampled; from `usage_per_run`."""
+    """Estimate each of `METRICS` for each cell whose runs were sampled, from `usage_per_run`."""
     estimates = []
     for members in cells_of(runs).values():
         rows = usage.filter(pl.col("run").is_in([run.name for run in members]))
@@ -199,12 +199,12 @@ def resource_estimates(
 
 
 def usage_over_time(resources: pl.LazyFrame) -> pl.DataFrame:
-    """What each process used at each moment, for drawing.
+    """Return the resource use of each process at each sample, for drawing.
 
     Returns
     -------
-    ``run``, ``process`` (its name, or pid where it has none), ``seconds`` (since the run's first
-    sample), ``cpu`` (cores, since the sample before; null for the first), ``pss_bytes``,
+    ``run``, ``process`` (its name, or pid if it has none), ``seconds`` (since the run's first
+    sample), ``cpu`` (cores, since the previous sample; null for the first), ``pss_bytes``,
     ``rss_bytes`` (null in samples in which memory was not read).
     """
     key = ["run", *_PROCESS]

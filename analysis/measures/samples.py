@@ -1,4 +1,4 @@
-"""From the messages table to the latency samples and delivery outcomes of each run."""
+"""Extract the latency samples and delivery outcomes of each run from the messages table."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from roslens.recording.manifest import Level
 
 LOST = ("lost", "replaced", "overwritten")
 ARRIVED = ("delivered", "taken")
-"""Messages sent are those that arrived and those that did not: lost on the way, or dropped at the
-reader for newer ones. ``replayed`` ones were sent before, ``no_subscriber`` ones had nowhere to go,
-and of ``not_matched`` ones nothing shows that they had: they are counted and shown, and enter no
-fraction. Of ``unknown`` ones nobody can say which:
-they are the bounds of what can be said."""
+"""Outcomes of messages that arrived. Messages sent are those that arrived and those that did
+not: lost on the way, or dropped at the reader for newer ones. ``replayed`` ones were sent before,
+``no_subscriber`` ones had nowhere to go, and of ``not_matched`` ones nothing shows that they had:
+they are counted and shown, but enter no fraction. Whether ``unknown`` ones arrived cannot be known:
+they set the bounds of what can be said."""
 
 
 _OF_SAMPLES = ("run", "topic", "outcome", "publish_ns", "latency_ns", "clock_bound_ns")
 _READ_AT_ONCE = 10
-"""Topics: all messages are read so often less, and as many lie in memory."""
+"""Number of topics: more of them need fewer passes over the messages, but more memory."""
 LEAST_FOR_RATE = 10
-"""Messages; fewer came in a burst or at some moments, and have no rate."""
+"""Number of messages; fewer came in a burst or at isolated moments, and have no rate."""
 
 
 def rate_hz(column: str) -> pl.Expr:
-    """Messages per second of a group, from its first to its last; null for few.
+    """Return the messages per second of a group, from its first to its last; null for few.
 
-    Of rows from `roslens.analysis.measures.pauses.recorded_time`.
+    The rows come from `roslens.analysis.measures.pauses.recorded_time`.
     """
     at = pl.col(column).filter(~pl.col("paused"))
     span = (at.max() - at.min()) / 1e9
@@ -49,15 +49,15 @@ class RunSamples:
     delivered_ns
         Latency of each delivered message, shape (n,).
     sent_ns
-        The same with an infinity in the place of each message that did not arrive.
+        Latency of each message sent, infinite if it did not arrive, in order of publication.
     outcomes
-        Rows of the messages table by outcome.
+        Number of rows of the messages table by outcome.
     seconds
-        From the first to the last publication.
+        Time from the first to the last publication.
     left_out
-        Rows left out as warm-up.
+        Number of rows left out as warm-up.
     clock_bound_ns
-        The most by which clocks can make a latency between hosts wrong; 0 where none is.
+        The most by which clocks can make a latency between hosts wrong; 0 if there is none.
     """
 
     run: Run
@@ -70,35 +70,35 @@ class RunSamples:
 
     @property
     def lost(self) -> int:
-        """Messages lost, replaced or overwritten."""
+        """Number of messages lost, replaced or overwritten."""
         return sum(self.outcomes.get(name, 0) for name in LOST)
 
     @property
     def sent(self) -> int:
-        """Messages of which it is known whether they arrived."""
+        """Number of messages of which it is known whether they arrived."""
         return self.lost + sum(self.outcomes.get(name, 0) for name in ARRIVED)
 
     @property
     def unknown(self) -> int:
-        """Messages of which nobody can say whether they arrived."""
+        """Number of messages that may or may not have arrived."""
         return self.outcomes.get("unknown", 0)
 
 
 Headline = Literal["busiest", "slowest"]
-"""By which topic a report speaks first where no work topic is named: that with the most messages,
-or with the highest median latency."""
+"""Which topic a report presents first where no work topic is named: the one with the most
+messages, or the one with the highest median latency."""
 
 
 @dataclass(frozen=True)
 class TopicGroup:
-    """The topic of each run that is analysed together.
+    """A topic, or the named topic of each run, whose messages are analysed together.
 
     Attributes
     ----------
     topic
-        The topic; None where each run's manifest names it.
+        The topic; None if each run's manifest names it.
     scope
-        Words for definitions: which messages these are.
+        Words for definitions that say which messages these are.
     """
 
     topic: str | None
@@ -106,12 +106,12 @@ class TopicGroup:
     topics_of_run: Mapping[str, frozenset[str]]
 
     def cell(self, run: Run) -> dict[str, Level]:
-        """The run's cell, with the topic as a part of it."""
+        """Return the run's cell, with the topic as a part of it."""
         return {**run.cell, **({} if self.topic is None else {"topic": self.topic})}
 
 
 def labels_of(runs: Sequence[Run]) -> pl.LazyFrame:
-    """``run`` and ``cell``: the label of each run's cell."""
+    """Return a frame with ``run`` and ``cell``, the label of each run's cell."""
     return pl.LazyFrame(
         {"run": [run.name for run in runs], "cell": [run.label for run in runs]},
         schema={"run": pl.String, "cell": pl.String},
@@ -119,13 +119,13 @@ def labels_of(runs: Sequence[Run]) -> pl.LazyFrame:
 
 
 def with_cells(rows: pl.LazyFrame, cells: Mapping[str, str]) -> pl.LazyFrame:
-    """The rows of these runs, with ``cell``: the label by ``run``."""
+    """Return the rows of the runs in `cells`, with the label of the run's cell as ``cell``."""
     label = pl.col("run").replace_strict(cells, return_dtype=pl.String)
     return rows.filter(pl.col("run").is_in(list(cells))).with_columns(cell=label)
 
 
 def topic_traffic(messages: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
-    """What became of the messages of each topic, over all `runs`.
+    """Summarise what became of the messages of each topic, over all `runs`.
 
     Parameters
     ----------
@@ -134,11 +134,12 @@ def topic_traffic(messages: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
 
     Returns
     -------
-    ``topic``, ``own`` (the application's), ``run`` (names of those in which somebody subscribes,
-    or of all if nobody does in any), counts of rows: ``messages``, ``heard`` (that had a
-    subscription), ``delivered`` (with a latency), ``arrived``, ``lost``; ``latency_ns`` (of the
-    slowest cell; as in estimates the mean of the runs' medians), ``longest_ns``; null where
-    nothing was delivered. The application's own first, those that were delivered before others.
+    ``topic``, ``own`` (whether it is the application's), ``run`` (names of the runs in which
+    somebody subscribes, or of all runs if nobody does in any), counts of rows: ``messages``,
+    ``heard`` (with a subscription), ``delivered`` (with a latency), ``arrived``, ``lost``;
+    ``latency_ns`` (of the slowest cell: as in estimates the mean of its runs' medians),
+    ``longest_ns``; null where nothing was delivered. The application's topics come first, and
+    delivered ones before others.
     """
     outcome, latency = pl.col("outcome"), pl.col("latency_ns")
     heard = outcome != "no_subscriber"
@@ -176,13 +177,13 @@ def topic_groups(
     topics: Sequence[str] = (),
     headline: Headline = "busiest",
 ) -> list[TopicGroup]:
-    """What is looked at, one topic after the other: topics are never pooled.
+    """Return the groups to analyse, one per topic: topics are never pooled.
 
-    First the work topic where every run's manifest names one; then the application's topics, those
-    that a manifest names before others, those that were delivered before others, by `headline`;
-    then those of the system. Topics that nobody subscribes to are left out, unless the application
-    has no others: what was not heard of it is what there is to say. With `topics`, only those. At
-    least one, which may have no runs.
+    First comes the work topic if every run's manifest names one; then the application's topics,
+    those that a manifest names before others, delivered ones before others, ordered by `headline`;
+    then those of the system. Topics without a subscriber are left out, unless the application has
+    no others: that nobody heard it is then all there is to say. With `topics`, only those are
+    returned. There is at least one group, which may have no runs.
 
     Parameters
     ----------
@@ -209,7 +210,7 @@ def topic_groups(
         pl.col(measure).cast(pl.Float64).fill_null(-1).neg(),
         "topic",
     )
-    # As the work topic it has been looked at.
+    # Runs in which it was already analysed as the work topic are left out.
     done = {run.name: run.work_topic for run in runs} if groups else {}
     for topic, in_runs in order.select("topic", "run").iter_rows():
         run_names = {name for name in in_runs if done.get(name) != topic}
@@ -225,19 +226,19 @@ def _group_of(topic: str, runs: Iterable[str]) -> TopicGroup:
 def rows_of_group(
     messages: pl.LazyFrame, runs: Sequence[Run], group: TopicGroup, warm_up_s: float = 0.0
 ) -> pl.LazyFrame:
-    """Messages on the topics of `group`, in order of publication.
+    """Return the messages on the topics of `group`, in order of publication.
 
     Parameters
     ----------
     messages
-        ``run``, ``topic``, ``publish_ns`` and whatever else is wanted.
+        ``run``, ``topic``, ``publish_ns`` and any other columns that are wanted.
     warm_up_s
-        As in `run_samples`.
+        See `run_samples`.
 
     Returns
     -------
-    With ``since_ns`` (after the first publication of the run on these topics) and ``warm`` (whether
-    it is no warm-up).
+    The rows with ``since_ns`` (ns after the first publication of the run on these topics) and
+    ``warm`` (whether the row is outside of the warm-up).
     """
     of_run = group.topics_of_run
     wanted = pl.DataFrame(
@@ -259,7 +260,7 @@ def samples_of_each(
     groups: Sequence[TopicGroup],
     warm_up_s: float = 0.0,
 ) -> Iterator[tuple[TopicGroup, list[RunSamples]]]:
-    """Each group with its samples, as of `run_samples`; a few are read at a time."""
+    """Yield each group with its `run_samples`; a few groups are read at a time."""
     for at in range(0, len(groups), _READ_AT_ONCE):
         batch = groups[at : at + _READ_AT_ONCE]
         topics = {
@@ -272,7 +273,7 @@ def samples_of_each(
 def run_samples(
     messages: pl.LazyFrame, runs: Sequence[Run], group: TopicGroup, warm_up_s: float = 0.0
 ) -> list[RunSamples]:
-    """Samples of each run that has topics of `group`, in the order of `runs`.
+    """Return the samples of each run that has topics of `group`, in the order of `runs`.
 
     Parameters
     ----------
@@ -280,7 +281,7 @@ def run_samples(
         Columns ``run``, ``topic``, ``outcome``, ``publish_ns``, ``latency_ns``,
         ``clock_bound_ns``.
     warm_up_s
-        Publications in the first so many seconds of a run (after its first on these topics) are
+        Publications in the first `warm_up_s` seconds of a run (after its first on these topics) are
         left out, and counted.
     """
     chosen = [run for run in runs if group.topics_of_run.get(run.name)]
@@ -293,7 +294,7 @@ def run_samples(
 def _of_run(run: Run, rows: pl.DataFrame) -> RunSamples:
     warm = rows.filter("warm")
     delivered = pl.col("outcome") == "delivered"
-    # What is no longer than its bound is not in the table; as the bound it is as wrong at most.
+    # The table lacks latencies within their clock bound; taking the bound errs by it at most.
     refused = warm.filter(
         delivered & pl.col("publish_ns").is_not_null() & pl.col("latency_ns").is_null()
     )

@@ -1,4 +1,4 @@
-"""What of a run was seen when: per CPU, process and kind of event."""
+"""Count what was recorded of a run over time: per CPU, process and kind of event."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ STEPS = 240
 
 
 def seen_in_steps(events: Mapping[str, pl.LazyFrame], processes: pl.DataFrame) -> pl.DataFrame:
-    """How many events each CPU, process and kind has in `STEPS` equal steps of a run.
+    """Count the events of each CPU, process and kind in `STEPS` equal steps of a run.
 
     Parameters
     ----------
     events
-        Raw events by name, ``time_ns``, ``host``, ``trace``, ``cpu_id`` and ``vpid``.
+        Raw events by name, with ``time_ns``, ``host``, ``trace``, ``cpu_id`` and ``vpid``.
     processes
         ``host``, ``vpid``, ``procname``.
 
@@ -28,9 +28,9 @@ def seen_in_steps(events: Mapping[str, pl.LazyFrame], processes: pl.DataFrame) -
     -------
     polars.DataFrame
         One row per ``of`` (CPU, process or event), ``name``, ``host`` and ``step`` (ns since the
-        epoch at which it begins) with ``events`` (count), ``begin_ns`` and ``end_ns`` (first and
-        last of them); ``trace`` and ``cpu_id``, or ``vpid``, say which it is. Steps without an
-        event have no row.
+        epoch at which it begins) with ``events`` (count), ``begin_ns`` and ``end_ns`` (times of
+        the first and the last event); ``trace`` and ``cpu_id``, or ``vpid``, identify the CPU or
+        process. Steps without an event have no row.
     """
     time = pl.col("time_ns")
     spans = pl.collect_all(
@@ -90,20 +90,20 @@ def _summed(rows: pl.DataFrame, kind: Of, *key: str) -> pl.DataFrame:
 
 
 def missing(losses: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
-    """Where something is missing, by the rows of `seen_in_steps` that it concerns.
+    """Return where events are missing, under the names of the rows of `seen_in_steps` concerned.
 
     Parameters
     ----------
     losses
-        The table of that name.
+        The ``losses`` table.
     steps
-        As `seen_in_steps` gives them.
+        From `seen_in_steps`.
 
     Returns
     -------
     polars.DataFrame
-        ``of``, ``name``, ``begin_ns``, ``end_ns``; an end that nothing tells is that of the run.
-        A CPU of which nothing was seen has the name that it would have.
+        ``of``, ``name``, ``begin_ns``, ``end_ns``; an unknown begin or end is that of the run. A
+        CPU without any event has the name that it would have.
     """
     first, last = steps["begin_ns"].min(), steps["end_ns"].max()
     named = steps.select("of", "name", "host", "trace", "cpu_id", "vpid").unique()

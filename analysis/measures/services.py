@@ -1,4 +1,4 @@
-"""Response times of services."""
+"""Estimate the response times of services."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from roslens.collectors.ros2.losses import FOREVER, of_kernel
 from roslens.collectors.ros2.services import begin_of
 
 CALLED = "request called -> response received"
-"""In short; for calls and goals."""
+"""Short definition for service calls and action goals."""
 DEFINITION = (
     f"{CALLED}: from the call of rcl_send_request to rmw_take_response of the same request, or to "
     "its rmw_send_request where that comes last; of rclpy traced by roslens from call_async to "
@@ -34,16 +34,16 @@ INFRASTRUCTURE = (
     "/set_parameters",
     "/set_parameters_atomically",
 )
-"""Ends of the names of services that every node offers."""
+"""Suffixes of the names of services that every node offers."""
 
 
 def call_times(calls: pl.LazyFrame) -> pl.LazyFrame:
-    """Answered calls: ``run``, ``service``, ``begin_ns``, ``took_ns`` and ``measured``.
+    """Return answered calls: ``run``, ``service``, ``begin_ns``, ``took_ns`` and ``measured``.
 
     Where ``measured`` is false, the beginning of the call is not in the trace: ``begin_ns`` is the
-    latest time at which it was, and ``took_ns`` a lower bound. Neither is negative but between
-    hosts whose clocks are apart; those calls are left out. A response is received no earlier than
-    its request's own call has written it, for rclcpp and rclpy hold a lock meanwhile.
+    latest time at which it can have been, and ``took_ns`` a lower bound. A time is negative only
+    between hosts whose clocks differ; those calls are left out. A response is received no earlier
+    than its request's own call has written it, because rclcpp and rclpy hold a lock meanwhile.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def call_times(calls: pl.LazyFrame) -> pl.LazyFrame:
 
 
 def as_lower_bound(estimate: Estimate) -> Estimate:
-    """An estimate over lower bounds: no value, and what it is at least."""
+    """Turn an estimate over lower bounds into a refusal that states the least value."""
     bound = "" if estimate.value is None else f"at least {estimate.value / 1e6:.3g} ms: "
     return replace(
         estimate, value=None, low=None, high=None, per_run=(), refused=f"{bound}{_NO_BEGIN}"
@@ -77,9 +77,9 @@ def as_lower_bound(estimate: Estimate) -> Estimate:
 def service_estimates(
     calls: pl.LazyFrame, runs: Sequence[Run], level: float = 0.95
 ) -> list[Estimate]:
-    """``service_latency_mean``, ``_p50``, ``_p90`` per cell and service; cells gain ``service``.
+    """Estimate ``service_latency_mean``, ``_p50``, ``_p90`` per cell and service (added to cells).
 
-    Refused, with what it is at least, where the beginning of a call of the cell is not known.
+    An estimate is refused, with its lower bound, if the beginning of a call in the cell is unknown.
 
     Parameters
     ----------
@@ -109,10 +109,10 @@ def service_estimates(
 
 
 def unanswered(calls: pl.LazyFrame, losses: pl.LazyFrame) -> pl.DataFrame:
-    """Per ``run`` and ``service``: ``requests``, ``not_taken`` and ``not_answered``.
+    """Count ``requests``, ``not_taken`` and ``not_answered`` per ``run`` and ``service``.
 
-    A request after which events were lost may have been taken and answered: it counts among
-    ``requests`` alone.
+    A request after which events were lost may have been taken and answered: it counts only among
+    ``requests``.
     """
     last = losses.filter(~of_kernel()).group_by("run").agg(
         _lost=pl.col("end_ns").fill_null(FOREVER).max()

@@ -1,9 +1,9 @@
-"""Threads that fell silent while their process lived, and programs that hang.
+"""Find threads that fell silent while their process lived, and programs that hang.
 
 Nothing in a trace tells that a timer was cancelled or that a process ended. A thread therefore
-counts as hung only where something was due and something else tells that it was not by intention:
-it is still inside a callback, messages wait for it, or its run failed. What could also be
-intention is told only where the silence is longer than all that was seen before it.
+counts as hung only if something was due and something else shows that the silence is not
+intentional: the thread is still inside a callback, messages wait for it, or its run failed. A
+silence that may be intentional is reported only if it is longer than all that was seen before it.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from roslens.collectors.ros2.callbacks import of_callbacks
 from roslens.collectors.times import LEAST_NS
 
 TIMES = 10
-"""So many times the longest pause before, or the longest execution, is more than these allow."""
+"""Factor by which a silence exceeds the longest pause or execution before it, to be reported."""
 LEAST_SEEN = 20
-"""So many executions or publications tell how long pauses are."""
+"""Least number of executions or publications that show how long pauses are."""
 LEAST_SAMPLES = 3
-"""So many samples tell whether a process used the CPU."""
+"""Least number of samples that show whether a process used the CPU."""
 LEAST_WAITING = 3
-"""So many messages that nobody takes are no accident."""
+"""Least number of messages whose not being taken is no accident."""
 NEEDED = ("callback_instances", "executor_intervals", "publications", "messages", "callbacks",
           "processes", "losses", "service_calls", "services")  # fmt: skip
 SCHEMA: Mapping[str, pl.DataType] = {
@@ -52,29 +52,30 @@ def silences(
     sampled: pl.DataFrame,
     failure: str | None = None,
 ) -> pl.DataFrame:
-    """Executors and threads of one run that fell silent for longer than they did before.
+    """Return executors and threads of one run that fell silent for longer than they did before.
 
     Parameters
     ----------
     tables
-        Those that are `NEEDED`.
+        The tables named in `NEEDED`.
     recorded_until_ns
-        Until when the tracer recorded; None where it does not tell.
+        Time until which the tracer recorded; None if it does not tell.
     sampled
-        ``host``, ``vpid``, ``time_ns``, ``cpu_time_ns`` (may be null): when samplers saw processes.
+        ``host``, ``vpid``, ``time_ns``, ``cpu_time_ns`` (may be null): the samples of processes.
     failure
-        How the run failed; None if it did not, or nobody knows.
+        How the run failed; None if it did not, or if that is unknown.
 
     Returns
     -------
     One row per thread that is still inside a callback, and per executor (all threads that ran the
     same callbacks) or other thread that fell silent: ``state``, ``host``, ``vpid``, ``vtid`` (null
-    for several), ``process``, ``node``, ``callback`` (that it is inside of), ``since_ns``,
-    ``until_ns`` (until when the silence is known), ``silent_ns``, ``waiting`` (messages published
-    to it since and not taken), ``sentence``. A state is ``hung``; ``stopped_or_hung`` where its
-    process lived and it may have stopped by intention; ``ended_or_hung`` where nothing tells
-    whether its process lived. The last two only where the silence is longer than all that was seen
-    before it. Where the tracer lost events of a silence there is no row.
+    for several), ``process``, ``node``, ``callback`` (the one that the thread is inside of),
+    ``since_ns``, ``until_ns`` (until when the silence is known), ``silent_ns``, ``waiting``
+    (number of messages published to it since then and not taken), ``sentence``. A state is
+    ``hung``; ``stopped_or_hung`` if its process lived and it may have stopped intentionally;
+    ``ended_or_hung`` if nothing tells whether its process lived. The last two are reported only
+    if the silence is longer than all that was seen before it. There is no row if the tracer lost
+    events during the silence.
     """
     schema = {name: kind for name, kind in SCHEMA.items() if name != "run"}
     ran = tables["callback_instances"].filter(of_callbacks())
@@ -104,7 +105,7 @@ def silences(
 
 
 def _events(tables: Mapping[str, pl.LazyFrame]) -> pl.LazyFrame:
-    """When threads did something."""
+    """Return the times at which threads did something."""
     ran = tables["callback_instances"]
     return pl.concat([
         ran.select(*_THREAD, time_ns="start_ns"),
@@ -134,7 +135,7 @@ class _Silent:
         ran = tables["callback_instances"]
         pairs = ran.select(*_THREAD, "callback_id").unique().drop_nulls().collect()
         self.executors = executors_of([((a, b, c), callback) for a, b, c, callback in pairs.rows()])
-        # Also what other threads of the same executors ran.
+        # Include what other threads of the same executors ran.
         callbacks = pairs.join(silent, on=_THREAD, how="semi").select("callback_id").unique()
         self.ran = ran.join(callbacks.lazy(), on="callback_id").sort("start_ns").collect()
         self.sent = (
@@ -170,7 +171,7 @@ class _Silent:
                 yield row
         for key in sorted(self.silent):
             executor = self.executors.get(key, [key])
-            # What waits for a thread inside a callback was told with that.
+            # Whatever waits for a thread inside a callback was reported with that thread.
             if done.isdisjoint(executor) and self.silent.issuperset(executor):
                 done.update(executor)
                 row = self._row(executor)
@@ -178,10 +179,10 @@ class _Silent:
                     yield row
 
     def _idle(self, key: Thread, since: int, until: int, waits: list[Wait]) -> bool | None:
-        """Whether a process used less than half a CPU meanwhile; None where nobody saw it.
+        """Return whether a process used less than half a CPU meanwhile; None if that is unknown.
 
-        What it uses does not tell either where threads wait for work beside: rclcpp's ask again
-        and again for what their callback group keeps them from.
+        Its CPU use says nothing either if other threads wait for work: those of rclcpp ask again
+        and again for work that their callback group keeps from them.
         """
         if any(wait.idle for wait in waits):
             return None
@@ -195,7 +196,7 @@ class _Silent:
         return bool(used < time / 2)
 
     def _ended(self, key: Thread) -> dict[str, Any] | None:
-        """A deadlock that lasted until its program was ended."""
+        """Return the row of a deadlock that lasted until its program was ended, or None."""
         thread, waits = self.threads[key], self.waits[key]
         call = waits[0].call
         since, until = call["start_ns"], call["end_ns"] or thread["until_ns"]
@@ -212,7 +213,7 @@ class _Silent:
         return _made(thread, "hung", (since, until), reasons, vtid=key[2], nodes=nodes, call=call)
 
     def _inside(self, key: Thread) -> dict[str, Any] | None:
-        """The execution that a thread never left."""
+        """Return the execution that a thread never left, or None."""
         ran = self.ran.filter(pl.col("vtid") == key[2], pl.col("vpid") == key[1],
                               pl.col("host").cast(pl.String) == key[0])  # fmt: skip
         if ran.is_empty() or ran["end_ns"][-1] is not None:
@@ -222,7 +223,7 @@ class _Silent:
     def _row(
         self, executor: list[Thread], call: dict[str, Any] | None = None
     ) -> dict[str, Any] | None:
-        """A thread in a callback, or an executor or other thread, if something was due of it."""
+        """Return the row of a thread in a callback, or of an executor or other thread, or None."""
         threads = [self.threads[key] for key in executor]
         thread = max(threads, key=lambda row: row["since_ns"])
         since = thread["since_ns"] if call is None else call["start_ns"]
@@ -255,7 +256,7 @@ class _Silent:
             return None
         proven = thread["sampled_ns"] is not None
         lived = proven or thread["process_ns"] - since >= LEAST_NS
-        # To end takes a while, too.
+        # Ending takes a while, too.
         failed = proven and self.failure is not None and until - since >= TIMES * LEAST_NS
         if stuck or (lived and (too_long or many or failed)):
             state = "hung"
@@ -302,7 +303,7 @@ class _Silent:
         return not self.losses.filter(lost, pl.col("host").cast(pl.String) == host).is_empty()
 
     def _waiting(self, ran: pl.DataFrame, since: int, until: int) -> list[tuple[str, int]]:
-        """By topic, how many messages its subscriptions did not take, long enough after `since`."""
+        """Count, by topic, the messages since `since` that were not taken though there was time."""
         subscriptions = self.subscriptions.join(
             ran.select("callback_id").unique(), on="callback_id"
         )
@@ -330,7 +331,7 @@ def _made(
     thread: Mapping[str, Any], state: str, span: tuple[int, int], reasons: str, *, vtid: int | None,
     nodes: set[str], call: Mapping[str, Any] | None, waiting: int = 0,
 ) -> dict[str, Any]:  # fmt: skip
-    """A row of `silences`."""
+    """Return a row of `silences`."""
     since, until = span
     names = ", ".join(sorted(nodes)) or None
     who = (thread["process"] or f"process {thread['vpid']}") + (f" ({names})" if names else "")
@@ -348,7 +349,7 @@ def _key(row: Mapping[str, Any]) -> Thread:
 
 
 def _due(rows: pl.DataFrame, key: str, name: str, time: str, until: int) -> list[str]:
-    """Names of what came regularly, and then no more."""
+    """Return the names of sources that were active regularly and then no more."""
     sources = rows.group_by(key, name, maintain_order=True).agg(
         pl.len(), last=pl.col(time).max(), pause=pl.col(time).diff().max()
     )

@@ -1,4 +1,4 @@
-"""Which functions the CPU time of callbacks goes to, by sampled call stacks."""
+"""Attribute the CPU time of callbacks to functions, by sampled call stacks."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ TIMES = ("self_ns", "total_ns")
 CALLBACK = ("kind", "name", "node")
 _FUNCTION = (*CALLBACK, "function")
 SLOWEST = 0.9
-"""Executions that last longer than this quantile of their callback's are its slow ones."""
+"""Executions that last longer than this quantile of their callback's durations are slow."""
 LEAST_SHARE = 0.005
-"""A function with less of a callback's CPU time is not drawn, and not compared if on both sides."""
+"""Least share of a callback's CPU time for a function to be drawn, or (on a side) compared."""
 _LEAST_WAITS = 0.01
 """Callbacks that wait for a smaller part of their time are not named."""
 _PLACE_FUNCTIONS = 3
 _LEAST_FUNCTIONS = 5
-"""So many tell what is common to a run."""
+"""Least number of functions that show what is common to a run."""
 _THREAD = ("run", "host", "vpid", "vtid")
 _NUMBER = "callback_instance_id"
 
 
 def callback_title(kind: str | None, name: str | None, node: str | None) -> str:
-    """Such as ``subscription /scan of /planner``; a function is of no node."""
+    """Return a title such as ``subscription /scan of /planner``; a function has no node."""
     owner = "" if kind == "function" else f" of {node or '?'}"
     return f"{kind or 'unknown'} {name or '?'}{owner}"
 
 
 def inside(samples: pl.LazyFrame, executions: pl.LazyFrame) -> pl.DataFrame:
-    """Each sample with the execution of a callback in which it was taken.
+    """Assign each sample to the execution of a callback in which it was taken.
 
-    That is the one of its thread that began last of those that go on at its time; an execution
-    whose end was not recorded has none.
+    That is the execution on its thread that began last among those that go on at its time; an
+    execution whose end was not recorded has no samples.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def inside(samples: pl.LazyFrame, executions: pl.LazyFrame) -> pl.DataFrame:
     Returns
     -------
     ``run``, the columns of ``cpu_samples``, and ``callback_instance_id``, ``kind``, ``name``,
-    ``node``, ``duration_ns`` of its execution, null outside of all.
+    ``node``, ``duration_ns`` of its execution, null if the sample is outside of all executions.
     """
     finished = (
         executions.drop_nulls("end_ns")
@@ -71,7 +71,7 @@ def inside(samples: pl.LazyFrame, executions: pl.LazyFrame) -> pl.DataFrame:
             finished, left_on="at", right_on="start_ns", by=_THREAD, check_sortedness=False
         )
         parts.append(joined.filter(pl.col("time_ns") < pl.col("end_ns")))
-        # Not this one, but one that began before it and goes on longer.
+        # The sample may be in an execution that began before this one and goes on longer.
         rest = joined.filter(
             pl.col("time_ns") >= pl.col("end_ns"), pl.col("time_ns") < pl.col("last_ns")
         ).select(*every.drop("at").columns, at=pl.col("start_ns") - 1)
@@ -83,7 +83,7 @@ def inside(samples: pl.LazyFrame, executions: pl.LazyFrame) -> pl.DataFrame:
 
 
 def as_samples(waits: pl.LazyFrame) -> pl.LazyFrame:
-    """Waits as if they were samples, without the kernel's functions, which all waits end in.
+    """Return waits in the form of samples, without the kernel's functions, in which all waits end.
 
     Parameters
     ----------
@@ -92,28 +92,28 @@ def as_samples(waits: pl.LazyFrame) -> pl.LazyFrame:
 
     Returns
     -------
-    The columns of ``cpu_samples``; ``cpu_ns`` is how long the wait lasted.
+    The columns of ``cpu_samples``; ``cpu_ns`` is the length of the wait.
     """
     path = pl.col("path").str.replace(r"^(?:[^\n]* \[kernel\]\n)+", "")
     return waits.rename({"wait_ns": "cpu_ns"}).with_columns(path)
 
 
 def waits_of_slow(waits: pl.DataFrame, executions: pl.DataFrame) -> pl.DataFrame:
-    """For how much of their time the slow executions of callbacks wait, and where most.
+    """Return for how much of their time slow executions of callbacks wait, and where most.
 
     Parameters
     ----------
     waits
-        As of `inside`, of `as_samples`.
+        From `as_samples`, assigned to executions by `inside`.
     executions
-        As of `ended`, of the same runs.
+        From `ended`, of the same runs.
 
     Returns
     -------
     ``kind``, ``name``, ``node``, ``share`` (0..1, of the slow executions' time), ``place`` (the
-    innermost functions of the stacks with the most of it, innermost first), ``place_share`` (of
-    the same time); the callback that waits longest first. Callbacks without slow executions, or
-    of which these wait for less than a hundredth of their time, have no row.
+    innermost functions of the stacks with the most waiting time, innermost first), ``place_share``
+    (of the same time); the callback that waits longest first. Callbacks without slow executions,
+    or whose slow executions wait for less than a hundredth of their time, have no row.
     """
     slow = executions.join(slow_ones(executions).filter("slow"), on=["run", _NUMBER], how="semi")
     whole = slow.group_by(CALLBACK).agg(whole=pl.col("duration_ns").sum())
@@ -135,24 +135,24 @@ def waits_of_slow(waits: pl.DataFrame, executions: pl.DataFrame) -> pl.DataFrame
 
 
 def ended(samples: pl.DataFrame, executions: pl.LazyFrame) -> pl.DataFrame:
-    """The executions that ended, of the runs that have samples.
+    """Return the executions that ended, of the runs that have samples.
 
     Parameters
     ----------
     samples, executions
-        As of `inside`.
+        See `inside`.
     """
     sampled = pl.col("run").is_in(samples["run"].unique().to_list())
     return executions.filter(sampled, pl.col("end_ns").is_not_null()).collect()
 
 
 def busiest(samples: pl.DataFrame) -> pl.DataFrame:
-    """The samples of the callback with the most CPU time; none where no sample is in a callback.
+    """Return the samples of the callback with the most CPU time; empty if none is in a callback.
 
     Parameters
     ----------
     samples
-        As of `inside`.
+        From `inside`.
     """
     in_callbacks = samples.drop_nulls(_NUMBER)
     sums = in_callbacks.group_by(CALLBACK).agg(pl.col("cpu_ns").sum()).sort("cpu_ns", *CALLBACK)
@@ -160,18 +160,18 @@ def busiest(samples: pl.DataFrame) -> pl.DataFrame:
 
 
 def of_functions(samples: pl.DataFrame) -> pl.DataFrame:
-    """CPU time of each function in each execution that has samples.
+    """Return the CPU time of each function in each execution that has samples.
 
     Parameters
     ----------
     samples
-        As of `inside`.
+        From `inside`.
 
     Returns
     -------
     ``run``, ``kind``, ``name``, ``node``, ``callback_instance_id``, ``function``; ``self_ns``:
-    while the function itself ran; ``total_ns``: also while what it called did, once however often
-    it is on the stack.
+    while the function itself ran; ``total_ns``: while the function or any function that it called
+    ran, counted once however often it is on the stack.
     """
     stacks = (
         samples.drop_nulls(_NUMBER)
@@ -192,7 +192,7 @@ def of_functions(samples: pl.DataFrame) -> pl.DataFrame:
 
 
 def slow_ones(executions: pl.DataFrame) -> pl.DataFrame:
-    """``run``, ``callback_instance_id``, ``slow``: if it is in the slowest tenth of its callback's.
+    """Return ``run``, ``callback_instance_id``, ``slow`` (in the slowest tenth of its callback's).
 
     Parameters
     ----------
@@ -206,23 +206,23 @@ def slow_ones(executions: pl.DataFrame) -> pl.DataFrame:
 def shares(
     functions: pl.DataFrame, samples: pl.DataFrame, executions: pl.DataFrame, level: float
 ) -> pl.DataFrame:
-    """Share of each function in the CPU time of each callback.
+    """Return the share of each function in the CPU time of each callback.
 
-    From three runs on the interval of the total share is Student's over the runs' shares. Below it
-    is that of a ratio of two means over executions (Cochran 1977, Sampling Techniques, 6.3), and
-    tells nothing of other runs.
+    From three runs on, the interval of the total share is Student's over the runs' shares. With
+    fewer it is that of a ratio of two means over executions (Cochran 1977, Sampling Techniques,
+    6.3), and says nothing about other runs.
 
     Parameters
     ----------
     functions, samples
-        As of `of_functions` and `inside`.
+        From `of_functions` and `inside`.
     executions
         ``callback_instances`` with ``run``.
 
     Returns
     -------
     ``kind``, ``name``, ``node``, ``function``, ``self_share``, ``total_share``, ``low``, ``high``
-    (of the total), ``slow_share``: the total's in the slowest tenth of the executions,
+    (of the total share), ``slow_share`` (the total share in the slowest tenth of the executions),
     ``self_ns``, ``total_ns`` (ns per execution), ``runs``, ``executions``, ``samples``,
     ``method``; the callback with the most CPU time first.
     """
@@ -290,9 +290,9 @@ def shares(
 
 
 def _half(part: np.ndarray, whole: np.ndarray, number: int, level: float) -> float:
-    """Half the interval of sum(part) / sum(whole), both of each execution.
+    """Return half the interval of sum(part) / sum(whole), arrays with one value per execution.
 
-    Executions without samples are among the `number`, and add nothing to either.
+    Executions without samples count in `number`, and add nothing to either sum.
     """
     if number < MINIMUM_RUNS:
         return math.inf
@@ -302,12 +302,12 @@ def _half(part: np.ndarray, whole: np.ndarray, number: int, level: float) -> flo
 
 
 def per_execution(functions: pl.DataFrame, executions: pl.DataFrame) -> pl.DataFrame:
-    """CPU time of each function per execution of its callback, in each run.
+    """Return the CPU time of each function per execution of its callback, in each run.
 
     Returns
     -------
-    ``kind``, ``name``, ``node``, ``function``, ``run``, ``self_ns``, ``total_ns``; a function that
-    a run does not have is not in it.
+    ``kind``, ``name``, ``node``, ``function``, ``run``, ``self_ns``, ``total_ns``; a function
+    without samples in a run has no row for it.
     """
     counts = executions.group_by("run", *CALLBACK).agg(count=pl.len())
     sums = functions.group_by("run", *CALLBACK, "function").agg(pl.col(TIMES).sum())
@@ -316,22 +316,22 @@ def per_execution(functions: pl.DataFrame, executions: pl.DataFrame) -> pl.DataF
 
 
 def speeds(functions: pl.DataFrame, runs: int) -> dict[str, float]:
-    """By what factor each run is slower than the others in all that it does; 1: as fast.
+    """Return by what factor each run is slower than the others in all that it does; 1: as fast.
 
-    The median over functions of the ratios to their geometric means over runs (Anders and Huber
-    2010, Differential expression analysis for sequence count data, Genome Biology 11, R106,
-    equation 5). What changes in fewer than half of the functions does not move it.
+    It is the median over functions of the ratios to their geometric means over runs (Anders and
+    Huber 2010, Differential expression analysis for sequence count data, Genome Biology 11, R106,
+    equation 5). A change in fewer than half of the functions does not move it.
 
     Parameters
     ----------
     functions
-        As of `per_execution`, of both sides.
+        From `per_execution`, of both sides.
     runs
-        How many there are.
+        Number of runs of both sides.
 
     Returns
     -------
-    Of each run; empty with fewer than five functions that all runs have.
+    The factor by run; empty if all runs have fewer than five functions in common.
     """
     parts = pl.col("self_ns") / pl.col("self_ns").sum().over("run", *CALLBACK)
     common = functions.filter(
@@ -351,27 +351,27 @@ def changed(
     level: float,
     time: Time = "self_ns",
 ) -> pl.DataFrame:
-    """What changed of functions' CPU time per execution, the greatest change first.
+    """Return the changes of functions' CPU time per execution, the greatest change first.
 
-    What all functions have in common, such as a slower machine, is taken out of each run before,
+    What all functions have in common, such as a slower machine, is removed from each run first,
     see `speeds`. Differences of means over runs, by Welch's and the pooled t; p values adjusted by
-    Holm over all functions that are compared, those with half a per cent of their callback's time
-    on a side.
+    Holm over all functions that are compared: those with at least half a per cent of their
+    callback's time on a side.
 
     Parameters
     ----------
     base, new
-        As of `per_execution`.
+        From `per_execution`.
     runs
-        Which runs there are on each side; of one that lacks a function it took no time.
+        The runs of each side; a function that a run lacks took no time in it.
     time
-        What is compared.
+        The time that is compared.
 
     Returns
     -------
     ``kind``, ``name``, ``node``, ``function``, ``base_ns``, ``new_ns``, ``change_ns``, ``low``,
-    ``high`` (ns per execution), ``common`` (by what factor all became slower, which is not in the
-    change; null where it cannot be told), ``p_holm``, ``confirmed``, ``refused``.
+    ``high`` (ns per execution), ``common`` (factor by which all functions became slower, which is
+    not in the change; null if unknown), ``p_holm``, ``confirmed``, ``refused``.
     """
     numbers = [{name: f"{side} {name}" for name in members} for side, members in enumerate(runs)]
     sides = [
@@ -425,7 +425,7 @@ def changed(
 def _compared(
     sides: Sequence[pl.DataFrame], runs: Sequence[Sequence[str]], time: Time
 ) -> pl.DataFrame:
-    """The functions with enough of their callback's time on a side."""
+    """Return the functions with enough of their callback's time on at least one side."""
     functions = []
     for side, names in zip(sides, runs, strict=True):
         means = side.group_by(_FUNCTION).agg(pl.col(time).sum() / max(1, len(names)))

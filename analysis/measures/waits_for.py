@@ -1,4 +1,4 @@
-"""Who waits for whom: callbacks that wait for a service whose threads wait themselves."""
+"""Find callbacks that wait for a service whose threads wait themselves."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from roslens.collectors.ros2.blocked import executors_of
 from roslens.collectors.times import LEAST_NS
 
 Thread = tuple[str, int, int]
-"""Host, process and thread."""
+"""Host, process id and thread id."""
 NEEDED = ("service_calls", "services", "callback_instances", "executor_intervals")
 _THREAD = ["host", "vpid", "vtid"]
 
 
 class Wait(NamedTuple):
-    """A thread that waits inside a callback for the answer to a request that it sent there.
+    """A wait of a thread inside a callback for the answer to a request that it sent there.
 
     Attributes
     ----------
     thread
-        Which one.
+        The thread that waits.
     service
-        Whose answer it waits for.
+        The service whose answer it waits for.
     call
-        The execution: its row of ``callback_instances``.
+        The execution in which it waits: its row of ``callback_instances``.
     answered
         Whether the answer was sent, so that it only has to be taken.
     needed
-        The threads of which one has to act next: those that ran callbacks of the serving node, or
-        where it answered of the asking one, and all that share an executor with them.
+        The threads of which one has to act next: those that ran callbacks of the serving node (of
+        the asking node if the answer was sent), and all threads that share an executor with them.
     idle
-        Those of `needed` that wait for work meanwhile, where the node that has to act is its own:
-        its callback groups keep them from it, or the request was lost.
+        The threads of `needed` that wait for work meanwhile, if the node that has to act is the
+        asking one: its callback groups keep them from the work, or the request was lost.
     nodes
-        The nodes that serve it.
+        The nodes that serve the service.
     """
 
     thread: Thread
@@ -49,7 +49,7 @@ class Wait(NamedTuple):
     nodes: tuple[str, ...]
 
     def meets(self, other: Wait) -> bool:
-        """Whether the two callbacks ran at one time."""
+        """Return whether the two callbacks ran at the same time."""
         begins, ends = (
             [wait.call[name] for wait in (self, other)] for name in ("start_ns", "end_ns")
         )
@@ -57,16 +57,17 @@ class Wait(NamedTuple):
 
 
 def waits_for(tables: Mapping[str, pl.LazyFrame]) -> dict[Thread, list[Wait]]:
-    """The waits of each thread in its last callback, if an answer that it asked for never came.
+    """Return the waits of each thread in its last callback for answers that never came.
 
-    A callback that ended counts if that was `LEAST_NS` or more after the request: it is ended when
-    the program is, as by Ctrl-C. Of one without an end no row of ``service_calls`` tells that the
-    request was sent within it: that is so if its node sent it since, and runs no other one.
+    A callback that ended counts if it ended `LEAST_NS` or more after the request: it ends when the
+    program does, as by Ctrl-C. For a callback without an end, no row of ``service_calls`` tells
+    that the request was sent within it: that is assumed if its node sent the request since then
+    and is inside no other callback.
 
     Parameters
     ----------
     tables
-        Those that are `NEEDED`, of one run.
+        The tables named in `NEEDED`, of one run.
     """
     last = tables["callback_instances"].filter(
         pl.col("start_ns") == pl.col("start_ns").max().over(_THREAD)
@@ -110,7 +111,7 @@ def waits_for(tables: Mapping[str, pl.LazyFrame]) -> dict[Thread, list[Wait]]:
 
 
 def _idle(tables: Mapping[str, pl.LazyFrame], asked_ns: int) -> frozenset[Thread]:
-    """The threads that waited for work since then, and for long ran no callback."""
+    """Return threads that waited for work within `LEAST_NS` of `asked_ns` and ran no callback."""
 
     def threads_of(table: str, begin: str, condition: pl.Expr) -> set[Thread]:
         then = pl.col("end_ns").fill_null(asked_ns + LEAST_NS) > asked_ns
@@ -122,7 +123,7 @@ def _idle(tables: Mapping[str, pl.LazyFrame], asked_ns: int) -> frozenset[Thread
 
 
 def deadlocked(waits: Mapping[Thread, list[Wait]]) -> set[Thread]:
-    """The threads of which none can go on before another of them does."""
+    """Return the threads none of which can go on before another of them does."""
     stuck = set(waits)
 
     def held(wait: Wait) -> bool:
@@ -141,12 +142,12 @@ def deadlocked(waits: Mapping[Thread, list[Wait]]) -> set[Thread]:
 def in_words(
     wait: Wait, waits: Mapping[Thread, list[Wait]], stuck: set[Thread], *, idle: bool | None
 ) -> str:
-    """Such as ``it waits for the answer of /add of /node, which only this thread could serve``.
+    """Say, e.g., ``it waits for the answer of /add of /node, which only this thread could serve``.
 
     Parameters
     ----------
     idle
-        Whether its process used hardly any CPU meanwhile, and so does wait; None: not known.
+        Whether its process used hardly any CPU meanwhile, and so waits; None if unknown.
     """
     servers = f" of {' and '.join(wait.nodes)}" if wait.nodes else ""
     claim = f"it {'waits for' if idle else 'has not got'} the answer of {wait.service}{servers}"

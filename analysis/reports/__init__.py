@@ -1,1 +1,1 @@
-"""What the reports of all notebooks share."""
+"""Provide what the reports of all notebooks share."""

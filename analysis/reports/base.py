@@ -1,4 +1,4 @@
-"""What the reports of all notebooks have in common; each adds its own sections."""
+"""Define what the reports of all notebooks have in common; each adds its own sections."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Part = Sentence | ReportTable | Plot | Verbatim | Drawing | str
-"""What a section is made of; a text is a sentence that is not loud."""
+"""A part of a section; a plain text becomes a sentence that is not loud."""
 _MOST_DISTURBED = 30
 _CLIENT_LIBRARIES = ("rclcpp", "rclpy")
 
@@ -44,7 +44,7 @@ class Section:
 
     @property
     def pictures(self) -> list[Figure]:
-        """Its figures, of matplotlib, in order: what is changed in them is shown."""
+        """The section's matplotlib figures, in order; changes to them are shown."""
         return [part.figure for part in self.parts if isinstance(part, Plot)]
 
     def _repr_html_(self) -> str:
@@ -58,21 +58,21 @@ P = TypeVar("P", bound=ReportParameters)
 
 
 class Report(ABC, Generic[P]):
-    """Runs, which of them count, and the sections that begin and end every report.
+    """A report on runs: which of them count, and the sections that begin and end it.
 
     Parameters
     ----------
     tables
-        Recordings; None: none.
+        Recordings; None if there are none.
 
     Attributes
     ----------
     counting, left_out
         Runs that enter the estimates, and those that do not.
     reasons
-        Why a run is left out, by its name.
+        Why a run is left out, by name of the run.
     expected_findings
-        Kinds of findings about recordings that are as they should be for this report.
+        Kinds of findings about recordings that are expected in this report.
     """
 
     expected_findings: frozenset[str] = frozenset()
@@ -93,28 +93,28 @@ class Report(ABC, Generic[P]):
 
     @cached_property
     def measured_parts(self) -> pl.DataFrame:
-        """From when to when each run that counts is measured."""
+        """Begin and end of the measured part of each run that counts."""
         return measured_parts(self.tables.table("messages"), self.counting)
 
     @property
     @abstractmethod
     def estimates(self) -> list[Estimate]:
-        """All that goes into metrics.json, in the order of reading."""
+        """All estimates that go into metrics.json, in the order of reading."""
 
     @abstractmethod
     def sentences(self) -> list[str]:
-        """What was found, in words, the answer first; at least one."""
+        """Return the findings in sentences, the answer first; at least one."""
 
     def picture(self) -> Plot | None:
-        """The one figure that shows the answer; None: there is nothing to draw."""
+        """Return the one figure that shows the answer; None if there is nothing to draw."""
         return None
 
     def origin(self) -> Mapping[str, str]:
-        """What is looked at where no run was recorded, by name."""
+        """Return what the report is about if no run was recorded, by name."""
         return {}
 
     def answer(self) -> Front:
-        """The first screen."""
+        """Return the first screen."""
         facts, loud = self._facts
         around: Sequence[Drawing | ReportTable] = ()
         if any(run.triggered for run in self.tables.runs):
@@ -139,12 +139,12 @@ class Report(ABC, Generic[P]):
 
     @property
     def given_and_left_out(self) -> tuple[int, int]:
-        """How many runs were given, and how many of them failed or cannot be read."""
+        """Number of runs given, and number of those that failed or cannot be read."""
         not_read = len(self.tables.not_read)
         return len(self.tables.runs) + not_read, len(self.left_out) + not_read
 
     def answers(self) -> list[str]:
-        """`sentences`; where no run is left, why."""
+        """Return `sentences`, or why no run is left."""
         if self.counting or not self.left_out:
             return self.sentences()
         why = " or ".join(dict.fromkeys(self.reasons.values()))
@@ -153,7 +153,7 @@ class Report(ABC, Generic[P]):
         return [f"All {len(self.left_out)} runs were left out: each {why}."]
 
     def tracer_loss(self) -> list[Part]:
-        """What the tracer lost and what is odd about the recordings; the first thing to show."""
+        """Show what the tracer lost and what is odd about the recordings; this comes first."""
         parts: list[Part] = []
         lossy = [loss for loss in self.tables.tracer_loss if loss.any]
         if lossy:
@@ -176,7 +176,7 @@ class Report(ABC, Generic[P]):
         return [*parts, *self.disturbed()]
 
     def disturbed(self) -> list[Part]:
-        """The runs whose host was disturbed, and by what."""
+        """Show the runs whose host was disturbed, and by what."""
         affected = [run for run in self.tables.runs if run.disturbances]
         if not affected:
             return []
@@ -198,7 +198,7 @@ class Report(ABC, Generic[P]):
         return [Sentence(text, loud=True), table]
 
     def runs_left_out(self) -> list[Part]:
-        """The runs that enter no estimate, by reason and name."""
+        """List the runs that enter no estimate, by reason and name."""
         parts: list[Part] = []
         for reason in dict.fromkeys(self.reasons.values()):
             names = [run.name for run in self.left_out if self.reasons[run.name] == reason]
@@ -212,7 +212,7 @@ class Report(ABC, Generic[P]):
         return parts
 
     def design(self) -> list[Part]:
-        """Whether the runs were made as designed."""
+        """Say whether the runs were made as designed."""
         parts: list[Part] = []
         for check in check_designs(self.tables.runs):
             name = f"Campaign {check.suite}/{check.campaign}"
@@ -227,7 +227,7 @@ class Report(ABC, Generic[P]):
         return parts
 
     def definitions(self) -> Section:
-        """What each number is."""
+        """Show what each number is."""
         made_by = ", ".join(f"{name} {v}" for name, v in versions().items() if v)
         return Section(
             definitions_table(self.estimates),
@@ -236,7 +236,7 @@ class Report(ABC, Generic[P]):
         )
 
     def provenance(self) -> list[Part]:
-        """The software and the machines that the runs were made with."""
+        """Show the software and the machines that the runs were made with."""
         if not self.tables.runs:
             return []
         counts: dict[str, Counter[str]] = {}
@@ -261,11 +261,11 @@ class Report(ABC, Generic[P]):
         ]
 
     def files(self) -> Mapping[str, pl.DataFrame]:
-        """CSV files by name that go beside metrics.json; a study adds its own."""
+        """Return the CSV files that accompany metrics.json, by name; a study adds its own."""
         return {}
 
     def write(self) -> Section:
-        """Write metrics.json and `files` where the parameters say so."""
+        """Write metrics.json and `files` to the folder that the parameters name."""
         if self.parameters.output_dir is None:
             return Section("metrics.json is not written: output_dir is not set.")
         counting = [run.name for run in self.counting]
@@ -282,5 +282,5 @@ class Report(ABC, Generic[P]):
 
 
 def count_of_runs(count: int) -> str:
-    """``1 run``, ``2 runs``."""
+    """Return a count in words, such as ``1 run`` or ``2 runs``."""
     return f"{count} run{'s' if count != 1 else ''}"

@@ -1,6 +1,6 @@
-"""The first screen of a report: its answer in a sentence, one picture, and what was recorded.
+"""Build the first screen of a report: its answer in a sentence, one picture, and basic facts.
 
-Also sentences that several reports have in their answers: on the largest effect, and on loss.
+Also build sentences that several reports have in their answers: on the largest effect, and on loss.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _MOST_TOLD = 5
 
 @dataclass(frozen=True)
 class Front:
-    """The first screen.
+    """The first screen of a report.
 
     Attributes
     ----------
     sentences
-        The answer first.
+        The sentences, the answer first.
     picture
-        The one that shows it; None where there is nothing to draw.
+        The figure that shows the answer; None if there is nothing to draw.
     facts
-        What was recorded, by name; those that nobody knows are left out.
+        What was recorded, by name; unknown facts are left out.
     loud
         Names of facts that must not be overlooked.
     around
@@ -81,11 +81,11 @@ class Front:
 _LOUD = ' class="roslens-loud"'
 _SHOWN = (("software", "ROS 2"), ("software", "RMW"), ("tracing", "tracer"), ("machine", "CPU"))
 _DISTROS = {"4.1": "humble", "6.3": "iron", "8.2": "jazzy", "8.6": "kilted"}
-"""By major and minor version of tracetools."""
+"""Names of distributions by major and minor version of tracetools."""
 
 
 def distros_of(runs: Sequence[Run], tracetools: Iterable[str]) -> list[str]:
-    """Names of the ROS 2 distributions: as manifests tell, and by the versions of tracetools."""
+    """Return the names of ROS 2 distributions, from manifests and versions of tracetools."""
     stated = {run.ros_distro for run in runs if run.ros_distro}
     derived = (_DISTROS.get(".".join(version.split(".")[:2])) for version in tracetools)
     return sorted(stated.union(filter(None, derived)))
@@ -98,12 +98,12 @@ def facts_of(
     undeclared: int,
     processes: pl.DataFrame,
 ) -> tuple[dict[str, str], frozenset[str]]:
-    """What was recorded, in a few words each, and which of it must not be overlooked.
+    """Return what was recorded, in a few words each, and which facts must not be overlooked.
 
     Parameters
     ----------
     processes
-        The table: what bare traces tell, which have no manifest.
+        The ``processes`` table, used for bare traces, which have no manifest.
     """
     if not runs:
         return {}, frozenset()
@@ -148,7 +148,7 @@ def facts_of(
 
 
 def told(runs: Sequence[Run]) -> list[str]:
-    """A sentence for each time that a trigger hit, of the first ones."""
+    """Return a sentence for each of the first times that a trigger hit."""
     hits = [(run, hit) for run in runs for hit in run.triggered]
     sentences = [
         f"Triggered{f' in {run.name}' if len(runs) > 1 else ''} at {utc(hit.at_ns)}: "
@@ -160,7 +160,7 @@ def told(runs: Sequence[Run]) -> list[str]:
 
 
 def utc(time_ns: int) -> str:
-    """``2026-11-23 14:03:21.123 UTC``."""
+    """Format a time as ``2026-11-23 14:03:21.123 UTC``."""
     seconds, rest = divmod(time_ns, 1_000_000_000)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}.{rest // 1_000_000:03d} UTC"
 
@@ -175,7 +175,7 @@ def _date(ns: int) -> str:
 
 
 def with_interval(estimate: Estimate) -> str:
-    """``0.642 ms [0.610, 0.674]``, or the value alone where the interval is refused."""
+    """Return ``0.642 ms [0.610, 0.674]``, or the value alone if the interval is refused."""
     value, interval = value_and_interval(estimate)
     bounds = "" if estimate.low is None else f" {interval}"
     return f"{value} {shown_unit(estimate.unit)[1]}{bounds}"
@@ -184,14 +184,14 @@ def with_interval(estimate: Estimate) -> str:
 def effect_sentence(
     found: Sequence[FactorEffect], what: str, at_p99: Sequence[FactorEffect] = ()
 ) -> str | None:
-    """The largest main effect that is sure, as a sentence; None where none is.
+    """Return a sentence on the largest significant main effect; None if there is none.
 
     Parameters
     ----------
     what
-        What is larger or smaller, such as ``the median latency``.
+        Name of the quantity that is larger or smaller, such as ``the median latency``.
     at_p99
-        The effects on P99: that they tell the contrary is said.
+        The effects on P99: the sentence says if they point the other way.
     """
     sure = [
         e
@@ -236,12 +236,12 @@ class Ratio(NamedTuple):
 def larger_first(
     level: str, reference: str, ratio: tuple[float, float, float]
 ) -> tuple[str, str, Ratio]:
-    """Which of two is larger, which smaller, and by how much.
+    """Return the larger of two levels, the smaller, and their ratio in words.
 
     Parameters
     ----------
     ratio
-        level / reference, and its interval.
+        Ratio level / reference with its interval.
 
     >>> larger_first("a", "b", (0.5, 0.4, 0.625))
     ('b', 'a', Ratio(relation='2 times that', numbers='2.00 [1.60, 2.50]'))
@@ -261,18 +261,18 @@ def loss_sentence(
     losses: Sequence[Estimate],
     labels: Mapping[str, str] | None = None,
 ) -> str:
-    """How many messages did not arrive, of how many nobody can say, and where most were lost.
+    """Say how many messages did not arrive, how many are uncertain, and where most were lost.
 
-    Nothing is said to have arrived of which that is not known.
+    Uncertain messages are never said to have arrived.
 
     Parameters
     ----------
     samples
-        The runs that count.
+        Samples of the runs that count.
     losses
-        The fraction lost of each cell.
+        The estimated fraction lost of each cell.
     labels
-        Short labels of cells by `cell_label`; none: `cell_label` itself.
+        Short labels of cells by `cell_label`; None: `cell_label` itself is used.
     """
     counts = [(s.lost, s.sent, s.unknown, s.outcomes.get("not_matched", 0)) for s in samples]
     sentence = (
@@ -288,14 +288,14 @@ def loss_sentence(
 
 
 def arrival_sentence(missed: int = 0, known: int = 0, unknown: int = 0, early: int = 0) -> str:
-    """How many messages did not arrive, and of how many that is not known.
+    """Say how many messages did not arrive, and of how many that is not known.
 
     Parameters
     ----------
     missed, known
-        How many did not arrive, of those of which it is known.
+        Number of messages that did not arrive, and of those whose fate is known.
     unknown, early
-        Of how many nobody can say, and how many came before their subscription took any.
+        Number of messages of unknown fate, and of those from before their subscription took any.
     """
     before = f"{early:,} were published before their subscription first took one of that publisher"
     if not known + unknown:
@@ -318,7 +318,7 @@ def arrival_sentence(missed: int = 0, known: int = 0, unknown: int = 0, early: i
 
 
 def _worst(losses: Sequence[Estimate]) -> Estimate | None:
-    """Where most may be lost; None where nothing may."""
+    """Return the estimate of the cell where most may be lost; None if nothing may be lost."""
 
     def most(e: Estimate) -> float:
         if e.bounds is not None:

@@ -1,4 +1,4 @@
-"""Which functions callbacks spend their time in, for reports: sentences and bars."""
+"""Report which functions callbacks spend their time in: sentences and bars."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _TOLD = 5
 
 
 def most_in(table: pl.DataFrame) -> list[str]:
-    """The function in which each of the busiest callbacks spends most, a sentence each.
+    """Say in which function each of the busiest callbacks spends most, a sentence each.
 
     Parameters
     ----------
     table
-        As of `shares`.
+        From `shares`.
     """
     return [
         f"The {callback_title(row['kind'], row['name'], row['node'])} spends "
@@ -43,12 +43,12 @@ def most_in(table: pl.DataFrame) -> list[str]:
 
 
 def waits_in(table: pl.DataFrame) -> list[str]:
-    """Where the slow executions of the callbacks that wait longest do so, a sentence each.
+    """Say where slow executions of the longest-waiting callbacks wait, a sentence each.
 
     Parameters
     ----------
     table
-        As of `waits_of_slow`.
+        From `waits_of_slow`.
     """
     return [
         f"The slow executions of the {callback_title(row['kind'], row['name'], row['node'])} wait "
@@ -60,7 +60,7 @@ def waits_in(table: pl.DataFrame) -> list[str]:
 def functions_parts(
     samples: pl.LazyFrame, waits: pl.LazyFrame, instances: pl.LazyFrame, level: float
 ) -> list[Part]:
-    """Sentences, and bars of the callback with the most CPU time, of what was recorded.
+    """Return sentences on what was recorded, and bars of the callback with the most CPU time.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a report is made from: runs and their tables, or none."""
+"""Define what a report is made from: runs and their tables, or none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from roslens.recording import UsageError
 
 
 class Tables(Protocol):
-    """Runs and their tables, as ``rl.open`` gives them."""
+    """Runs and their tables, as ``rl.open`` returns them."""
 
     @property
     def runs(self) -> Sequence[Run]: ...  # noqa: D102
@@ -57,7 +57,7 @@ class Tables(Protocol):
 
 
 class NoRecordings:
-    """What a report of published figures has in place of recordings."""
+    """The replacement for recordings in a report of published figures."""
 
     runs: Sequence[Run] = ()
     not_read: Sequence[str] = ()
@@ -70,25 +70,25 @@ class NoRecordings:
     work_logs: Mapping[str, WorkLog] = MappingProxyType({})
 
     def whole(self) -> NoRecordings:
-        """Itself."""
+        """Return itself."""
         return self
 
     def only(self, *names: str) -> NoRecordings:  # noqa: ARG002
-        """Itself."""
+        """Return itself."""
         return self
 
     def table(self, name: str) -> pl.LazyFrame:
-        """No rows."""
+        """Return the table without rows."""
         return TABLES[name].empty().lazy()
 
     def kernel_events(self, run: str) -> Mapping[str, pl.LazyFrame]:  # noqa: ARG002
-        """None."""
+        """Return no events."""
         return {}
 
     def raw_events(self, run: str) -> Mapping[str, pl.LazyFrame]:  # noqa: ARG002
-        """None."""
+        """Return no events."""
         return {}
 
     def bags(self, path: str = "") -> Mapping[str, BagBeside | UsageError]:  # noqa: ARG002
-        """None."""
+        """Return no bags."""
         return {}

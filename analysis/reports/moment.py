@@ -1,4 +1,4 @@
-"""What threads did around a moment: that of a trigger, and that of a message that was late."""
+"""Draw what threads did around a moment: that of a trigger, or that of a late message."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MOST_WORST = 5
 
 
 def around_hit(tables: Tables) -> list[Drawing | ReportTable]:
-    """Threads and the slowest messages around the first hit that is in the tables; [] of none."""
+    """Return threads and slowest messages around the first hit in the tables; [] without a hit."""
     for run in tables.runs:
         if run.triggered and (shown := _around(tables, run)):
             return shown
@@ -60,12 +60,12 @@ def _around(tables: Tables, run: Run) -> list[Drawing | ReportTable]:
 
 
 def drawn(number: int, message: Mapping[str, Any], tables: Tables) -> Drawing:
-    """What the threads of the receiving process did around a message.
+    """Draw what the threads of the receiving process did around a message.
 
     Parameters
     ----------
     number
-        From 1.
+        Number of the message in the caption, from 1.
     message
         A row of `callbacks.worst_messages`, with its ``sentence``.
     """

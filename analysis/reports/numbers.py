@@ -1,4 +1,4 @@
-"""Numbers for people: ms, %, MB, with as many digits as the interval supports."""
+"""Format numbers for people: ms, %, MB, with as many digits as the interval supports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHOWN = {
 
 
 def shown_unit(unit: str) -> tuple[float, str]:
-    """Factor and name of the unit in which values of `unit` are shown."""
+    """Return factor and name of the unit in which values of `unit` are shown."""
     return _SHOWN.get(unit, (1.0, unit))
 
 
@@ -28,15 +28,15 @@ _SIZES = ((1e-9, "GB"), (1e-6, "MB"), (1e-3, "kB"), (1.0, "B"))
 
 
 def unit_of_all(values: Iterable[float | None], unit: str) -> tuple[float, str]:
-    """Factor and name of the unit in which all of a column are read best.
+    """Return factor and name of the unit in which all values of a column are read best.
 
-    The largest in which the middle of them is 1 or more, of times and sizes (powers of 1,000); of
-    other units as `shown_unit`.
+    For times and sizes (powers of 1,000) that is the largest unit in which the middle value is 1 or
+    more; for other units that of `shown_unit`.
 
     Parameters
     ----------
     values
-        In `unit`; what is null, zero or not finite does not count.
+        Values in `unit`; null, zero and non-finite ones do not count.
     """
     base, _, per = unit.partition("/")
     ladder = {"ns": _TIMES, "byte": _SIZES, "B": _SIZES}.get(base)
@@ -49,9 +49,9 @@ def unit_of_all(values: Iterable[float | None], unit: str) -> tuple[float, str]:
 
 
 def seen(hit: Hit) -> str:
-    """What a trigger saw, in brackets: `` (73.2 ms)``, of what went on `` (73.2 ms so far)``.
+    """Return what a trigger saw in brackets: `` (73.2 ms)``, if it goes on `` (73.2 ms so far)``.
 
-    Nothing where it saw nothing.
+    The text is empty if it saw nothing.
     """
     if hit.value is None or hit.unit is None:
         return ""
@@ -60,17 +60,17 @@ def seen(hit: Hit) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """``1 cell``, ``2 cells``."""
+    """Return a count with its noun, such as ``1 cell`` or ``2 cells``."""
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 def milliseconds(ns: float | None, digits: int = 4) -> str:
-    """``0.1234``; an infinity as such, nothing as a dash."""
+    """Format ns as ms, such as ``0.1234``; an infinity as ``infinite``, None as a dash."""
     return significant(None if ns is None else ns * 1e-6, digits)
 
 
 def duration(ns: float | None, digits: int = 3) -> str:
-    """``604 ns``, ``38.2 us``, ``1.05 ms``, ``2.30 s``; nothing as a dash."""
+    """Format ns as ``604 ns``, ``38.2 us``, ``1.05 ms`` or ``2.30 s``; None as a dash."""
     if ns is None:
         return "-"
     factor, unit = unit_of_all([ns], "ns") if ns else (1.0, "ns")
@@ -78,7 +78,7 @@ def duration(ns: float | None, digits: int = 3) -> str:
 
 
 def significant(value: float | None, digits: int = 4) -> str:
-    """`digits` significant digits without exponent; an infinity as such, nothing as a dash."""
+    """Format `digits` significant digits, no exponent; infinity as ``infinite``, None as a dash."""
     if value is None or math.isnan(value):
         return "-"
     if math.isinf(value):
@@ -90,14 +90,14 @@ def significant(value: float | None, digits: int = 4) -> str:
 
 
 def value_and_interval(estimate: Estimate, factor: float | None = None) -> tuple[str, str]:
-    """Value and interval in the unit shown, both to two digits of the interval's half width.
+    """Return value and interval in the unit shown, to two digits of the interval's half width.
 
-    The interval is ``refused`` where there is none.
+    The interval is ``refused`` if there is none.
 
     Parameters
     ----------
     factor
-        From the estimate's unit to that shown; by default that of `shown_unit`.
+        Factor from the estimate's unit to the unit shown; by default that of `shown_unit`.
     """
     factor = shown_unit(estimate.unit)[0] if factor is None else factor
     if estimate.value is None or not math.isfinite(estimate.value):

@@ -1,4 +1,4 @@
-"""The parameters of notebooks, checked: papermill hands over whatever was typed."""
+"""Check the parameters of notebooks: papermill passes on whatever was typed."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ Texts = Annotated[list[str], BeforeValidator(_as_list)]
 """One text or several."""
 
 OptionalText = Annotated[str | None, BeforeValidator(_none_if_empty)]
-"""A text; an empty one is none."""
+"""A text; an empty one becomes None."""
 
 
 class ReportParameters(BaseModel):
-    """The parameters that every notebook over recordings has; a notebook's own class adds its own.
+    """The parameters of every notebook over recordings; a notebook's own class adds to them.
 
     Attributes
     ----------
     recordings
-        A recording or a folder that holds some, or several of these.
+        A recording, a folder of recordings, or several of these.
     factors
-        A CSV file that tells the factors of recordings without a manifest; none: unknown.
+        A CSV file with the factors of recordings without a manifest; None: unknown.
     level
         Nominal coverage of the intervals.
     warm_up_s
-        Publications and resource samples in the first so many seconds of each run are left out.
+        Seconds at the start of each run whose publications and resource samples are left out.
     include_failed
         Whether runs that failed enter the estimates.
     leave_out
-        ``lossy``: also runs in which the tracer dropped events enter no estimate; ``disturbed``:
-        nor those whose host was disturbed.
+        ``lossy``: runs in which the tracer dropped events enter no estimate either; ``disturbed``:
+        nor do runs whose host was disturbed.
     output_dir
-        Where metrics.json and further files go; none: they are not written.
+        Folder for metrics.json and further files; None: they are not written.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -69,7 +69,7 @@ class ReportParameters(BaseModel):
         Raises
         ------
         UsageError
-            Naming the first wrong parameter, its value, and what is expected.
+            A parameter is wrong: the message names the first one, its value, and what is expected.
         """
         try:
             return cls.model_validate(dict(given))

@@ -1,4 +1,4 @@
-"""What of a run was seen when, of recordings."""
+"""Show how many events of a run were recorded when."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def steps_of(tables: Tables, run: str) -> pl.DataFrame:
-    """`seen_in_steps` of a run.
+    """Return `seen_in_steps` of a run.
 
     Raises
     ------
     UsageError
-        There is no such run, its events are not there, or it has none.
+        There is no such run, its events are absent, or it has none.
     """
     processes = tables.only(run).table("processes").collect()
     steps = seen_in_steps(tables.raw_events(run), processes)
@@ -30,12 +30,12 @@ def steps_of(tables: Tables, run: str) -> pl.DataFrame:
 
 
 def seen_of(tables: Tables, run: str) -> Plot:
-    """Its picture.
+    """Draw how many events of a run were recorded when.
 
     Raises
     ------
     UsageError
-        As of `steps_of`.
+        See `steps_of`.
     """
     from roslens.analysis.figures.seen import seen_over_time  # noqa: PLC0415  (half a second)
 
@@ -45,7 +45,7 @@ def seen_of(tables: Tables, run: str) -> Plot:
 
 
 def lossiest(tables: Tables) -> str:
-    """Name of the run of which most is missing, else of the first."""
+    """Return the name of the run of which most is missing, else of the first run."""
     largest = max(
         tables.tracer_loss,
         key=lambda loss: loss.discarded_events + loss.lost_packets + loss.truncated,
@@ -54,7 +54,7 @@ def lossiest(tables: Tables) -> str:
 
 
 def seen_where_lost(tables: Tables) -> list[Plot]:
-    """The picture of the run of which most is missing; none where nothing is, or no events."""
+    """Draw the run of which most is missing; [] if nothing is missing or there are no events."""
     if not any(loss.any for loss in tables.tracer_loss):
         return []
     try:

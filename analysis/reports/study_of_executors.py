@@ -1,4 +1,4 @@
-"""The statements of the published study of executors, which two reports judge, as a table."""
+"""Tabulate the statements of the published study of executors, which two reports judge."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from roslens.analysis.reports.tables import statements_table
 from roslens.analysis.verdicts.statement import Statement
 
 LONG_S = 120
-"""Runs of fewer measured seconds say nothing of CPU over time; the study's took ten minutes."""
+"""Runs of fewer measured seconds say nothing about CPU over time; the study's took ten minutes."""
 
 
 def study_table(found: Sequence[Statement]) -> ReportTable:
-    """Statements of the study with their verdicts."""
+    """Return a table of the study's statements with their verdicts."""
     return statements_table(
         found,
         {"statement": "claim", "here": "told", "because": "because"},

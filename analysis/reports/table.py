@@ -1,4 +1,4 @@
-"""Tables of a report: text in cells, escaped, with a caption; the same in HTML and in text."""
+"""Build tables of reports: escaped text in cells, with a caption, in HTML and in plain text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +14,7 @@ class Pictured(str):
     Attributes
     ----------
     svg
-        One element of SVG, all text in it escaped.
+        One SVG element, with all text in it escaped.
     """
 
     __slots__ = ("svg",)
@@ -28,25 +28,25 @@ class Pictured(str):
 
 @dataclass(frozen=True)
 class ReportTable:
-    """A table to be read by people.
+    """A table for people to read.
 
     A column ``cell`` of labels such as ``payload=100, executor=Events`` is shown as one column per
-    factor; a factor that is the same in all of them is said once, below.
+    factor; a factor with the same level in all labels is stated once, below.
 
     Attributes
     ----------
     columns
-        Headings.
+        Headings of the columns.
     rows
         Text of the cells.
     caption
-        What it shows.
+        What the table shows.
     notes
-        Sentences below it.
+        Sentences below the table.
     marked
-        Rows (from 0) that must not be overlooked.
+        Indices (from 0) of rows that must not be overlooked.
     left
-        Headings of columns of text; all others are aligned to the right.
+        Headings of text columns; all others are aligned to the right.
     minor
         Headings of columns that a narrow terminal can do without, the most important first.
     """
@@ -132,14 +132,14 @@ class ReportTable:
 
 
 def reference(note: str, notes: list[str]) -> int:
-    """Number of a note below a table; a new one is added to `notes`."""
+    """Return the number of a note below a table; a new note is added to `notes`."""
     if note not in notes:
         notes.append(note)
     return notes.index(note) + 1
 
 
 def _levels(label: str) -> dict[str, str] | None:
-    """Levels by factor of a label as of `cell_label`; None if it is none. Of an empty one: none."""
+    """Return levels by factor of a `cell_label`; None if it is no such label, {} if it is empty."""
     parts = [part.partition("=") for part in label.split(", ")] if label else []
     if not all(name and between for name, between, _ in parts):
         return None

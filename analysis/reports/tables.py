@@ -1,4 +1,4 @@
-"""Estimates and counts as tables to be read."""
+"""Turn estimates and counts into tables for people."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from roslens.analysis.verdicts.statement import Statement
 
 _MOST_ROWS = 60
 _MOST_DEFINITIONS = 3
-"""Of one metric."""
+"""Most definitions that are listed for one metric."""
 
 
 def tracer_loss_table(losses: Sequence[TracerLoss]) -> ReportTable:
-    """What the tracer dropped, run by run; only runs with a loss."""
+    """Tabulate what the tracer dropped, run by run, for runs with a loss."""
     lossy = [loss for loss in losses if loss.any]
     return ReportTable(
         ["run", "cell", "events discarded", "packets lost", "streams cut off"],
@@ -47,7 +47,7 @@ def tracer_loss_table(losses: Sequence[TracerLoss]) -> ReportTable:
 
 
 def effects_table(found: Sequence[FactorEffect], of: str) -> ReportTable:
-    """Main effects and interactions, from `factorial.effects`."""
+    """Tabulate the main effects and interactions of `factorial.effects`."""
     methods = "; ".join(dict.fromkeys(e.method for e in found if e.refused is None))
     out = max((e.left_out for e in found), default=0)
     notes = [
@@ -77,7 +77,7 @@ def effects_table(found: Sequence[FactorEffect], of: str) -> ReportTable:
 
 
 def health_table(findings: pl.DataFrame) -> ReportTable:
-    """Findings of `loss.health_findings`."""
+    """Tabulate the findings of `loss.health_findings`."""
     rows = findings.head(_MOST_ROWS)
     return ReportTable(
         ["severity", "finding", "runs", "count", "what it means", "where (first run)"],
@@ -93,7 +93,7 @@ def health_table(findings: pl.DataFrame) -> ReportTable:
 
 
 def outcomes_table(outcomes: pl.DataFrame) -> ReportTable:
-    """Delivery outcomes per cell, from `loss.outcomes_by_cell`."""
+    """Tabulate the delivery outcomes per cell of `loss.outcomes_by_cell`."""
     names = [c for c in outcomes.columns if c not in ("cell", "runs", "sent", "missed", "loss")]
     shown = [c for c in names if c != "left_out"]
     rows = [
@@ -137,7 +137,7 @@ def _loss(loss: float | None, sent: int) -> str:
 def runs_table(
     losses: Sequence[TracerLoss], samples: Sequence[RunSamples], counting: Sequence[str]
 ) -> ReportTable:
-    """Every run looked at, whether it counts or not."""
+    """Tabulate every run looked at, whether it counts or not."""
     of_run = {s.run.name: s for s in samples}
     rows, marked = [], set()
     shown = sorted(
@@ -181,12 +181,12 @@ def runs_table(
 def estimates_table(
     estimates: Sequence[Estimate], caption: str, *, prefix: str = "", most: int = 3 * _MOST_ROWS
 ) -> ReportTable:
-    """One row per estimate, then each reason for refusal once.
+    """Tabulate estimates, one per row, then each reason for refusal once.
 
     Parameters
     ----------
     prefix
-        Left off the names of metrics.
+        Prefix that is removed from the names of metrics.
     """
     rows: list[list[str]] = []
     reasons: list[str] = []
@@ -226,7 +226,7 @@ def estimates_table(
 
 
 def without_repeats(rows: Sequence[list[str]]) -> list[list[str]]:
-    """The cell only where it changes, so that groups are seen."""
+    """Blank repeated cells, so that groups are visible."""
     return [["", *row[1:]] if i and rows[i - 1][0] == row[0] else row for i, row in enumerate(rows)]
 
 
@@ -235,7 +235,7 @@ NO_PATH = "not known: the end of its callback was not recorded"
 
 
 def worst_table(worst: pl.DataFrame) -> ReportTable:
-    """From `callbacks.worst_messages`, explained (`roslens.analysis.path.late.explained`)."""
+    """Tabulate `callbacks.worst_messages`, explained (`roslens.analysis.path.late.explained`)."""
     return ReportTable(
         ["", "cause", "share", "run", "topic", "into the run [s]", "latency [ms]", "why"],
         [
@@ -257,7 +257,7 @@ def worst_table(worst: pl.DataFrame) -> ReportTable:
 
 
 def durations_table(durations: pl.DataFrame) -> ReportTable:
-    """From `callbacks.durations`."""
+    """Tabulate `callbacks.durations`."""
     columns = [f"{name}_ns" for name in ("mean", "p50", "p90", "p99", "max")]
     units = [unit_of_all(durations[name].to_list(), "ns") for name in columns]
     rows = [
@@ -298,9 +298,9 @@ def durations_table(durations: pl.DataFrame) -> ReportTable:
 
 
 def definitions_table(estimates: Sequence[Estimate]) -> ReportTable:
-    """Each metric with its definitions, which may differ between cells, and their method."""
+    """Tabulate each metric with its definitions, which may differ between cells, and methods."""
     methods: dict[str, dict[str, str]] = {}
-    # Those with an interval first: only they were computed as their method says.
+    # Estimates with an interval first: only they were computed as their method says.
     for e in sorted(estimates, key=lambda e: e.low is None):
         methods.setdefault(e.metric, {}).setdefault(e.definition, e.method.split(";")[0])
     rows: list[list[str]] = []
@@ -323,7 +323,7 @@ def _text(value: int | None) -> str:
 
 
 def hidden_rows(count: int, most: int = _MOST_ROWS) -> list[str]:
-    """A note of how many rows are too many to be shown, if any are."""
+    """Return a note of how many rows are not shown, if any."""
     more = count - most
     return [f"{more:,} more row{'s are' if more != 1 else ' is'} not shown."] if more > 0 else []
 
@@ -331,7 +331,7 @@ def hidden_rows(count: int, most: int = _MOST_ROWS) -> list[str]:
 def statements_table(
     found: Sequence[Statement], columns: Mapping[str, str], title: str, notes: Sequence[str] = ()
 ) -> ReportTable:
-    """Statements with their verdicts; those that the evidence is against are marked.
+    """Tabulate statements with their verdicts; those that the evidence is against are marked.
 
     Parameters
     ----------

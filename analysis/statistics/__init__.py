@@ -1,1 +1,1 @@
-"""Estimates with their intervals: pure functions from numbers."""
+"""Compute estimates with their intervals: pure functions of numbers."""

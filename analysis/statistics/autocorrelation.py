@@ -1,4 +1,4 @@
-"""How many independent samples a correlated series is worth."""
+"""Compute how many independent samples a correlated series is worth."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from roslens.recording.arrays import ArrayLike, Floats, np
 
 
 def autocorrelation(series: ArrayLike) -> Floats:
-    """Autocorrelation at lags 0, 1, ..., n - 1.
+    """Return the autocorrelation at lags 0, 1, ..., n - 1.
 
-    The estimator of Box and Jenkins (also NIST's): products of deviations from the mean of the
-    whole series, over the sum of their squares. By FFT, O(n log n).
+    The estimator is that of Box and Jenkins (also NIST's): products of deviations from the mean of
+    the whole series, over the sum of their squares. By FFT, O(n log n).
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ def autocorrelation(series: ArrayLike) -> Floats:
     if n == 0:
         return result
     result[0] = 1.0
-    # By a power of two, which is exact, to at most 1: no sum overflows.
+    # Scaling by a power of two is exact; with values of at most 1 no sum overflows.
     scaled = np.ldexp(values, -int(np.frexp(np.abs(values).max())[1]))
     deviation = scaled - scaled.mean()
     largest = float(np.abs(deviation).max())
@@ -43,11 +43,11 @@ def autocorrelation(series: ArrayLike) -> Floats:
 
 
 def integrated_autocorrelation_time(series: ArrayLike) -> float:
-    """Integrated autocorrelation time tau = 1 + 2 * sum of autocorrelations, in samples.
+    """Return the integrated autocorrelation time tau = 1 + 2 * sum of autocorrelations, in samples.
 
     The sum is cut by the initial monotone sequence of Geyer (1992), "Practical Markov chain
     Monte Carlo", Statistical Science 7: sums of adjacent pairs, up to the first that is not
-    positive, made non-increasing. AR(1) with coefficient phi has (1 + phi) / (1 - phi).
+    positive, made non-increasing. For AR(1) with coefficient phi it is (1 + phi) / (1 - phi).
 
     Returns
     -------
@@ -69,13 +69,13 @@ def _time(rho: Floats) -> float:
 
 
 def effective_samples(series: ArrayLike) -> float:
-    """Independent samples whose mean would vary as much as that of `series`, at most n."""
+    """Return how many independent samples give a mean as certain as that of `series`, at most n."""
     values = np.asarray(series, dtype=np.float64)
     return values.size / integrated_autocorrelation_time(values) if values.size else 0.0
 
 
 def effective_samples_of_quantile(series: ArrayLike, q: float) -> float:
-    """Independent samples that would fix the q-quantile as well as `series` does, at most n.
+    """Return how many independent samples fix the q-quantile as well as `series` does, at most n.
 
     A sample quantile varies as the mean of the indicator "above the quantile" does (Sen 1972,
     J. Multivariate Analysis 2), so it is the indicator's autocorrelation that counts, as in the
@@ -85,14 +85,14 @@ def effective_samples_of_quantile(series: ArrayLike, q: float) -> float:
 
 
 def effective_samples_of_quantiles(runs: Sequence[ArrayLike], q: float) -> list[float]:
-    """`effective_samples_of_quantile` of each of several runs of one kind.
+    """Return `effective_samples_of_quantile` for each of several runs of one kind.
 
-    The autocorrelation is that of all runs together, each by its own quantile (the sums of
-    products over all runs over the sums of squares): of one run alone it is so uncertain that the
-    least of many says little, and the less the more runs there are.
+    The autocorrelation is pooled over all runs, each relative to its own quantile (the sums of
+    products over all runs over the sums of squares): for one run alone it is so uncertain that
+    the least of many says little, and the less the more runs there are.
     """
     arrays = [np.asarray(run, dtype=np.float64) for run in runs]
-    # The order statistic at or below the quantile: no interpolation, so infinities are fine.
+    # The order statistic at or below the quantile needs no interpolation, so infinities are fine.
     above = [array > np.sort(array)[int(q * (array.size - 1))] for array in arrays if array.size]
     together = np.zeros(max((indicator.size for indicator in above), default=0))
     for indicator in above:

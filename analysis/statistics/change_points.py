@@ -1,15 +1,15 @@
-"""Where the mean of a series changes, with a known rate of false alarms.
+"""Detect where the mean of a series changes, with a known rate of false alarms.
 
-Circular binary segmentation (Olshen, Venkatraman, Lucito and Wigler 2004, Biostatistics 5): the
-statistic is the largest sum of squares between some stretch of the series and the rest of it, over
-all stretches, those that reach an end included, so that a change that was undone later is seen as
-well as one that stays. Its p is by permutation: if nothing changes and the order of the values
-means nothing, every order is equally likely, so the test holds its level whatever their
-distribution is.
+The method is circular binary segmentation (Olshen, Venkatraman, Lucito and Wigler 2004,
+Biostatistics 5): the statistic is the largest sum of squares between a stretch of the series and
+the rest of it, over all stretches, including those that reach an end, so that a change that was
+undone later is found as well as one that stays. Its p is by permutation: if nothing changes and the
+order of the values means nothing, every order is equally likely, so the test holds its level
+whatever the distribution of the values is.
 
-One value far out would hide every change, for it alone makes up the sum of squares. So values
-farther than `FAR` robust standard deviations from the median of the part that is tested count as
-that far (winsorising). Neither depends on the order: the level is held all the same.
+A single value far out would hide every change, because it alone makes up the sum of squares.
+Therefore values farther than `FAR` robust standard deviations from the median of the tested part
+are moved to that distance (winsorising). Neither depends on the order, so the level still holds.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from roslens.analysis.statistics.finite import finite
 from roslens.recording.arrays import ArrayLike, Floats, Ints, np
 
 LEAST = 3
-"""A segment has at least so many values: with fewer nothing tells how much they vary."""
+"""Least number of values in a segment: fewer do not show how much they vary."""
 
 FAR = 5.0
 """Robust standard deviations (1.4826 times the median absolute deviation) from the median. Of ten
-normal values one lies farther out in 3.6 % of series, of forty in 0.4 %."""
+normal values one lies farther out in 3.6 % of series, of forty normal values in 0.4 %."""
 
 _NORMAL = 1.4826
 _AT_ONCE = 1 << 21
@@ -40,9 +40,9 @@ class ChangePoint:
     Attributes
     ----------
     index
-        Of the first value after the change.
+        Index of the first value after the change.
     p
-        Of the test that found it, in its part of the series.
+        P value of the test that found it, in its part of the series.
     """
 
     index: int
@@ -55,21 +55,21 @@ def change_points(
     false_alarms: float = 0.01,
     permutations: int = 1999,
 ) -> list[ChangePoint]:
-    """Changes of the mean, in the order of the series.
+    """Find the changes of the mean, in the order of the series.
 
     The whole series is tested first and its parts only if it has a change; so a series without
-    any gives an alarm with probability at most `false_alarms`. Values that depend on those before
-    them give more.
+    any change gives an alarm with probability at most `false_alarms`. Autocorrelated values give
+    more.
 
     Parameters
     ----------
     values
-        In the order of time, shape (n,); finite.
+        Finite values in the order of time, shape (n,).
     false_alarms
         Level of each test, between 0 and 1.
     permutations
-        Random orders that a test compares with; 1 / (permutations + 1) is the least p. The same
-        series always has the same ones, and so the same changes.
+        Number of random orders that a test compares with; 1 / (permutations + 1) is the least p.
+        The same series always gets the same orders, and so the same changes.
     """
     if not 0 < false_alarms < 1:
         raise ValueError("the rate of false alarms must lie between 0 and 1")
@@ -91,14 +91,14 @@ def change_points(
 
 
 def winsorised(x: Floats) -> Floats:
-    """The same values, those far out moved to where far begins; shape (n,)."""
+    """Return the values with those far out moved to where far begins; shape (n,)."""
     return np.clip(x, *reach(x)) if x.size else x
 
 
 def reach(x: Floats) -> tuple[float, float]:
-    """Where far begins, below and above the median; of one value or more.
+    """Return where far begins, below and above the median, for at least one value.
 
-    Where more than half of them are equal, the deviation is that of the others.
+    If more than half of the values are equal, the deviation is the median of the non-zero ones.
     """
     median = float(np.median(x))
     away = np.abs(x - median)
@@ -108,7 +108,7 @@ def reach(x: Floats) -> tuple[float, float]:
 
 
 def stretch(x: Floats, permutations: int, random: np.random.Generator) -> tuple[list[int], float]:
-    """The stretch that differs most: where it begins and ends, and the permutation p.
+    """Return begin and end of the stretch that differs most, and its permutation p.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def stretch(x: Floats, permutations: int, random: np.random.Generator) -> tuple[
     Returns
     -------
     cuts, p
-        One or two places within the series.
+        One or two indices within the series.
     """
     begins, ends = _stretches(x.size)
     centred = _centred(x)
@@ -135,7 +135,7 @@ def _kept(
     permutations: int,
     random: np.random.Generator,
 ) -> list[int]:
-    """Of two ends of a stretch, those at which the mean changes; one alone is the finding."""
+    """Keep the ends of a stretch at which the mean changes; a single one is itself the finding."""
     if len(cuts) == 1:
         return cuts
     first, second = cuts
@@ -150,9 +150,9 @@ def _kept(
 
 
 def _stretches(n: int) -> tuple[Ints, Ints]:
-    """Begins and ends of all stretches with `LEAST` values within, before and after or none.
+    """Return stretches with `LEAST` values or more inside, and before and after, or none there.
 
-    Of a long series those within begin and end on a grid: the level holds for any choice.
+    In a long series inner stretches begin and end on a grid: the level holds for any choice.
     """
     cuts = np.arange(LEAST, n - LEAST + 1)
     grid = cuts[:: max(1, math.ceil(n / _GRID))]
@@ -178,7 +178,7 @@ def _p(
 ) -> float:
     if observed <= 1e-24:
         return 1.0
-    # Rounding must not tell apart what is the same.
+    # Rounding must not make equal sums differ.
     large = observed * (1 - 1e-9)
     rows = max(1, _AT_ONCE // max(stretches[0].size, centred.size))
     as_large = 0
@@ -190,7 +190,7 @@ def _p(
 
 
 def _between(rows: Floats, begins: Ints, ends: Ints) -> Floats:
-    """Sum of squares between each stretch and the rest; the rows' means are 0."""
+    """Return the sum of squares between each stretch and the rest; the rows' means are 0."""
     n = rows.shape[1]
     sums = np.concatenate([np.zeros((rows.shape[0], 1)), rows.cumsum(axis=1)], axis=1)
     within = ends - begins
@@ -198,10 +198,10 @@ def _between(rows: Floats, begins: Ints, ends: Ints) -> Floats:
 
 
 def least_side(n: int, false_alarms: float) -> int | None:
-    """How many of n values the shorter side of a step must have for the step to be found.
+    """Return how many of n values the shorter side of a step must have for the step to be found.
 
     The least p is that of a step without noise: every order that keeps one of the sides together
-    where a stretch may lie has as large a sum of squares. None if no step can be found.
+    in a place where a stretch may lie has as large a sum of squares. None if no step can be found.
     """
     begins, ends = _stretches(n)
     lengths = (ends - begins).tolist()
@@ -213,5 +213,5 @@ def least_side(n: int, false_alarms: float) -> int | None:
 
 
 def least_length(false_alarms: float) -> int:
-    """How long a series must be for any change to be found at this rate of false alarms."""
+    """Return how long a series must be for any change to be found at this rate of false alarms."""
     return next(n for n in count(2 * LEAST) if least_side(n, false_alarms) is not None)

@@ -1,4 +1,4 @@
-"""Empirical distribution functions, exact, and thinned for drawing with exact tails."""
+"""Compute empirical distribution functions, exact, or thinned for drawing with exact tails."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from roslens.recording.arrays import ArrayLike, Floats, np
 
 MOST_POINTS = 10_000
-"""No line of a figure has more points than this."""
+"""Most points of a line in a figure."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,9 @@ class Distribution:
         Fraction of all n samples at or above each value (the CCDF there: it ends at 1/n, not
         at 0, so that the largest sample can be drawn on a logarithmic axis), shape (m,).
     samples
-        n, infinite ones included.
+        Number of samples n, including infinite ones.
     infinite
-        How many samples are infinite (lost messages): the ECDF stays below 1 by infinite / n.
+        Number of infinite samples (lost messages): the ECDF stays below 1 by infinite / n.
     """
 
     values: Floats
@@ -37,12 +37,12 @@ class Distribution:
 
 
 def distribution(samples: ArrayLike) -> Distribution:
-    """Exact ECDF and CCDF of samples.
+    """Return the exact ECDF and CCDF of samples.
 
     Raises
     ------
     ValueError
-        A nan among them.
+        A sample is nan.
     """
     array = np.asarray(samples, dtype=np.float64).ravel()
     if np.isnan(array).any():
@@ -57,9 +57,9 @@ def distribution(samples: ArrayLike) -> Distribution:
 
 
 def thin(steps: Distribution, most: int = MOST_POINTS) -> Distribution:
-    """At most `most` of the steps: the outer quarters exactly, every k-th of the rest.
+    """Keep at most `most` of the steps: the outer quarters exactly, every k-th of the rest.
 
-    Kept points keep their exact fractions, so a thinned line runs through true points only.
+    Kept points keep their exact fractions, so a thinned line passes only through true points.
     """
     m = steps.values.size
     if m <= most:
@@ -77,7 +77,7 @@ def thin(steps: Distribution, most: int = MOST_POINTS) -> Distribution:
 
 
 def tail_limit(effective: float) -> float:
-    """The CCDF level below which `effective` samples are too few to say more than "it occurred".
+    """Return the CCDF below which `effective` samples are too few to say more than "it occurred".
 
     Returns
     -------

@@ -1,11 +1,10 @@
-"""Experiments with several factors: main effects and interactions, with intervals.
+"""Estimate main effects and interactions, with intervals, of experiments with several factors.
 
 Every effect is a contrast of cells. In a randomised block design the contrast is computed within
-each block, where all its runs were made close together, and Student's t over the blocks gives its
+each block, where all runs were made close together, and Student's t over the blocks gives its
 interval. That holds its level whatever the variances of cells and however blocks and factors
-interact; an additive model (and a mixed model, whose Wald intervals are those of the normal
-distribution) is narrower only by assuming neither, and at 5 blocks covers too little
-(docs/calibration.md).
+interact; an additive model (and a mixed model, whose Wald intervals use the normal distribution) is
+narrower only because it assumes otherwise, and covers too little at 5 blocks (docs/calibration.md).
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ BY_CELL = "contrast of means over runs, Welch and Satterthwaite"
 
 @dataclass(frozen=True)
 class Observation:
-    """One value of one run.
+    """The value of one run.
 
     Attributes
     ----------
     block
-        Runs of one block were made close together; None where that is not known.
+        Block of the run, whose runs were made close together; None if that is not known.
     """
 
     cell: Cell
@@ -52,20 +51,20 @@ class FactorEffect:
     Attributes
     ----------
     factors
-        One for a main effect, two for an interaction.
+        Names of the factors: one for a main effect, two for an interaction.
     levels, references
-        Of each factor: the level, and the one it is held against.
+        For each factor: the level, and the reference level that it is compared with.
     value, low, high
         On the scale asked for: a ratio of geometric means, or a difference of means, of level to
-        reference, over all levels of the other factors. Of an interaction: by how much the first
+        reference, over all levels of the other factors. For an interaction: by how much the first
         factor's effect differs (ratio or difference of effects) between the second's level and its
-        reference. None where refused.
+        reference. None if refused.
     p, p_holm
-        Two-sided, of no effect; adjusted for all effects of the table.
+        Two-sided p of no effect; `p_holm` is adjusted for all effects of the table.
     replications
-        Blocks, or runs where there are none, that went into it.
+        Number of blocks, or of runs if there are no blocks, that went into the effect.
     left_out
-        Blocks that lack a run of a cell.
+        Number of blocks that lack a run of a cell.
     """
 
     factors: tuple[str, ...]
@@ -84,7 +83,7 @@ class FactorEffect:
 
     @property
     def label(self) -> str:
-        """``executor: events / single``; an interaction with ``x`` between its factors."""
+        """Name such as ``executor: events / single``, with ``x`` between interacting factors."""
         sign = " / " if self.scale == "ratio" else " - "
         parts = zip(self.factors, self.levels, self.references, strict=True)
         return " x ".join(f"{name}: {level}{sign}{ref}" for name, level, ref in parts)
@@ -98,21 +97,21 @@ def effects(
     interactions: bool = True,
     level: float = 0.95,
 ) -> list[FactorEffect]:
-    """All main effects and, if asked for, all interactions of two factors.
+    """Estimate all main effects and, if asked for, all interactions of two factors.
 
     Parameters
     ----------
     observations
-        One per run, finite (else refused); for ratios above 0. Several of one cell in one block
+        One per run, finite (else refused); above 0 for ratios. Several of one cell in one block
         count as their mean. All combinations of the levels of all factors are needed.
     references
-        The level of a factor that others are held against; by default its first.
+        The level of a factor that others are compared with; by default its first.
     level
-        Nominal coverage of each interval by itself.
+        Nominal coverage of each single interval.
 
     Returns
     -------
-    Main effects in the order of the factors, then interactions. Empty where no factor has two
+    Main effects in the order of the factors, then interactions. Empty if no factor has two
     levels.
     """
     if not observations:
@@ -139,7 +138,7 @@ def effects(
 
 
 class _Design:
-    """Observations by cell, on the scale on which effects add up."""
+    """The observations by cell, on the scale on which effects add up."""
 
     def __init__(
         self,
@@ -163,7 +162,7 @@ class _Design:
                 block = self.by_block.setdefault(str(o.block), {})
                 block.setdefault(key, []).append(value)
         self.whole = [b for b in self.by_block.values() if len(b) == len(self.cells)]
-        # One block holds everything, or hardly any block is whole: then blocks tell nothing.
+        # If one block holds everything, or hardly any block is whole, blocks tell nothing.
         self.blocked = self.blocked and len(self.whole) >= MINIMUM_RUNS
 
     def effect(self, names: tuple[str, ...], high: Key, against: Key, level: float) -> FactorEffect:
@@ -213,7 +212,7 @@ class _Design:
     def _weights(
         self, names: tuple[str, ...], high: Key, against: Key
     ) -> dict[tuple[object, ...], float]:
-        """+ for the level, - for the reference, times so for each factor, averaged over others."""
+        """Return weights: + level, - reference, multiplied over factors, averaged over others."""
         places = [self.factors.index(name) for name in names]
         weights = {}
         for cell in self.cells:

@@ -1,27 +1,27 @@
-"""Input of estimators that need numbers to compute with."""
+"""Check the input of estimators that need numbers to compute with."""
 
 from __future__ import annotations
 
 from roslens.recording.arrays import ArrayLike, Floats, np
 
 LARGEST = 1e150
-"""Squares of larger numbers, and what is summed of them, overflow."""
+"""Largest number allowed: squares of larger ones, and sums of squares, overflow."""
 
 
 def finite(values: ArrayLike, what: str, least: int = 0) -> Floats:
-    """Values as an array of shape (n,).
+    """Return values as an array of shape (n,).
 
     Parameters
     ----------
     what
-        Begins the error, such as ``a slope``.
+        Begin of the error message, such as ``a slope``.
     least
-        So many are needed.
+        Least number of values.
 
     Raises
     ------
     ValueError
-        Too few, or one that is not finite or beyond `LARGEST`.
+        There are too few values, or one is not finite or beyond `LARGEST`.
     """
     array = np.asarray(values, dtype=np.float64).ravel()
     needs = f"{what} needs at least {least} finite values"
@@ -33,12 +33,12 @@ def finite(values: ArrayLike, what: str, least: int = 0) -> Floats:
 
 
 def finite_pairs(x: ArrayLike, y: ArrayLike, what: str, least: int = 0) -> tuple[Floats, Floats]:
-    """Two series of the same length, each as `finite` has it.
+    """Return two series of the same length, each checked by `finite`.
 
     Raises
     ------
     ValueError
-        As `finite`, or of different lengths.
+        See `finite`; or the lengths differ.
     """
     a, b = finite(x, what, least), finite(y, what, least)
     if a.size != b.size:

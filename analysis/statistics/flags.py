@@ -1,4 +1,4 @@
-"""What a careful reader would point at: twins, outliers, warm-up. Nothing is ever dropped."""
+"""Flag what a careful reader would point at: twins, outliers, warm-up. Nothing is dropped."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from roslens.recording.arrays import ArrayLike, np
 
 OUTLIER = 3.5
-"""Of the modified z score; the recommendation of Iglewicz and Hoaglin (1993)."""
+"""Limit of the modified z score, as recommended by Iglewicz and Hoaglin (1993)."""
 _BATCH = 5
 
 
 def same_series(series: Mapping[str, ArrayLike]) -> list[list[str]]:
-    """Names whose samples are the same bit by bit; measured twice, no two series are.
+    """Return names whose samples agree bit by bit; no two measured series do.
 
-    Constant series and those of fewer than three samples can be alike by chance, and are left
+    Constant series and those of fewer than three samples can agree by chance, and are left
     out.
 
     Parameters
@@ -33,16 +33,17 @@ def same_series(series: Mapping[str, ArrayLike]) -> list[list[str]]:
 
 
 def outlying(values: Sequence[float]) -> list[int]:
-    """Places of values that lie far off the others.
+    """Return the indices of values that lie far off the others.
 
-    Modified z score 0.6745 (x - median) / MAD above `OUTLIER` (Iglewicz and Hoaglin 1993, "How to
-    Detect and Handle Outliers"); where more than half are equal, MAD is 0 and the mean absolute
-    deviation, times 1.2533, takes its place. Of fewer than five nobody can say.
+    A value is outlying if its modified z score 0.6745 (x - median) / MAD is above `OUTLIER`
+    (Iglewicz and Hoaglin 1993, "How to Detect and Handle Outliers"); if more than half of the
+    values are equal, MAD is 0 and the mean absolute deviation, times 1.2533, takes its place. With
+    fewer than five values none is flagged.
 
     Parameters
     ----------
     values
-        One per run; infinite ones are outlying where most are finite.
+        One per run; infinite ones are outlying if most are finite.
     """
     x = np.asarray(values, dtype=np.float64)
     if x.size < 5 or np.isnan(x).any():
@@ -59,16 +60,16 @@ def outlying(values: Sequence[float]) -> list[int]:
 
 
 def warm_up(series: ArrayLike) -> int | None:
-    """Samples at the start that differ from the rest; None where no steady part was found.
+    """Return the number of samples at the start that differ from the rest; None if none settled.
 
-    By MSER-5 (White 1997, Simulation 69; White et al. 2000): the cut that makes the standard error
-    of the mean of what remains smallest, over means of 5 samples. A cut in the second half means
-    that the series never settled.
+    The method is MSER-5 (White 1997, Simulation 69; White et al. 2000): the cut that minimises the
+    standard error of the mean of what remains, over means of 5 samples. A cut in the second half
+    means that the series never settled.
 
     Parameters
     ----------
     series
-        In time order, finite.
+        Finite values in time order.
     """
     values = np.asarray(series, dtype=np.float64).ravel()
     if not np.isfinite(values).all():

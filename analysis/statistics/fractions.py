@@ -1,19 +1,19 @@
-"""Fractions over runs, such as messages lost of messages sent.
+"""Estimate fractions over runs, such as messages lost of messages sent.
 
 Losses come in bursts, runs differ, and now and then a run is bad, so that counts scatter more
-between runs than binomial ones do. With p the mean of the runs' fractions and e its standard error,
-Student's from the runs' own scatter (quasi-binomial: McCullagh and Nelder, "Generalized Linear
-Models", section 4.5) and never below the binomial one,
+between runs than binomial ones do. Let p be the mean of the runs' fractions and e its standard
+error: Student's, from the scatter between runs (quasi-binomial: McCullagh and Nelder, "Generalized
+Linear Models", section 4.5), and never below the binomial one. Then
 
     h = t(k - 1) e / p,  low = p exp(-h),  seen = p (1 + (1 + 1.2 / sqrt(k)) h)
 
-as `positive` has it for other skewed quantities. What k runs did not show may be there all the
-same: with certainty `level` a kind of run that was not met is at most the part
-u = 1 - (1 - level) ** (1 / k) of all. It is taken to lose up to `WORSE` times as much:
+as in `positive` for other skewed quantities. What k runs did not show may exist all the same:
+with certainty `level`, a kind of run that was not met is at most the part
+u = 1 - (1 - level) ** (1 / k) of all runs. It is assumed to lose up to `WORSE` times as much:
 
     high = (1 - u) seen + u min(1, WORSE seen)
 
-Of a fraction above one half all of this holds of the other part. docs/calibration.md has the
+For a fraction above one half all of this holds for its complement. docs/calibration.md has the
 coverage.
 """
 
@@ -37,16 +37,16 @@ from roslens.analysis.statistics.student import t_quantile, t_two_sided
 from roslens.recording.arrays import np
 
 METHOD = "overdispersed fraction over runs"
-"""In the method of an estimate: its interval is of this form."""
+"""Text in the method of an estimate whose interval is of this form."""
 
 WORSE = 20.0
-"""How many times as much a kind of run may lose that was not met."""
+"""How many times as much a kind of run that was not met may lose."""
 
 RARE = 0.1
-"""Where no run lost anything: runs of a kind that is so rare must probably have been met."""
+"""Part of all runs: if no run lost anything, a kind this rare must probably have been met."""
 
 BURST = 10
-"""Messages that are lost together, where nothing tells how many."""
+"""Assumed number of messages that are lost together, if nothing tells how many."""
 
 
 def fraction_over_runs(
@@ -56,18 +56,18 @@ def fraction_over_runs(
     totals: Sequence[int],
     level: float = 0.95,
 ) -> Estimate:
-    """Mean over runs of a fraction, with the interval of this module.
+    """Estimate the mean over runs of a fraction, with the interval of this module.
 
-    Up to two bursts (`BURST`) over all runs say nothing of how little it may be: the bound is 0.
-    Where no run has any (or each has all), runs do not tell by how much they may differ: refused,
-    with the value, unless there are so many (`runs_for_none`) that a kind of run that one in ten is
-    would have been met; then the bound is the exact one (Clopper and Pearson 1934, Biometrika 26)
-    of as many bursts.
+    Up to two bursts (`BURST`) over all runs do not show how small the fraction may be: the lower
+    bound is 0. If no run has any event (or every message is one), runs do not tell by how much
+    they may differ. The interval is then refused, with the value, unless there are so many runs
+    (`runs_for_none`) that a kind of run that one in ten is would have been met; then the bound is
+    the exact one (Clopper and Pearson 1934, Biometrika 26) for as many bursts.
 
     Parameters
     ----------
     events, totals
-        Per run; a run with total 0 is left out and named in `method`.
+        Counts per run; a run with total 0 is left out and counted in `method`.
     """
     pairs = [(e, n) for e, n in zip(events, totals, strict=True) if n > 0]
     per_run = [e / n for e, n in pairs]
@@ -92,17 +92,17 @@ def bounded_fraction_over_runs(
     unknown: Sequence[int],
     level: float = 0.95,
 ) -> Estimate:
-    """`fraction_over_runs` where of some nobody knows whether they are events.
+    """Estimate `fraction_over_runs` when it is unknown of some messages whether they are events.
 
-    The interval reaches from that of no unknown one being an event to that of all of them (the
-    identification region of Horowitz and Manski, 2000, Journal of the American Statistical
-    Association 95, section 3, for missing binary outcomes). Where the unknown ones weigh more
-    than chance, there is neither value nor interval: `refused` tells the bounds.
+    The interval reaches from that with no unknown message as an event to that with all of them
+    (the identification region of Horowitz and Manski, 2000, Journal of the American Statistical
+    Association 95, section 3, for missing binary outcomes). If the unknown ones weigh more than
+    chance, there is neither value nor interval, and `refused` states the bounds.
 
     Parameters
     ----------
     totals
-        Known ones, per run; `unknown` come on top.
+        Known messages per run; `unknown` messages come on top.
     """
     of_known = fraction_over_runs(metric, cell, events, totals, level)
     if not sum(unknown):
@@ -174,24 +174,24 @@ def _not_met(seen: float, runs: int, level: float) -> float:
 
 
 def _seen(high: float, runs: int, level: float) -> float:
-    """The inverse of `_not_met`."""
+    """Return the `seen` for which `_not_met` returns `high`."""
     part = _part_not_met(runs, level)
     most = high / (1 - part + part * WORSE)
     return most if WORSE * most <= 1 else (high - part) / (1 - part)
 
 
 def runs_for_none(level: float = 0.95) -> int:
-    """Runs that with certainty `level` meet one of a kind that is `RARE`: 29 at 0.95."""
+    """Return how many runs meet a kind that is `RARE` with certainty `level`: 29 at 0.95."""
     return math.ceil(math.log(1 - level) / math.log1p(-RARE))
 
 
 def messages_for_none(limit: float, level: float = 0.95) -> int:
-    """Messages, none of them lost, after which a fraction is known to lie below `limit`."""
+    """Return how many messages, none of them lost, show that a fraction is below `limit`."""
     return math.ceil(BURST * math.log((1 - level) / 2) / math.log1p(-limit))
 
 
 def spread_behind(estimate: Estimate) -> Spread | str:
-    """Mean and deviation over runs from which the interval was made, or why there are none.
+    """Return mean and deviation over runs behind an interval, or why there are none.
 
     A fraction that is 0 or 1 in all of at least three runs has no deviation.
     """
@@ -210,7 +210,7 @@ def spread_behind(estimate: Estimate) -> Spread | str:
 
 
 def _relative_error(estimate: Estimate) -> float | None:
-    """Standard error of the mean (in its own unit) behind a finite interval."""
+    """Return the standard error of the mean (in its own unit) behind a finite interval."""
     assert estimate.value is not None
     assert estimate.low is not None
     assert estimate.high is not None
@@ -225,7 +225,7 @@ def _relative_error(estimate: Estimate) -> float | None:
 
 
 def p_of(estimate: Estimate, spread: Spread, limit: float) -> float:
-    """Two-sided p of a fraction at `limit`: below 1 - level when the interval leaves it out."""
+    """Return two-sided p of a fraction at `limit`: below 1 - level if the interval excludes it."""
     p, e, no_low = spread.mean, spread.deviation / math.sqrt(spread.runs), estimate.low == 0
     if p > 0.5:
         p, limit, no_low = 1 - p, 1 - limit, estimate.high == 1
@@ -243,11 +243,11 @@ def p_of(estimate: Estimate, spread: Spread, limit: float) -> float:
 
 
 def bounds_of_the_same(estimate: Estimate) -> tuple[float, float]:
-    """Interval of a fraction that is 0 or 1 in every run, as if its messages were independent."""
+    """Return the interval of a fraction 0 or 1 in every run, as if messages were independent."""
     bound = least_told(estimate.samples, estimate.level)
     return (0.0, bound) if estimate.value == 0 else (1 - bound, 1.0)
 
 
 def least_told(total: float, level: float = 0.95) -> float:
-    """The largest fraction that none of `total` leaves possible (Clopper and Pearson)."""
+    """Return the largest fraction possible after 0 events in `total` (Clopper and Pearson)."""
     return float(-np.expm1(np.log((1 - level) / 2) / total)) if total else 1.0

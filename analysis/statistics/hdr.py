@@ -1,4 +1,4 @@
-"""Distributions for HdrHistogram's tools: percentile tables (.hgrm) and V2 logs (.hlog)."""
+"""Write distributions for HdrHistogram's tools: percentile tables (.hgrm) and V2 logs (.hlog)."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ if TYPE_CHECKING:
 
 
 DIGITS = 3
-"""Significant digits of the values in a log; a percentile table has them exactly."""
+"""Significant digits of the values in a log; a percentile table has exact values."""
 
 LARGEST = 3_600_000_000_000
-"""Nanoseconds: an hour."""
+"""Largest value in nanoseconds: an hour."""
 
 
 def percentile_table(samples: ArrayLike, unit: float = 1.0, ticks: int = 5) -> str:
-    """The text of a .hgrm file, which HdrHistogram's plotters read.
+    """Return the text of a .hgrm file, which HdrHistogram's plotters read.
 
-    Every line holds a value, the fraction of samples at or below it that was asked for, how many
-    there are, and 1 / (1 - fraction); the fractions come `ticks` to each halving of the distance
-    to 1, as HdrHistogram's percentile iterator has them. Values are exact, not of buckets.
+    Every line holds a value, the requested fraction of samples at or below it, the number of such
+    samples, and 1 / (1 - fraction); there are `ticks` fractions for each halving of the distance
+    to 1, as in HdrHistogram's percentile iterator. Values are exact, not those of buckets.
 
     Parameters
     ----------
     samples
-        Lost ones (infinite) enter no line and are counted in a comment.
+        Lost ones (infinite) appear in no line and are counted in a comment.
     unit
-        Values are divided by it: 1e6 turns nanoseconds into milliseconds.
+        Divisor of the values: 1e6 turns nanoseconds into milliseconds.
 
     Raises
     ------
     ValueError
-        A nan, or no finite sample.
+        A sample is nan, or none is finite.
     """
     finite, lost = _finite(samples)
     ordered = finite / unit
@@ -57,7 +57,7 @@ def percentile_table(samples: ArrayLike, unit: float = 1.0, ticks: int = 5) -> s
 
 
 def _fractions(n: int, ticks: int) -> Iterator[float]:
-    """0 up to the first at which only the largest sample is left, then 1."""
+    """Yield fractions from 0 to the first that leaves only the largest sample, then 1."""
     fraction = 0.0
     while fraction < 1 - 1 / n:
         yield fraction
@@ -67,14 +67,14 @@ def _fractions(n: int, ticks: int) -> Iterator[float]:
 
 
 def log(series: Mapping[str, ArrayLike], seconds: float = 0.0, digits: int = DIGITS) -> str:
-    """The text of a V2 histogram log (.hlog), one interval per series, its name as the tag.
+    """Return the text of a V2 histogram log (.hlog): one interval per series, tagged by its name.
 
     Parameters
     ----------
     series
-        Samples in ns by name.
+        Samples in ns, by name.
     seconds
-        How long the recording is.
+        Length of the recording.
     """
     lines = [
         "#[Histogram log format version 1.3]",
@@ -83,7 +83,7 @@ def log(series: Mapping[str, ArrayLike], seconds: float = 0.0, digits: int = DIG
     ]
     for name, samples in series.items():
         histogram = _histogram(samples, digits)
-        # A tag ends at a comma, and spaces separate nothing but are not allowed in it.
+        # A tag ends at a comma, and must not contain spaces.
         tag = shown(name).replace(",", ";").replace(" ", "_")
         largest = histogram.get_max_value() / 1e6
         text = histogram.encode().decode("ascii")
@@ -109,7 +109,7 @@ def _histogram(samples: ArrayLike, digits: int) -> HdrHistogram:
 
 
 def _finite(samples: ArrayLike) -> tuple[Floats, int]:
-    """Sorted finite samples, and how many are infinite."""
+    """Return the sorted finite samples, and the number of infinite ones."""
     values = np.asarray(samples, dtype=np.float64).ravel()
     if np.isnan(values).any() or np.isneginf(values).any():
         raise ValueError("there is what is not a number among the samples")

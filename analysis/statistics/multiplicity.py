@@ -1,4 +1,4 @@
-"""Many tests at once: p values adjusted for how many there are."""
+"""Adjust the p values of many tests for their number."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Iterable, Sequence
 
 
 def holm(p_values: Iterable[float]) -> list[float]:
-    """P values adjusted by Holm (1979, Scand. J. Statistics 6): family-wise error.
+    """Adjust p values by Holm (1979, Scand. J. Statistics 6), for the family-wise error rate.
 
-    Rejecting those at most alpha rejects any true hypothesis with probability at most alpha,
+    Rejecting those of at most alpha rejects any true hypothesis with probability at most alpha,
     however the tests depend on one another.
 
     Parameters
     ----------
     p_values
-        Between 0 and 1.
+        Values between 0 and 1.
     """
     p = [float(value) for value in p_values]
     if not all(0 <= value <= 1 for value in p):
@@ -27,6 +27,6 @@ def holm(p_values: Iterable[float]) -> list[float]:
 
 
 def holm_of_known(p_values: Sequence[float | None]) -> list[float | None]:
-    """`holm` over the tests that could be made; None of the others."""
+    """Apply `holm` to the tests that could be made; the others stay None."""
     adjusted = iter(holm(p for p in p_values if p is not None))
     return [None if p is None else next(adjusted) for p in p_values]

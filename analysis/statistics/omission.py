@@ -1,9 +1,9 @@
-"""Coordinated omission: what a periodic source would have seen, had it not been held up.
+"""Correct for coordinated omission: what a periodic source would have seen if never held up.
 
-A source that waits while the system stalls takes one long sample where, on schedule, it would
-have taken many; percentiles over such samples look better than what users meet (Tene, "How NOT
-to Measure Latency"). The correction adds the samples that are missing. It is a model, not a
-measurement: ask for it, and show both.
+A source that waits while the system stalls takes one long sample where, on schedule, it would have
+taken many; percentiles over such samples look better than the latencies that users meet (Tene, "How
+NOT to Measure Latency"). The correction adds the missing samples. It is a model, not a measurement:
+ask for it, and show both.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from roslens.recording.arrays import ArrayLike, Floats, np
 
 LEAST_GAPS = 10
 JITTER = 0.2
-"""A source is periodic if the middle half of its gaps lies within so much of their median."""
+"""A source is periodic if the middle half of its gaps lies within this part of their median."""
 
 MOST_ADDED = 10_000_000
-"""A period that adds more samples than this is a mistake in the unit."""
+"""Most samples that may be added: a period that adds more is a mistake in the unit."""
 
 
 @dataclass(frozen=True)
 class Corrected:
-    """Samples with those that were omitted.
+    """Measured samples together with those that were omitted.
 
     Attributes
     ----------
     samples
-        All of them: first those measured, in their order, then those added.
+        All samples: first the measured ones, in their order, then the added ones.
     added
-        How many were added.
+        Number of added samples.
     """
 
     samples: Floats
@@ -41,23 +41,23 @@ class Corrected:
 
 
 def corrected_by_schedule(published: ArrayLike, latencies: ArrayLike, period: float) -> Corrected:
-    """Add the messages that a publisher should have published and did not, for it was held up.
+    """Add the messages that a publisher should have published but did not, as it was held up.
 
     Between two publications a gap g of at least 1.5 periods T lacks round(g / T) - 1 messages.
-    Each counts from when it was due until the next one arrived: the k-th has the latency
-    g - k T + that of the next. For a caller that waits for its answer that is what HdrHistogram's
-    ``record_corrected_value`` adds; a publisher that keeps its schedule while messages queue up
-    has omitted nothing.
+    Each counts from when it was due until the next publication arrived: the k-th has the latency
+    g - k T + that of the next publication. For a caller that waits for its answer, this is what
+    HdrHistogram's ``record_corrected_value`` adds; a publisher that keeps its schedule while
+    messages queue up has omitted nothing.
 
     Parameters
     ----------
     published
-        When each message was published, increasing.
+        Time when each message was published, increasing.
     latencies
-        Of the same messages; nan where it did not arrive: it is no sample, and neither are those
-        that were due before it.
+        Latencies of the same messages; nan if the message did not arrive: it is no sample then, and
+        neither are those that were due before it.
     period
-        Expected time between publications, same unit, above 0.
+        Expected time between publications, in the same unit, above 0.
     """
     t = np.asarray(published, dtype=np.float64).ravel()
     x = np.asarray(latencies, dtype=np.float64).ravel()
@@ -78,17 +78,17 @@ def corrected_by_schedule(published: ArrayLike, latencies: ArrayLike, period: fl
 
 
 def expected_period(times: ArrayLike) -> float | None:
-    """Period of a source by when it published: the median gap, if most gaps are like it.
+    """Return a source's period by its times of publication: the median gap, if most are like it.
 
     Parameters
     ----------
     times
-        Of publications of one publisher (or activations of its timer), any order.
+        Times of publications of one publisher (or activations of its timer), in any order.
 
     Returns
     -------
-    In the unit of `times`; None for fewer than `LEAST_GAPS` gaps, or a source that is not
-    periodic (`JITTER`). Stalls, which are what is looked for, are few and move no median.
+    Period in the unit of `times`; None for fewer than `LEAST_GAPS` gaps, or a source that is not
+    periodic (`JITTER`). The stalls that are looked for are few and do not move the median.
     """
     t = np.sort(np.asarray(times, dtype=np.float64).ravel())
     if t.size <= LEAST_GAPS or not np.isfinite(t).all():
@@ -102,18 +102,18 @@ def expected_period(times: ArrayLike) -> float | None:
 
 @dataclass(frozen=True)
 class CorrectedRun:
-    """One run, source by source.
+    """The corrected samples of one run, over all its sources.
 
     Attributes
     ----------
     samples
-        Latencies of all sources, in ns, with those that were omitted.
+        Latencies of all sources, in ns, including those that were omitted.
     added
-        How many were added.
+        Number of added samples.
     periods_ns
-        The expected period of each source that is periodic.
+        The expected period of each periodic source.
     not_periodic
-        Sources whose latencies are as measured, for they have no period.
+        Number of sources without a period, whose latencies are as measured.
     """
 
     run: str
@@ -124,12 +124,12 @@ class CorrectedRun:
 
 
 def corrected_runs(messages: pl.LazyFrame) -> list[CorrectedRun]:
-    """Each run's delivered latencies, corrected by the schedule of each publisher.
+    """Correct each run's delivered latencies by the schedule of each publisher.
 
     Parameters
     ----------
     messages
-        Rows of the table ``messages`` with a column ``run``: those to look at. Lost ones tell
+        The rows of the table ``messages`` to correct, with a column ``run``. Lost messages show
         that something was published.
     """
     arrived = (pl.col("outcome") == "delivered") & pl.col("latency_ns").is_not_null()
@@ -147,7 +147,7 @@ def corrected_runs(messages: pl.LazyFrame) -> list[CorrectedRun]:
         aperiodic = 0
         for source in of_run.partition_by("publisher_id", "subscription_id"):
             latencies = source["latency"].to_numpy()
-            # From the first one: nanoseconds since the epoch have no digits left for fractions.
+            # Relative to the first: nanoseconds since the epoch have no digits left for fractions.
             times = (source["publish_ns"] - source["publish_ns"].min()).to_numpy()
             period = expected_period(times)
             if period is None:

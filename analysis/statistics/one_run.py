@@ -1,4 +1,4 @@
-"""Intervals from a single run: they hold for that run only, and say so."""
+"""Compute intervals from a single run: they hold for that run only, and say so."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ WARNING = "one run: says nothing about how much runs differ"
 
 
 def order_statistics(n: int, q: float, level: float = 0.95) -> tuple[int, int] | None:
-    """Ranks (from 1) of the order statistics that enclose the q-quantile of n samples.
+    """Return ranks (from 1) of the order statistics that enclose the q-quantile of n samples.
 
     The chance that the l-th lies at or below and the u-th above it is that of a binomial count
     in l..u-1, whatever the distribution (Hahn and Meeker, "Statistical Intervals", section 5.2).
-    The narrowest such pair with at most (1 - level) / 2 in either tail; where only the extremes
-    are far enough, all of (1 - level) may lie in one tail.
+    The result is the narrowest such pair with at most (1 - level) / 2 in either tail; if only the
+    extremes are far enough out, all of (1 - level) may lie in one tail.
 
     Returns
     -------
-    None below `quantiles.least_samples`.
+    The lower and the upper rank; None below `quantiles.least_samples`.
     """
     if n < least_samples(q, level):
         return None
@@ -48,7 +48,7 @@ def order_statistics(n: int, q: float, level: float = 0.95) -> tuple[int, int] |
 
 
 def _binomial_quantile(p: float, n: int, q: float) -> int:
-    """Least k for which at most k of n has at least the chance p."""
+    """Return the least k for which at most k of n has at least the chance p."""
     return bisect_left(range(n), p, key=lambda k: binomial_at_most(k, n, q))
 
 
@@ -59,17 +59,17 @@ def _covered(n: int, q: float, low: int, high: int) -> float:
 def percentile_of_one_run(
     metric: Metric, cell: Cell, samples: ArrayLike, q: float, level: float = 0.95
 ) -> Estimate:
-    """Percentile of one run, its interval by order statistics.
+    """Estimate a percentile of one run, its interval by order statistics.
 
-    Correlated samples count as their effective number: the ranks are those of so few independent
-    samples, taken at the same fractions.
+    Correlated samples count as their effective number: the ranks are those of that many
+    independent samples, taken at the same fractions of all samples.
 
     Parameters
     ----------
     samples
-        In time order; lost messages may be infinite.
+        Samples in time order; lost messages may be infinite.
     q
-        Between 0 and 1.
+        Quantile, between 0 and 1.
     """
     values = np.asarray(samples, dtype=np.float64).ravel()
     name, least = percentile_name(q), least_samples(q, level)
@@ -112,12 +112,12 @@ def percentile_of_one_run(
 def mean_of_one_run(
     metric: Metric, cell: Cell, samples: ArrayLike, level: float = 0.95
 ) -> Estimate:
-    """Mean of one run: its variance over effective samples, Student t with so many less one.
+    """Estimate the mean of one run, with Student's t interval over effective samples.
 
     Parameters
     ----------
     samples
-        In time order.
+        Samples in time order.
     """
     values = np.asarray(samples, dtype=np.float64).ravel()
     method = f"mean, variance over effective samples; {WARNING}"

@@ -1,7 +1,7 @@
-"""Estimates over runs: one statistic per run, then an interval by t over the runs.
+"""Estimate over runs: one statistic per run, then an interval by t over the runs.
 
-The run is the unit of replication. Samples within a run are correlated and share what the run
-was dealt (placement, discovery, frequency), so an interval over pooled samples is far too
+The run is the unit of replication. Samples within a run are correlated and share the run's
+conditions (placement, discovery, frequency), so an interval over pooled samples is far too
 narrow; one over per-run statistics holds its level.
 """
 
@@ -23,7 +23,7 @@ from roslens.analysis.statistics.student import t_quantile
 from roslens.recording.arrays import ArrayLike, Bools, Floats, np
 
 MINIMUM_RUNS = 3
-"""With two runs the interval is 9 standard deviations to either side: true, but no evidence."""
+"""With two runs an interval reaches 9 standard deviations to either side: true, but no evidence."""
 
 EXCEEDANCES = 5
 """A percentile needs this many effective samples beyond it in each run: n_eff >= 5 / (1 - q).
@@ -33,12 +33,12 @@ differ by nothing else, which is the worst case for the bias of a per-run percen
 """
 
 LENGTHS = 1.5
-"""Maxima of runs whose lengths differ by more than this factor are not averaged."""
+"""Factor by which run lengths may differ for the maxima of the runs to be averaged."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A value with its interval; bounds None and `refused` set where there is none."""
+    """A value with its interval; if there is none, the bounds are None and `refused` is set."""
 
     value: float | None
     low: float | None = None
@@ -47,10 +47,10 @@ class Interval:
 
 
 def student_t(values: Iterable[float], level: float = 0.95) -> Interval:
-    """Mean of one value per run, with its Student t interval.
+    """Return the mean of one value per run, with its Student t interval.
 
     mean +- t(k - 1, (1 + level) / 2) * s / sqrt(k), s with k - 1 in the denominator (Student
-    1908, Biometrika 6). Refused for fewer than `MINIMUM_RUNS` values or one that is not finite.
+    1908, Biometrika 6). Refused for fewer than `MINIMUM_RUNS` values, or if one is not finite.
 
     Parameters
     ----------
@@ -85,9 +85,9 @@ def student_t(values: Iterable[float], level: float = 0.95) -> Interval:
 
 
 def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
-    """Of finite values, at least one; the deviation with n - 1 in the denominator, 0 of one.
+    """Return mean and standard deviation (n - 1 in the denominator; 0 if n is 1) of finite values.
 
-    Infinite where the values are too large to compute with.
+    Both are infinite if the values are too large to compute with.
     """
     try:
         mean = math.fsum(values) / len(values)
@@ -100,18 +100,18 @@ def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
 def over_runs(
     metric: Metric, values: Iterable[float], level: float = 0.95, tick: float = 0.0
 ) -> tuple[Interval, str]:
-    """Mean of one value per run with the interval that suits the metric, and how it was made.
+    """Return the mean of one value per run with the interval that suits the metric, and its method.
 
-    Of a quantity that cannot be negative (`Metric.scale`) that of `positive`; of a fraction
-    Student's, kept within 0..1; of others, and where a run has a negative value all the same
-    (clocks of two hosts), Student's.
+    For a quantity that cannot be negative (`Metric.scale`) the interval is that of `positive`;
+    for a fraction Student's, kept within 0..1; for others, and if a run has a negative value all
+    the same (clocks of two hosts), Student's.
 
     Parameters
     ----------
     values
         One per run, shape (k,).
     tick
-        Resolution of the clock behind each value: no bound is nearer to the mean.
+        Resolution of the clock behind each value: no bound is closer to the mean.
     """
     per_run = [float(value) for value in values]
     interval = student_t(per_run, level)
@@ -138,16 +138,16 @@ def value_over_runs(
     *,
     statistic: str = "one value",
 ) -> Estimate:
-    """A quantity that has one value per run, such as CPU use.
+    """Estimate a quantity that has one value per run, such as CPU use.
 
     Parameters
     ----------
     values
         One per run.
     samples
-        Samples from which those values were made, over all runs.
+        Number of samples from which those values were made, over all runs.
     statistic
-        What each value is of its run.
+        Name of the per-run statistic that the values are.
     """
     interval, how = over_runs(metric, values, level)
     return estimate_of(
@@ -165,18 +165,18 @@ def value_over_runs(
 def mean_over_runs(
     metric: Metric, cell: Cell, runs: Sequence[ArrayLike], level: float = 0.95
 ) -> Estimate:
-    """Mean over runs of the mean of each run; every run counts the same.
+    """Estimate the mean over runs of the mean of each run; every run counts the same.
 
     Parameters
     ----------
     runs
-        The samples of each run in time order. A run without samples is left out and named in
-        `method`; one with a nan makes the estimate refused.
+        The samples of each run in time order. A run without samples is left out and counted in
+        `method`; a run with a nan makes the estimate refused.
     """
     samples, left_out = _with_samples(runs)
     finite = all(np.isfinite(s).all() for s in samples)
     means = [_mean(s) for s in samples]
-    # Stamps fall on ticks by chance, which a mean evens out, unless they always do so alike.
+    # A mean evens out the random rounding of stamps to ticks, unless all runs round alike.
     tick = _tick(metric, samples) if len(set(means)) == 1 else 0.0
     interval, how = over_runs(metric, means, level, tick)
     return estimate_of(
@@ -195,12 +195,12 @@ def mean_over_runs(
 def maximum_over_runs(
     metric: Metric, cell: Cell, runs: Sequence[ArrayLike], level: float = 0.95
 ) -> Estimate:
-    """Mean over runs of the largest sample of each run.
+    """Estimate the mean over runs of the largest sample of each run.
 
     Defined as the maximum of a run of this length, averaged over runs: the longer a run, the
     larger its maximum, so that runs of unequal length (beyond a factor of `LENGTHS`) are refused.
-    It says nothing of the largest value that can occur: no number of samples does. Of heavy tails
-    the maxima are themselves skewed, and the interval covers less than it claims
+    It says nothing of the largest value that can occur: no number of samples does. With heavy
+    tails the maxima are themselves skewed, and the interval covers less than it claims
     (docs/calibration.md).
     """
     samples, left_out = _with_samples(runs)
@@ -235,21 +235,21 @@ def percentile_over_runs(
     *,
     rate_hz: float | None = None,
 ) -> Estimate:
-    """Percentile of a run, averaged over runs.
+    """Estimate a percentile of a run, averaged over runs.
 
-    Refused unless each run has `EXCEEDANCES` / (1 - q) effective samples (for q below one half
-    the lower tail counts: / q), by the correlation of all runs together, and without even a value
-    where a run has fewer samples than the least that enclose the percentile at all.
+    Refused unless each run has `EXCEEDANCES` / (1 - q) effective samples (/ q if q is below one
+    half, where the lower tail counts), by the correlation of all runs together. Without even a
+    value if a run has fewer samples than the least that enclose the percentile at all.
 
     Parameters
     ----------
     runs
         The samples of each run in time order; lost messages may be infinite. A run without
-        samples is left out and named in `method`; one with a nan makes the estimate refused.
+        samples is left out and counted in `method`; a run with a nan makes the estimate refused.
     q
-        Between 0 and 1, such as 0.99.
+        Quantile between 0 and 1, such as 0.99.
     rate_hz
-        Samples per second, to say how long runs would have to be.
+        Samples per second, used to say how long runs would have to be.
     """
     name = percentile_name(q)
     samples, left_out = _with_samples(runs)
@@ -298,12 +298,12 @@ def percentile_over_runs(
 
 
 def gives_interval(runs: Sequence[ArrayLike], q: float, level: float = 0.95) -> bool:
-    """Whether each of these runs has samples enough for an interval of `percentile_over_runs`.
+    """Return whether each run has enough samples for an interval of `percentile_over_runs`.
 
     Parameters
     ----------
     runs, q, level
-        As there; finite samples.
+        See `percentile_over_runs`; the samples are finite.
     """
     samples, _ = _with_samples(runs)
     if min((s.size for s in samples), default=0) < least_samples(q, level):
@@ -319,14 +319,14 @@ def statistics_over_runs(
     statistics: Sequence[float | Literal["mean", "max"]],
     level: float = 0.95,
 ) -> list[Estimate]:
-    """Several statistics of the same samples, in the order asked for.
+    """Estimate several statistics of the same samples, in the given order.
 
     Parameters
     ----------
     metric
-        Each is named after it: ``<name>_mean``, ``_max``, ``_p99``.
+        Base of the estimates' names: ``<name>_mean``, ``_max``, ``_p99``.
     statistics
-        Of a percentile its q.
+        ``"mean"``, ``"max"``, or the q of a percentile.
     """
     estimates = []
     for asked in statistics:
@@ -363,7 +363,7 @@ def _mean(x: Floats) -> float:
 
 
 def without_samples(count: int) -> str:
-    """What `method` says of runs that are left out."""
+    """Return the note in `method` about runs that are left out."""
     return f"; {count} run{'s' if count > 1 else ''} without samples left out" if count else ""
 
 
@@ -372,7 +372,7 @@ def _too_few_effective(
 ) -> str | None:
     needed = math.ceil(round(EXCEEDANCES / min(q, 1 - q), 6))
     effective, size = min(per_run), min(s.size for s in samples)
-    # An estimate itself, and said without decimals.
+    # The effective number is itself an estimate, and is reported without decimals.
     if round(effective) >= needed:
         return None
     # Longer runs of the same kind keep the same correlation.
@@ -397,7 +397,7 @@ def estimate_of(
     verdict: str | None = None,
     per_run: Sequence[float] = (),
 ) -> Estimate:
-    """The estimate of a metric from its interval and what it rests on."""
+    """Build the estimate of a metric from its interval and the samples behind it."""
     return Estimate(
         metric=metric.name,
         definition=metric.definition,
@@ -425,7 +425,7 @@ def refused_estimate(
     level: float,
     verdict: str | None = None,
 ) -> Estimate:
-    """The estimate of a metric of which nothing can be said, with the reason."""
+    """Build the estimate of a metric of which nothing can be said, with the reason."""
     interval = Interval(None, refused=reason)
     return estimate_of(
         metric, cell, interval, level, runs=0, samples=0, method="none", verdict=verdict
@@ -437,15 +437,15 @@ _PIECE = 1000
 
 
 def resolution(series: Iterable[Floats]) -> float:
-    """The largest step of which all values are multiples; 0 where they are no whole numbers.
+    """Return the largest step of which all values are multiples; 0 if they are no whole numbers.
 
-    One and the same value everywhere is explained by many steps: then the largest power of ten that
-    divides it, for clocks tick so.
+    If all values are the same, many steps explain them: the result is then the largest power of
+    ten that divides the value, because clocks tick so.
 
     Parameters
     ----------
     series
-        Differences of stamps; infinite ones (lost messages) are left out.
+        Differences of time stamps; infinite ones (lost messages) are left out.
     """
     step, largest = 0, 0.0
     for values in series:
@@ -456,7 +456,7 @@ def resolution(series: Iterable[Floats]) -> float:
             if largest >= _LARGEST or (piece != np.rint(piece)).any():
                 return 0.0
             step = math.gcd(step, int(np.gcd.reduce(piece.astype(np.int64))))
-            # Most clocks have nanoseconds, and are known at once.
+            # Most clocks tick in nanoseconds, which is known at once.
             if step == 1:
                 return 1.0
     if step and step == largest:

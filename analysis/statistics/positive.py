@@ -1,15 +1,15 @@
-"""Intervals of quantities that cannot be negative and that runs may skew: times, sizes, rates.
+"""Compute intervals of non-negative quantities that runs may skew: times, sizes, rates.
 
-Student's t gives such quantities negative bounds, and covers too little where few runs are much
-worse than most: 0.88 for exponential runs. With h = t(k - 1) s / (mean sqrt(k)) here it is
+Student's t gives such quantities negative bounds, and covers too little if few runs are much worse
+than most: 0.88 for exponential runs. With h = t(k - 1) s / (mean sqrt(k)) the interval here is
 
     [mean exp(-h), mean (1 + (1 + 1.2 / sqrt(k)) h)]
 
-Below it is Student's t on the log scale, which never reaches zero. Above it is wider than t by what
-a skewness of about 1 asks for, the more the fewer the runs (the first term of the Cornish-Fisher
-expansion of t, Johnson 1978, JASA 73; the factor by simulation). Intervals of the log above grow
-without bound, Cox's of lognormal means covers exponential runs no better than t, and three runs are
-too few for any bootstrap. docs/calibration.md has the coverage.
+The lower bound is Student's t on the log scale, which never reaches zero. The upper bound is wider
+than t by what a skewness of about 1 needs, the more the fewer the runs (the first term of the
+Cornish-Fisher expansion of t, Johnson 1978, JASA 73; the factor by simulation). Upper bounds on the
+log scale grow without limit, Cox's for lognormal means covers exponential runs no better than t,
+and three runs are too few for any bootstrap. docs/calibration.md has the coverage.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ import math
 from roslens.analysis.statistics.student import t_quantile, t_two_sided
 
 METHOD = "t for positive quantities over runs"
-"""In the method of an estimate: its interval is of this form."""
+"""Text in the method of an estimate whose interval is of this form."""
 
 
 def wider_above(runs: int) -> float:
-    """How much farther the upper bound lies than Student's."""
+    """Return the factor by which the upper bound lies farther from the mean than Student's."""
     return 1 + 1.2 / math.sqrt(runs)
 
 
 def bounds(mean: float, deviation: float, runs: int, level: float) -> tuple[float, float]:
-    """Interval of the mean over runs.
+    """Return the interval of the mean over runs.
 
     Parameters
     ----------
     mean, deviation
-        Of one value per run, none negative; the deviation with runs - 1 in the denominator.
+        Mean and deviation of one value per run, none negative; runs - 1 in the denominator.
     """
     if mean == 0:
         return 0.0, 0.0
     h = t_quantile((1 + level) / 2, runs - 1) * (deviation / mean) / math.sqrt(runs)
-    # The mean of equal values may differ from them by rounding, and so may these.
+    # The mean of equal values may differ from them by rounding, and so may the bounds.
     return mean * math.exp(-h), mean + wider_above(runs) * h * mean
 
 
 def deviation_behind(value: float, low: float, high: float, runs: int, level: float) -> float:
-    """Deviation between runs from which `bounds` made an interval; the larger of both sides'."""
+    """Return the deviation between runs behind a `bounds` interval; the larger of both sides."""
     t = t_quantile((1 + level) / 2, runs - 1)
     h = (high / value - 1) / wider_above(runs)
     if low > 0:
@@ -52,7 +52,7 @@ def deviation_behind(value: float, low: float, high: float, runs: int, level: fl
 
 
 def p_of(mean: float, deviation: float, runs: int, limit: float) -> float:
-    """Two-sided p of a mean at `limit`: below 1 - level when the interval leaves it out."""
+    """Return the two-sided p of a mean at `limit`: below 1 - level if the interval excludes it."""
     error = deviation / mean / math.sqrt(runs) if mean > 0 else 0.0
     if error == 0:
         return 1.0 if limit == mean else 0.0

@@ -1,4 +1,4 @@
-"""Quantiles of one run, with infinite values, and their distribution-free limits."""
+"""Compute quantiles of one run, with infinite values, and their distribution-free limits."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from roslens.recording.arrays import ArrayLike, np
 
 
 def quantile(samples: ArrayLike, q: float) -> float:
-    """The q-quantile of samples, of which some may be infinite.
+    """Return the q-quantile of samples, some of which may be infinite.
 
-    The median-unbiased interpolation between order statistics that Hyndman and Fan (1996)
-    recommend, their type 8. Type 7, the default of numpy and R, lies too near the middle in the
-    tails: intervals over 10 runs of 500 samples then cover P99 in .87 instead of .95. Next to an
-    infinity numpy would answer nan; this answers the finite neighbour when it alone counts, else
-    infinity.
+    The result is the median-unbiased interpolation between order statistics that Hyndman and Fan
+    (1996) recommend, their type 8. Type 7, the default of numpy and R, lies too near the middle in
+    the tails: intervals over 10 runs of 500 samples then cover P99 in .87 instead of .95. Next to
+    an infinity numpy would return nan; this returns the finite neighbour if it alone has weight,
+    else infinity.
 
     Raises
     ------
     ValueError
-        No samples, a nan or a negative infinity among them, or q outside 0..1.
+        There are no samples, one is nan or negative infinity, or q is outside 0..1.
     """
     ordered = np.sort(np.asarray(samples, dtype=np.float64))
     if ordered.size == 0 or np.isnan(ordered[-1]) or np.isneginf(ordered[0]) or not 0 <= q <= 1:
@@ -36,20 +36,20 @@ def quantile(samples: ArrayLike, q: float) -> float:
     high = float(ordered[below + 1])
     if math.isinf(high):
         return high
-    # In this form equal neighbours give exactly themselves; the other one cannot overflow.
+    # In this form equal neighbours give exactly their value; the other form cannot overflow.
     step = high - low
     return low + step * weight if math.isfinite(step) else low * (1 - weight) + high * weight
 
 
 def quantile_of(column: pl.Expr, q: float, *, ordered: bool = False) -> pl.Expr:
-    """`quantile` of what is not null of a column, where groups of a frame are aggregated.
+    """Return the `quantile` of a column's non-null values, for aggregating groups of a frame.
 
     Parameters
     ----------
     column
-        Finite numbers, or none: of nothing it is null.
+        Finite numbers; without any the result is null.
     ordered
-        They ascend in the frame already, so that not each group and quantile sorts them anew.
+        Whether the values ascend already, so that no group and quantile has to sort them anew.
     """
     values = column.drop_nulls().cast(pl.Float64)
     values = values if ordered else values.sort()
@@ -61,7 +61,7 @@ def quantile_of(column: pl.Expr, q: float, *, ordered: bool = False) -> pl.Expr:
 
 
 def least_samples(q: float, level: float = 0.95) -> int:
-    """Least number of independent samples that give an interval of the q-quantile at all.
+    """Return the least number of independent samples that give an interval of the q-quantile.
 
     The full range of n samples misses the quantile with probability q^n + (1-q)^n; this is the
     least n for which that is at most 1 - level: 6 for P50, 29 for P90, 59 for P95, 299 for P99.
@@ -77,28 +77,28 @@ def least_samples(q: float, level: float = 0.95) -> int:
 
 
 def told_quantile(samples: ArrayLike, q: float) -> float | None:
-    """`quantile`, or None of fewer samples than `least_samples`."""
+    """Return the `quantile`, or None for fewer samples than `least_samples`."""
     values = np.asarray(samples)
     return quantile(values, q) if values.size >= least_samples(q) else None
 
 
 def told_quantile_of(column: pl.Expr, q: float, *, ordered: bool = False) -> pl.Expr:
-    """`told_quantile` of what is not null of a column; parameters as of `quantile_of`."""
+    """Return `told_quantile` of a column's non-null values; for parameters see `quantile_of`."""
     return pl.when(column.count() >= least_samples(q)).then(quantile_of(column, q, ordered=ordered))
 
 
 def told_over_runs_of(name: str) -> pl.Expr:
-    """`told_over_runs` of a column with `told_quantile_of` each run; null where one is null."""
+    """Return the mean of a column of `told_quantile_of` results per run; null if one is null."""
     return pl.when(pl.col(name).null_count() == 0).then(pl.col(name).mean())
 
 
 def told_over_runs(samples: Iterable[ArrayLike], q: float) -> float | None:
-    """Mean over runs of `told_quantile`; None where a run has too few samples, or there is none."""
+    """Return the mean over runs of `told_quantile`; None without runs, or if a run has too few."""
     each = [told_quantile(of_run, q) for of_run in samples]
     values = [value for value in each if value is not None]
     return sum(values) / len(values) if values and len(values) == len(each) else None
 
 
 def percentile_name(q: float) -> str:
-    """``P50``, ``P99.9``."""
+    """Return the name of a quantile, such as ``P50`` or ``P99.9``."""
     return f"P{round(100 * q, 6):g}"

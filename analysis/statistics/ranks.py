@@ -1,4 +1,4 @@
-"""Two sets of runs compared by rank: robust companions of the ratio of means."""
+"""Compare two sets of runs by rank: robust companions of the ratio of means."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from roslens.analysis.statistics.over_runs import Interval
 
 
 def cliffs_delta(new: Iterable[float], base: Iterable[float]) -> float:
-    """How much more often a run of `new` is above one of `base` than below: between -1 and 1.
+    """Return how much more often a run of `new` is above one of `base` than below: -1 to 1.
 
     Cliff (1993, Psychological Bulletin 114); 2 U / (m n) - 1 with Mann and Whitney's U.
 
@@ -27,7 +27,7 @@ def cliffs_delta(new: Iterable[float], base: Iterable[float]) -> float:
 
 
 def hodges_lehmann(new: Iterable[float], base: Iterable[float], level: float = 0.95) -> Interval:
-    """Median of all differences of a run of `new` and one of `base`, with its exact interval.
+    """Return the median difference of a run of `new` and one of `base`, with its exact interval.
 
     Hodges and Lehmann (1963, Ann. Math. Statist. 34); the interval inverts the Mann-Whitney test
     with its exact null distribution (Hollander, Wolfe and Chicken, "Nonparametric Statistical
@@ -45,7 +45,7 @@ def hodges_lehmann(new: Iterable[float], base: Iterable[float], level: float = 0
     differences = sorted(b - a for b, a in product(y, x))
     value = median(differences)
     chances = list(accumulate(_mann_whitney(len(y), len(x))))
-    # The largest c with P(U < c) <= (1 - level) / 2: the interval goes from the c-th difference.
+    # The largest c with P(U < c) <= (1 - level) / 2: the interval begins at the c-th difference.
     c = bisect_right(chances, (1 - level) / 2)
     if c == 0:
         return Interval(
@@ -56,7 +56,7 @@ def hodges_lehmann(new: Iterable[float], base: Iterable[float], level: float = 0
 
 @lru_cache(maxsize=32)
 def _mann_whitney(m: int, n: int) -> list[float]:
-    """Exact null distribution of U, its m n + 1 chances, of Mann and Whitney (1947)."""
+    """Return the exact null distribution of Mann and Whitney's (1947) U, its m n + 1 chances."""
     # The generating function is the Gaussian binomial: the product over i of
     # (1 - q^(n + i)) / (1 - q^i), divided step by step by the binomial coefficient.
     size = m * n + 1

@@ -1,6 +1,6 @@
-"""Ratio and difference of two means over runs, from mean, deviation and number of runs.
+"""Estimate ratio and difference of two means over runs, from mean, deviation and number of runs.
 
-Also whether a ratio is so near to 1 that the difference has no importance.
+Also test whether a ratio is so near to 1 that the difference has no importance.
 """
 
 import math
@@ -16,12 +16,12 @@ from roslens.recording.arrays import ArrayLike, np
 
 
 def root(function: Callable[[float], float], low: float, high: float) -> float:
-    """Halve [low, high] until no float lies between (scipy.optimize takes a second to import).
+    """Find a root by bisection, down to adjacent floats (importing scipy.optimize takes a second).
 
     Parameters
     ----------
     function
-        Of one sign, or zero, at `low` and of the other at `high`.
+        Function of one sign, or zero, at `low` and of the other at `high`.
     """
     positive = function(high) > 0
     if positive == (function(low) > 0):
@@ -35,7 +35,7 @@ def root(function: Callable[[float], float], low: float, high: float) -> float:
 
 
 MOST_RUNS = 10_000
-"""No recommendation goes beyond this many runs."""
+"""Most runs that a recommendation asks for."""
 
 
 _LARGEST_LOG = 700.0
@@ -44,14 +44,14 @@ TOO_FAR_APART = "the two sides are too far apart for a ratio"
 
 @dataclass(frozen=True)
 class Spread:
-    """What the runs of one cell gave: all that a comparison of means needs.
+    """Mean, deviation and number of the runs of one cell: all that a comparison of means needs.
 
     Attributes
     ----------
     mean, deviation
-        Of one value per run; the deviation with runs - 1 in the denominator.
+        Mean and deviation of one value per run; runs - 1 in the denominator of the variance.
     runs
-        At least two.
+        Number of runs, at least two.
     """
 
     mean: float
@@ -60,7 +60,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Iterable[float]) -> Self:
-        """From one finite value per run."""
+        """Compute the spread of one finite value per run."""
         per_run = [float(value) for value in values]
         if len(per_run) < MINIMUM_RUNS or not all(abs(value) <= LARGEST for value in per_run):
             needs = f"at least {MINIMUM_RUNS} finite values, none beyond {LARGEST:g}"
@@ -75,9 +75,9 @@ class Effect:
     Attributes
     ----------
     value, low, high
-        An infinite bound of a ratio: the denominator is not told apart from zero.
+        The effect and its bounds; a ratio's bound is infinite if the denominator may be zero.
     p
-        Two-sided, of "no effect"; below 1 - level exactly when the interval excludes no effect.
+        Two-sided p of "no effect"; below 1 - level exactly when the interval excludes no effect.
     """
 
     value: float
@@ -87,19 +87,19 @@ class Effect:
 
 
 def too_far_apart(top: Spread, bottom: Spread) -> bool:
-    """Whether numbers of the size of their ratio cannot be computed with."""
+    """Return whether the ratio of two means is too large to compute with."""
     most = LARGEST * bottom.mean
     return bottom.mean > 0 and max(top.mean, top.deviation, bottom.deviation) > most
 
 
 def ratio_of_means(top: Spread, bottom: Spread, level: float = 0.95) -> Effect:
-    """Ratio of the means of two independent sets of runs.
+    """Estimate the ratio of the means of two independent sets of runs.
 
     Fieller's theorem (1954, J. R. Stat. Soc. B 16) without assuming equal variances: the
     interval holds every ratio r for which not both `_tests` reject mean(top) = r mean(bottom). At
     r = 1 it is the test of `p_of_difference`, so that ratio and p never contradict each other. For
-    quantities that cannot be negative; the upper bound is infinite where the bottom mean is not
-    told apart from zero.
+    quantities that cannot be negative; the upper bound is infinite if the bottom mean cannot be
+    distinguished from zero.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def ratio_of_means(top: Spread, bottom: Spread, level: float = 0.95) -> Effect:
         raise ValueError("a ratio needs a positive mean below and no negative one above")
     if too_far_apart(top, bottom):
         raise ValueError(TOO_FAR_APART)
-    # In units of the bottom mean: no overflow, and roots of order one.
+    # Working in units of the bottom mean avoids overflow and gives roots of order one.
     m, v = top.mean / bottom.mean, (top.deviation / bottom.mean) ** 2 / top.runs
     w = (bottom.deviation / bottom.mean) ** 2 / bottom.runs
     if v == 0 and w == 0:
@@ -131,10 +131,10 @@ def ratio_of_means(top: Spread, bottom: Spread, level: float = 0.95) -> Effect:
 
 
 def ratio_of_positive(top: Spread, bottom: Spread, level: float = 0.95) -> Effect:
-    """Ratio of the means of two independent sets of runs, of quantities above zero.
+    """Estimate the ratio of the means of two independent sets of runs, for positive quantities.
 
     t on the logarithms of the means (their errors by the delta method, s / (mean sqrt(k))), by
-    `_half`. Other than Fieller's its bounds are above zero and finite however few the runs.
+    `_half`. Unlike Fieller's, its bounds are above zero and finite however few the runs.
 
     Raises
     ------
@@ -155,20 +155,20 @@ def ratio_of_positive(top: Spread, bottom: Spread, level: float = 0.95) -> Effec
 
 
 def _tests(v: float, n: int, w: float, m: int) -> list[tuple[float, float]]:
-    """Standard error and degrees of freedom of a difference of means: Welch's and the pooled one.
+    """Return standard errors and degrees of freedom of a difference of means: Welch's and pooled.
 
-    Welch (1947, Biometrika 34; Satterthwaite's degrees of freedom) alone takes what few skewed runs
-    say of their spread for known where the other side has many: false alarms in up to 22 % of
-    comparisons of 24 equal cells, 5 runs against 20. Student's pooled variance alone is wrong where
-    the sides differ in spread. Whoever has to reject both does neither (docs/calibration.md). Of
-    equal numbers of runs it is Welch's.
+    Welch (1947, Biometrika 34; Satterthwaite's degrees of freedom) alone takes the spread of few
+    skewed runs as known if the other side has many: false alarms in up to 22 % of comparisons of 24
+    equal cells, 5 runs against 20. Student's pooled variance alone is wrong if the sides differ in
+    spread. Requiring both to reject avoids both errors (docs/calibration.md). With equal numbers of
+    runs the result is Welch's.
 
     Parameters
     ----------
     v, w
         Squared standard errors of both means.
     n, m
-        Runs behind each.
+        Number of runs behind each mean.
     """
     if v == w == 0:
         return []
@@ -180,13 +180,13 @@ def _tests(v: float, n: int, w: float, m: int) -> list[tuple[float, float]]:
 
 
 def _half(v: float, n: int, w: float, m: int, level: float) -> float:
-    """Half the interval of a difference of means: the larger of both `_tests`."""
+    """Return half the interval of a difference of means: the larger of both `_tests`."""
     tests = _tests(v, n, w, m)
     return max((t_quantile((1 + level) / 2, f) * e for e, f in tests), default=0.0)
 
 
 def _p(difference: float, v: float, n: int, w: float, m: int) -> float:
-    """Two-sided p of no difference: the larger of both `_tests`."""
+    """Return the two-sided p of no difference: the larger of both `_tests`."""
     p_values = [t_two_sided(difference / e, f) for e, f in _tests(v, n, w, m)]
     return max(p_values, default=1.0 if difference == 0 else 0.0)
 
@@ -209,7 +209,7 @@ def _upper(above: Callable[[float], float], start: float) -> float:
 
 
 def difference_of_means(new: Spread, base: Spread, level: float = 0.95) -> Effect:
-    """New - base of two independent sets of runs, by both `_tests`."""
+    """Estimate new - base for two independent sets of runs, by both `_tests`."""
     difference = new.mean - base.mean
     scale, v, w = _in_units(new, base)
     half = _half(v, new.runs, w, base.runs, level) * scale
@@ -217,39 +217,39 @@ def difference_of_means(new: Spread, base: Spread, level: float = 0.95) -> Effec
 
 
 def p_of_difference(a: Spread, b: Spread) -> float:
-    """Two-sided p of equal means, the larger of both `_tests`."""
+    """Return the two-sided p of equal means, the larger of both `_tests`."""
     scale, v, w = _in_units(a, b)
     return _p((a.mean - b.mean) / scale, v, a.runs, w, b.runs)
 
 
 def _in_units(a: Spread, b: Spread) -> tuple[float, float, float]:
-    """The larger deviation, and both squared standard errors in units of it: none vanishes."""
+    """Return the larger deviation, and both squared standard errors in its units: none vanishes."""
     scale = max(a.deviation, b.deviation) or 1.0
     return scale, (a.deviation / scale) ** 2 / a.runs, (b.deviation / scale) ** 2 / b.runs
 
 
 def satterthwaite(va: float, na: int, vb: float, nb: int) -> float:
-    """Degrees of freedom of a sum of two variances of means (Satterthwaite 1946).
+    """Return the degrees of freedom of a sum of two variances of means (Satterthwaite 1946).
 
     Parameters
     ----------
     va, vb
-        Squared standard errors, in any one unit; not both 0.
+        Squared standard errors, in any common unit; not both 0.
     na, nb
-        Runs behind each.
+        Number of runs behind each mean.
     """
-    # Shares, not squares of variances: those of very small numbers vanish.
+    # Use shares, because squares of very small variances underflow.
     total = va + vb
     share = va / total
     return 1 / (share**2 / (na - 1) + (1 - share) ** 2 / (nb - 1))
 
 
 def paired_ratio(new: ArrayLike, base: ArrayLike, level: float = 0.95) -> Effect:
-    """Ratio of means of runs that belong together in pairs, such as the runs of one block.
+    """Estimate the ratio of means of paired runs, such as the runs of one block.
 
-    Fieller (1954): every r for which Student's t test over new - r base does not reject zero.
-    Only where a pair was made close together in time, in random order: pairing strangers costs
-    half the degrees of freedom and gains nothing.
+    Fieller (1954): the interval holds every r for which Student's t test over new - r base does not
+    reject zero. Use it only if each pair was made close together in time, in random order: pairing
+    unrelated runs costs half the degrees of freedom and gains nothing.
 
     Parameters
     ----------
@@ -275,13 +275,13 @@ def paired_ratio(new: ArrayLike, base: ArrayLike, level: float = 0.95) -> Effect
     if a > 0:
         root = math.sqrt(inside)
         return Effect(ratio, (b - root) / a, (b + root) / a, p)
-    # The denominator is not told apart from zero: everything above the lower root, if any.
+    # The denominator may be zero: the interval is everything above the lower root, if any.
     low = (b - math.sqrt(inside)) / a if a < 0 and b * b > a * c else -math.inf
     return Effect(ratio, low if low < ratio else -math.inf, math.inf, p)
 
 
 def paired_p(new: ArrayLike, base: ArrayLike) -> float:
-    """Two-sided p of equal means of pairs, Student's t test over their differences."""
+    """Return the two-sided p of equal means of pairs, by Student's t test of their differences."""
     y, x = finite_pairs(new, base, "a test of blocks", 2)
     d = y - x
     deviation = float(d.std(ddof=1))
@@ -297,14 +297,14 @@ def runs_for_ratio(
     level: float = 0.95,
     power: float = 0.8,
 ) -> int | None:
-    """Runs on each side after which the ratio would be known to +- `tolerance`, probably.
+    """Return the runs per side after which the ratio is probably known to +- `tolerance`.
 
-    The least n for which (t((1 + level) / 2) + t(power)) standard errors of the ratio fit, with
-    2 (n - 1) degrees of freedom and today's deviations.
+    The result is the least n for which (t((1 + level) / 2) + t(power)) standard errors of the ratio
+    fit, with 2 (n - 1) degrees of freedom and today's deviations.
 
     Returns
     -------
-    None beyond `MOST_RUNS`, or where the tolerance is not positive.
+    Number of runs; None beyond `MOST_RUNS`, or if the tolerance is not positive.
     """
     if not tolerance > 0 or bottom.mean <= 0:
         return None
@@ -319,9 +319,9 @@ def runs_for_ratio(
 def least_runs(
     variance: float, tolerance: float, level: float, power: float, *, sides: int
 ) -> int | None:
-    """Least n with (t((1 + level) / 2) + t(power)) sqrt(variance / n) <= tolerance.
+    """Return the least n with (t((1 + level) / 2) + t(power)) sqrt(variance / n) <= tolerance.
 
-    Degrees of freedom sides * (n - 1); power 1/2 asks for the half width alone. None beyond
+    The degrees of freedom are sides * (n - 1); power 1/2 asks for the half width alone. None beyond
     `MOST_RUNS`.
     """
 
@@ -336,7 +336,7 @@ def least_runs(
 
 
 def equivalent_ratio(new: Spread, base: Spread, threshold: float) -> float:
-    """P of two one-sided tests that a ratio of means lies within 1 - T and 1 + T, by Welch's t.
+    """Return p of two one-sided Welch t tests that a ratio of means lies within 1 - T and 1 + T.
 
     Schuirmann (1987, J. Pharmacokinetics and Biopharmaceutics 15); for a ratio of means the two
     hypotheses are linear, mean(new) = (1 +- T) mean(base), as in Sasabuchi's test (Hauschke,
@@ -346,13 +346,13 @@ def equivalent_ratio(new: Spread, base: Spread, threshold: float) -> float:
     Parameters
     ----------
     new, base
-        Two independent sets of runs.
+        Spreads of two independent sets of runs.
     threshold
-        T, between 0 and 1.
+        The threshold T, between 0 and 1.
 
     Returns
     -------
-    The larger p of the two: equivalent at level alpha if it is at most alpha.
+    The larger p of the two tests: equivalent at level alpha if it is at most alpha.
     """
 
     def p(limit: float, direction: float) -> float:
@@ -361,7 +361,7 @@ def equivalent_ratio(new: Spread, base: Spread, threshold: float) -> float:
         error = math.hypot(first / math.sqrt(new.runs), second / math.sqrt(base.runs))
         if error == 0:
             return 0.0 if distance > 0 else 1.0
-        # As shares of the larger: squares of very small numbers vanish.
+        # Use shares of the larger, because squares of very small numbers underflow.
         scale = max(first, second)
         freedom = satterthwaite(
             (first / scale) ** 2 / new.runs, new.runs, (second / scale) ** 2 / base.runs, base.runs
@@ -372,7 +372,7 @@ def equivalent_ratio(new: Spread, base: Spread, threshold: float) -> float:
 
 
 def equivalent_pairs(new: ArrayLike, base: ArrayLike, threshold: float) -> float:
-    """`equivalent_ratio` of runs that belong together, such as the runs of one block.
+    """Return the p of `equivalent_ratio` for paired runs, such as the runs of one block.
 
     Parameters
     ----------

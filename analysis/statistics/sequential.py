@@ -1,26 +1,27 @@
-"""How much slower B is than A, known well enough to look after every pair of runs and stop.
+"""Estimate how much slower B is than A, validly even if one looks after every pair and stops.
 
-The first eight runs, four of each side, are in random order, each of the 70 orders as likely; after
-them A and B run in pairs, within a pair in random order (a fair coin). Let B be as A but
-`exp(theta)` times as large, and z the logarithms of all runs, those of B less theta. Whatever they
-are (drift, a value that depends on the one before, skew, effects of runs), the random order alone
-decides which of them belong to B.
+The first eight runs, four of each side, are in random order, each of the 70 orders equally likely;
+after them A and B run in pairs, within a pair in random order (a fair coin). Assume that B is like
+A but `exp(theta)` times as large, and let z be the logarithms of all runs, those of B less theta.
+Whatever they are (drift, autocorrelation, skew, effects of runs), the random order alone decides
+which of them belong to B.
 
-Of the first eight let U of the 16 comparisons of one of B with one of A go to B. It has the
-distribution of Mann and Whitney (1947, Ann. Math. Statist. 18), so that a payoff g(U) whose mean
-over the 70 orders is 1 is a fair bet. Of a later pair let s be 1 or -1 as the coin falls and u any
-bet that depends on earlier runs and on the two z without their sides; then
+Among the first eight runs, let U be the number of the 16 comparisons of a run of B with a run of A
+that B wins. It has the distribution of Mann and Whitney (1947, Ann. Math. Statist. 18), so that a
+payoff g(U) whose mean over the 70 orders is 1 is a fair bet. For a later pair let s be 1 or -1 as
+the coin falls and u any bet that depends on earlier runs and on the two z without their sides; then
 
     2 / (1 + exp(-2 u s))  =  exp(u s) / cosh(u)
 
 has mean 1. The product is a nonnegative martingale, and so is an average of such products: the
-wealth of one who bets that B is above theta. By Ville's inequality it reaches 2 / alpha with a
-probability of at most alpha / 2, whenever one looks. The lower bound of the confidence sequence is
-the least theta at which the wealth has stayed below 2 / alpha, the upper one the same of A / B.
-With fewer than 8 runs no bound could be known: of 35 orders of 3 and 4 one is 2.9 %, above 2.5 %.
+wealth of somebody who bets that B is above theta. By Ville's inequality it reaches 2 / alpha with
+a probability of at most alpha / 2, whenever one looks. The lower bound of the confidence sequence
+is the least theta at which the wealth has stayed below 2 / alpha; the upper bound is the same for
+A / B. With fewer than 8 runs no bound is possible: one of the 35 orders of 3 and 4 runs has 2.9 %,
+above 2.5 %.
 
-u is proportional to the difference of the ranks of the two z among the runs just before: Wilcoxon's
-score, which loses 5 % where runs are normal, and gains where they are skewed or have outliers.
+u is proportional to the difference of the ranks of the two z among the runs just before:
+Wilcoxon's score, which loses 5 % if runs are normal, and gains if they are skewed or have outliers.
 Ramdas, Ruf, Larsson and Koolen (2020, arXiv:2009.03167, on symmetric distributions) show that such
 products are the admissible ones; de la Pena (1999, Ann. Probab. 27) has the inequality, Howard,
 Ramdas, McAuliffe and Sekhon (2021, Ann. Statist. 49) confidence sequences from it.
@@ -36,44 +37,44 @@ from roslens.analysis.statistics.finite import finite_pairs
 from roslens.recording.arrays import ArrayLike, Bools, Floats, np
 
 OPENING = 4
-"""Runs of each side that open a race: fewer could not tell anything, in whatever order."""
+"""Number of runs of each side that open a race: fewer could show nothing, in whatever order."""
 
 _ALL = 0.55
 """Share of the stake on all 16 comparisons: it pays 70 times, so that 8 runs may do (2 / 0.05)."""
 
 _TILT = 0.3
-"""The rest is on exp(_TILT U): what the first runs give counts where they do not suffice."""
+"""Exponent of the rest of the stake, on exp(_TILT U): the first runs count even if insufficient."""
 
 _BETS = ((0.5, 0.25), (1.0, 0.5), (2.0, 0.25))
 """Effects bet on, in units of the resolution, each with its share of the wealth."""
 
 _LARGEST = 2.0
-"""No bet is larger: one that is lost leaves 4 % of its share."""
+"""Largest bet: one that is lost leaves 4 % of its share."""
 
 _WINDOW = 16
-"""Pairs just before, among whose runs a pair is ranked."""
+"""Number of preceding pairs among whose runs a pair is ranked."""
 
 _RANK_BET = 6 / math.sqrt(2 * math.pi)
-"""u is this times effect / sd of log(B / A) times the difference of ranks, of normal runs: the
+"""u is this times effect / sd of log(B / A) times the difference of ranks, for normal runs: the
 difference has the mean effect / (2 sqrt(pi) sd of a run) and the variance 1 / 6."""
 
 _STEADY = 1e-200
-"""Variances below count as this: of pairs that do not differ the largest bets are made."""
+"""Least variance: pairs that do not differ get the largest bets."""
 
 
 @dataclass(frozen=True)
 class RatioInterval:
-    """What is known of B / A.
+    """An interval of B / A.
 
     Attributes
     ----------
     value
         exp of the midmean of the log ratios: the mean of the middle half of the pairs.
     low, high
-        Confidence sequence: all of them, after each pair, hold the true ratio with a probability of
-        at least `level`. 0 and infinite while nothing is known.
+        Confidence sequence: all its intervals, after each pair, contain the true ratio with a
+        probability of at least `level`. 0 and infinity while nothing is known.
     pairs
-        Runs of each side.
+        Number of runs of each side.
     """
 
     value: float
@@ -84,19 +85,19 @@ class RatioInterval:
 
 
 def resolution_of(threshold: float | None = None, precision: float | None = None) -> float:
-    """On the log scale, the least difference that a race is to tell.
+    """Return the least difference, on the log scale, that a race is to detect.
 
     Parameters
     ----------
     threshold
         Relative difference that matters: 0.05 is 5 %.
     precision
-        Full width of the interval, relative to the value.
+        Full width of the interval relative to the value.
 
     Raises
     ------
     ValueError
-        Neither is given, or one is not above 0.
+        Neither is given, or a given one is not above 0.
     """
     wanted = [
         math.log1p(relative) / parts
@@ -111,18 +112,18 @@ def resolution_of(threshold: float | None = None, precision: float | None = None
 def confidence_sequence(
     a: ArrayLike, b: ArrayLike, resolution: float, level: float = 0.95
 ) -> RatioInterval:
-    """Interval of B / A after these pairs; it only shrinks as pairs are added.
+    """Return the interval of B / A after these pairs; it only shrinks as pairs are added.
 
-    Where no constant ratio is left (B / A changed during the race), it goes from the least ratio
-    that was left out from above to the largest from below.
+    If no constant ratio is left (B / A changed during the race), the interval goes from the least
+    ratio that was excluded from above to the largest that was excluded from below.
 
     Parameters
     ----------
     a, b
-        One value above 0 per run, shape (pairs,), in the order of time. The first `OPENING` of both
-        must have run in one random order, each later pair in the order of a fair coin.
+        One value above 0 per run, shape (pairs,), in the order of time. The first `OPENING` runs of
+        both must have run in one random order, each later pair in the order of a fair coin.
     resolution
-        By `resolution_of`, decided before the first pair: the bets are best for differences of
+        From `resolution_of`, decided before the first pair: the bets are best for differences of
         this size. The interval is valid for any.
     level
         Nominal coverage, between 0 and 1.
@@ -130,7 +131,7 @@ def confidence_sequence(
     Raises
     ------
     ValueError
-        No pair, different lengths, or a value that is not above 0 and finite.
+        There is no pair, the lengths differ, or a value is not finite and above 0.
     """
     of_a, of_b = finite_pairs(a, b, "a race", 1)
     if not (of_a > 0).all() or not (of_b > 0).all():
@@ -142,7 +143,7 @@ def confidence_sequence(
     needed = math.log(2 / (1 - level))
 
     def left_out(theta: Floats) -> Bools:
-        """Of both sides: B / A above exp(theta[0]), A / B above exp(theta[1])."""
+        """Return whether B / A above exp(theta[0]), and A / B above exp(theta[1]), are excluded."""
         wealth = log_wealth(logs, logs[::-1], theta[:, None], resolution)
         return np.asarray(wealth.max(axis=1) >= needed, dtype=np.bool_)
 
@@ -157,7 +158,7 @@ def confidence_sequence(
         least, most = np.where(beyond, middle, least), np.where(beyond, most, middle)
     low, high = np.where(bounded, least, -np.inf) * (1, -1)
     centre = float(np.sort(d)[d.size // 4 : d.size - d.size // 4].mean())
-    # Wider is always valid, so it holds its value; crossed bounds must not look like certainty.
+    # The interval is widened to hold its value; crossed bounds must not look like certainty.
     bounds = (low, centre, high)
     with np.errstate(over="ignore"):
         value, low, high = (float(bound) for bound in np.exp([centre, min(bounds), max(bounds)]))
@@ -165,20 +166,20 @@ def confidence_sequence(
 
 
 def log_wealth(a: ArrayLike, b: ArrayLike, theta: ArrayLike, resolution: float) -> Floats:
-    """Logarithm of the wealth after each pair of one who bets that B / A is above exp(theta).
+    """Return the log wealth after each pair of somebody who bets that B / A is above exp(theta).
 
-    Of one who bets that it is below: the same with a and b exchanged, and `-theta`.
+    For a bet that it is below, exchange a and b and pass `-theta`.
 
     Parameters
     ----------
     a, b
-        Logarithms of the runs, shape (..., pairs), in the order of time.
+        Logarithms of the values of the runs, shape (..., pairs), in the order of time.
     theta
-        Is broadcast to the shape of `b`.
+        Log ratio, broadcast to the shape of `b`.
 
     Returns
     -------
-    Shape (..., pairs); minus infinity before the runs that open the race are whole.
+    Shape (..., pairs); minus infinity until the runs that open the race are complete.
     """
     of_a = np.asarray(a, dtype=np.float64)
     of_b = np.asarray(b, dtype=np.float64)
@@ -186,7 +187,7 @@ def log_wealth(a: ArrayLike, b: ArrayLike, theta: ArrayLike, resolution: float) 
     logs = np.full(z.shape, -np.inf)
     if z.shape[-1] < OPENING:
         return logs
-    # A tie counts as lost, which is never worth more.
+    # A tie counts as lost, which never increases the wealth.
     won = z[..., :OPENING, None] > of_a[..., None, :OPENING]
     opening = _LOG_PAYOFF[won.sum(axis=(-1, -2))]
     deviation = np.sqrt(_variance_before(of_b - of_a))
@@ -201,7 +202,7 @@ def log_wealth(a: ArrayLike, b: ArrayLike, theta: ArrayLike, resolution: float) 
 
 
 def _log_payoff() -> Floats:
-    """Log g(U), by U: the mean of g over all orders of the runs that open a race is 1."""
+    """Return log g(U) by U: the mean of g over all orders of the runs that open a race is 1."""
     runs = range(2 * OPENING)
     least = sum(range(OPENING))
     orders = np.bincount([sum(ranks) - least for ranks in combinations(runs, OPENING)])
@@ -216,7 +217,7 @@ _LOG_PAYOFF = _log_payoff()
 
 
 def _rank_difference(a: Floats, z: Floats) -> Floats:
-    """By how much z ranks above a among the runs of up to `_WINDOW` pairs before; from -1 to 1."""
+    """Return how much z ranks above a among runs of up to `_WINDOW` pairs before; from -1 to 1."""
     before = (np.full((*side.shape[:-1], _WINDOW), np.nan) for side in (a, z))
     earlier = [
         np.lib.stride_tricks.sliding_window_view(
@@ -234,9 +235,9 @@ def _rank_difference(a: Floats, z: Floats) -> Floats:
 
 
 def _variance_before(d: Floats) -> Floats:
-    """Variance of all earlier pairs, larger while they are few; at least `_STEADY`."""
+    """Return the variance of all earlier pairs, larger while they are few; at least `_STEADY`."""
     before = np.maximum(np.arange(d.shape[-1]), 1)
-    # About the first pair: ratios far from 1 would cancel.
+    # Relative to the first pair, because ratios far from 1 would cancel.
     moved = d - d[..., :1]
     sums, squares = np.cumsum(moved, axis=-1) - moved, np.cumsum(moved**2, axis=-1) - moved**2
     freedom = np.maximum(before - 1, 1)

@@ -1,9 +1,9 @@
-"""Student's t and its kin without scipy, which weighs as much as all else that a verdict needs.
+"""Compute Student's t and its kin without scipy, which is as heavy as all else a verdict needs.
 
-All come from the regularised incomplete beta function, by its continued fraction in Lentz's way
-(Press et al., "Numerical Recipes", 3rd ed., 6.4; DLMF 8.17); the noncentral t is a mean of normal
-distributions over the chi distribution of its denominator. By it the least effect is known that
-an experiment would probably have found.
+All are computed from the regularised incomplete beta function, by its continued fraction in Lentz's
+way (Press et al., "Numerical Recipes", 3rd ed., 6.4; DLMF 8.17); the noncentral t is a mean of
+normal distributions over the chi distribution of its denominator. It gives the least effect that an
+experiment would probably have found.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MOST_STEPS = 200_000
 
 @lru_cache(maxsize=4096)
 def t_quantile(p: float, freedom: float) -> float:
-    """The p-quantile of Student's t with so many degrees of freedom."""
+    """Return the p-quantile of Student's t with `freedom` degrees of freedom."""
     if not 0 <= p <= 1 or not freedom > 0:
         return math.nan
     if p < 0.5:
@@ -29,8 +29,8 @@ def t_quantile(p: float, freedom: float) -> float:
     t = NormalDist().inv_cdf(p)
     if math.isinf(freedom):
         return t
-    # Newton's way from the left never goes too far: the normal quantile is less, and the chance of
-    # more is convex.
+    # Newton's method from the left never overshoots: the normal quantile is smaller, and the chance
+    # of a larger t is convex.
     a = freedom / 2
     scale = math.log(_gamma_ratio(a)) - math.log(freedom * math.pi) / 2
     step = 1.0
@@ -42,7 +42,7 @@ def t_quantile(p: float, freedom: float) -> float:
 
 
 def t_above(t: float, freedom: float) -> float:
-    """Chance of a t above this one."""
+    """Return the chance of a t above this one."""
     if not freedom > 0 or math.isnan(t):
         return math.nan
     if math.isinf(freedom):
@@ -53,12 +53,12 @@ def t_above(t: float, freedom: float) -> float:
 
 
 def t_two_sided(t: float, freedom: float) -> float:
-    """Chance of a t at least so far from 0, to either side."""
+    """Return the chance of a t at least as far from 0, to either side."""
     return 2 * t_above(abs(t), freedom)
 
 
 def binomial_at_most(k: int, n: int, p: float) -> float:
-    """Chance of at most k of n."""
+    """Return the chance of at most k successes in n trials of probability p."""
     if k < 0 or k >= n:
         return 0.0 if k < 0 else 1.0
     if p in {0, 1}:
@@ -68,9 +68,9 @@ def binomial_at_most(k: int, n: int, p: float) -> float:
 
 @lru_cache(maxsize=4096)
 def noncentrality(critical: float, freedom: float, below: float) -> float:
-    """Of the noncentral t that is below a critical value with this chance, less than a half."""
-    # Of the denominator's cube root: of few degrees of freedom its density has no slope at 0. The
-    # steps are shorter than the normal distribution is wide beside it.
+    """Return the noncentrality of the t that is below `critical` with chance `below` (< 1/2)."""
+    # Integrate over the cube root of the denominator: with few degrees of freedom its density has
+    # no slope at 0. The steps are shorter than the width of the normal distribution.
     most = 1 + 12 / math.sqrt(2 * freedom)
     least = max(0.0, 1 - 12 / math.sqrt(2 * freedom)) ** (1 / 3)
     count = 1000 + min(int(20 * critical), _MOST_STEPS)
@@ -100,7 +100,7 @@ def noncentrality(critical: float, freedom: float, below: float) -> float:
 
 
 def _gamma_ratio(a: float) -> float:
-    """Gamma(a + 1/2) / Gamma(a); large ones by their series, where logarithms lose digits."""
+    """Return gamma(a + 1/2) / gamma(a); for large a by a series, where logarithms lose digits."""
     if a < 100:
         return math.exp(math.lgamma(a + 0.5) - math.lgamma(a))
     x = 1 / a
@@ -109,7 +109,7 @@ def _gamma_ratio(a: float) -> float:
 
 
 def _beta(a: float, b: float, log_x: float, x: float) -> float:
-    """The regularised incomplete beta function I_x(a, b), of x and its logarithm."""
+    """Return the regularised incomplete beta function I_x(a, b), given x and its logarithm."""
     y = -math.expm1(log_x)
     if y <= 0 or x <= 0:
         return 1.0 if y <= 0 else 0.0
@@ -146,20 +146,20 @@ POWER = 0.8
 def least_detectable(
     standard_error: float, freedom: float, level: float = 0.95, power: float = POWER
 ) -> float:
-    """Effect that t tests find in a part `power` of experiments, estimated without bias.
+    """Return the effect that t tests find in a part `power` of experiments, estimated without bias.
 
     The noncentral t distribution gives the effect in true standard errors (Cohen, "Statistical
-    Power Analysis", 2nd ed., chapter 2); t((1 + level) / 2) + t(power) comes near it. The
-    standard error at hand is on average too small by c4 (Johnson and Welch 1940, Biometrika 31):
-    by 6 % with 5 runs, after which experiments would find 74 % instead of 80 %. So it is divided
-    by c4.
+    Power Analysis", 2nd ed., chapter 2), close to t((1 + level) / 2) + t(power). The estimated
+    standard error is on average too small by c4 (Johnson and Welch 1940, Biometrika 31): by 6 %
+    with 5 runs, which would lead to experiments that find 74 % instead of 80 %. So it is divided by
+    c4.
 
     Parameters
     ----------
     standard_error
-        Estimated with `freedom` degrees of freedom.
+        Standard error, estimated with `freedom` degrees of freedom.
     level
-        Of the two-sided interval that has to exclude zero, on the effect's side.
+        Level of the two-sided interval that has to exclude zero, on the effect's side.
     """
     if not freedom > 0 or not standard_error >= 0:
         raise ValueError("a detection limit needs a standard error and degrees of freedom above 0")
@@ -169,6 +169,6 @@ def least_detectable(
 
 
 def _c4(freedom: float) -> float:
-    """Expectation of an estimated standard deviation over the true one, normal values."""
+    """Return the expected estimated standard deviation over the true one, for normal values."""
     logarithm = math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)
     return math.sqrt(2 / freedom) * math.exp(logarithm)

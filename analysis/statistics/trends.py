@@ -1,4 +1,4 @@
-"""Slopes of series and where they bend."""
+"""Estimate slopes of series and where they bend."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from roslens.analysis.statistics.student import t_quantile
 from roslens.recording.arrays import ArrayLike, Floats, NDArray, np
 
 MOST_BINS = 400
-"""Slopes are found between the means of at most this many stretches of a series."""
+"""Most stretches of a series between whose means slopes are computed."""
 
 
 def binned(x: ArrayLike, y: ArrayLike, most: int = MOST_BINS) -> tuple[Floats, Floats]:
-    """Means of x and y over at most `most` stretches of equally many points.
+    """Average x and y over at most `most` stretches of equally many points.
 
     Parameters
     ----------
@@ -32,15 +32,15 @@ def binned(x: ArrayLike, y: ArrayLike, most: int = MOST_BINS) -> tuple[Floats, F
 
 
 def theil_sen(x: ArrayLike, y: ArrayLike) -> float:
-    """Median of the slopes between all pairs of points (Theil 1950; Sen 1968, JASA 63).
+    """Return the median of the slopes between all pairs of points (Theil 1950; Sen 1968, JASA 63).
 
-    A few wild points do not move it. An interval of it would assume independent errors, which
-    the points of one run do not have: use one slope per run, and the runs.
+    A few wild points do not move it. An interval for it would assume independent errors, which the
+    points of one run do not have: use one slope per run, and an interval over the runs.
 
     Parameters
     ----------
     x, y
-        Finite, at least two different x, shape (n,); made coarser beyond `MOST_BINS` points.
+        Finite, at least two different x, shape (n,); averaged beyond `MOST_BINS` points.
     """
     a, b = binned(x, y)
     first, second = _pairs(a.size)
@@ -68,7 +68,7 @@ class Line:
 
 
 def least_squares(x: ArrayLike, y: ArrayLike) -> Line:
-    """Ordinary least squares line, its standard errors for independent errors.
+    """Fit an ordinary least squares line; its standard errors are for independent errors.
 
     Parameters
     ----------
@@ -95,14 +95,14 @@ def least_squares(x: ArrayLike, y: ArrayLike) -> Line:
 
 @dataclass(frozen=True)
 class AutoregressiveSlope:
-    """Slope of a line with autocorrelated errors.
+    """The slope of a line with autocorrelated errors.
 
     Attributes
     ----------
     interval
-        Of the slope.
+        The slope with its interval.
     phi
-        Autocorrelation of neighbouring errors.
+        Autocorrelation of neighbouring errors (lag 1).
     """
 
     interval: Interval
@@ -110,12 +110,12 @@ class AutoregressiveSlope:
 
 
 def glsar(x: ArrayLike, y: ArrayLike, level: float = 0.95) -> AutoregressiveSlope:
-    """Line through one series with AR(1) errors, by iterated generalised least squares.
+    """Fit a line to one series with AR(1) errors, by iterated generalised least squares.
 
     Cochrane and Orcutt (1949, JASA 44): ordinary least squares, phi from the residuals, least
-    squares again on y_t - phi y_(t-1), until phi (adjusted Yule-Walker) stays. On a stationary
-    series with phi .97 the interval misses zero in 17 % instead of 5 %: phi is underestimated.
-    One run also says nothing about how much runs differ.
+    squares again on y_t - phi y_(t-1), until phi (adjusted Yule-Walker) converges. On a stationary
+    series with phi .97 the interval misses zero in 17 % instead of 5 %, because phi is
+    underestimated. One run also says nothing about how much runs differ.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def glsar(x: ArrayLike, y: ArrayLike, level: float = 0.95) -> AutoregressiveSlop
     n = a.size
     if n < 10 or a[0] == a[-1]:
         return AutoregressiveSlope(Interval(None, refused=f"{n} points; 10 are needed"), 0.0)
-    # Centred and scaled: times since the epoch would leave no digits.
+    # Centred and scaled, because times since the epoch would leave no digits.
     span = float(a[-1] - a[0])
     a = (a - a.mean()) / span
     scale = float(np.abs(b - b.mean()).max()) or 1.0
@@ -170,9 +170,9 @@ class Bend:
     Attributes
     ----------
     index
-        Where the second line begins.
+        Index where the second line begins.
     gain
-        Part of the squared error of one line that two lines do away with, 0 to 1.
+        Part of the squared error of one line that two lines remove, 0 to 1.
     """
 
     index: int
@@ -180,11 +180,11 @@ class Bend:
 
 
 def best_bend(rows: ArrayLike) -> Bend:
-    """Break all rows at the one place that two lines for each fit best.
+    """Break all rows at the one place where two lines for each fit best.
 
     Segmented least squares (Bai and Perron 1998, Econometrica 66, with one break), every row
-    first scaled by its own error about one line, so that all rows count the same. Each part is a
-    tenth of all or longer.
+    first scaled by its own error about one line, so that all rows count the same. Each part has at
+    least a tenth of all points.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ def best_bend(rows: ArrayLike) -> Bend:
 
 
 def _errors(y: Floats) -> Floats:
-    """Squared error about its own line of each beginning y[:, : k + 1], shape as y."""
+    """Return the squared error of each prefix y[:, : k + 1] about its own line, shape as y."""
     n = y.shape[1]
     k = np.arange(1, n + 1, dtype=np.float64)
     x = np.arange(n, dtype=np.float64)

@@ -1,1 +1,1 @@
-"""Two sets of runs compared, and budgets held."""
+"""Compare two sets of runs, and check budgets."""

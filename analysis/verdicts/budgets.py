@@ -1,4 +1,4 @@
-"""Absolute budgets: a metric of a cell is within its limit, beyond it, or not known enough."""
+"""Check absolute budgets: a metric of a cell is within its limit, beyond it, or uncertain."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ _KNOWN = re.compile(
     r"(response_time|callback_duration|period|timer_jitter)_(mean|max|worst|p\d+(\.\d+)?)|"
     r"chain_(rate|complete)|response_time_bound|executor_(busy|wait|callbacks|blocked|overhead|cpu)"
 )
-"""Metrics that recordings may lack: then there is no evidence, and no mistake in the budget."""
+"""Metrics that recordings may lack: a budget for one then has no evidence, but is no mistake."""
 
 _LARGEST = 1e200
 _NAMED = 12
-"""Names that are told where none is near."""
+"""Most names that are listed if none is near."""
 
 _TEXT = re.compile(
     r"\s*(?P<metric>[A-Za-z_][\w.]*)\s*(?P<sign><=|>=|<|>)\s*"
@@ -66,23 +66,23 @@ _UNITS: Mapping[str, Mapping[str, float]] = {
     "byte/entity": {"B/entity": 1, "byte/entity": 1, "B": 1, "byte": 1},
     "byte/slot": {"B/slot": 1, "byte/slot": 1, "B": 1, "byte": 1},
 }
-"""Names of units by the unit of a metric, and how many of it each is."""
+"""Names of accepted units by the unit of a metric, with the size of each in that unit."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """A limit.
+    """A limit for a metric.
 
     Attributes
     ----------
     text
-        As the user wrote it.
+        The budget as the user wrote it.
     metric, number, unit
-        What, how much, and in which unit; a unit is checked against the metric's.
+        Name of the metric, the limit and its unit; the unit is checked against the metric's.
     upper
-        Whether the metric must stay below (else above) the limit.
+        Whether the metric must stay below the limit (else above).
     where
-        Levels that a cell must have for the budget to apply; ``topic`` among them.
+        Levels that a cell must have for the budget to apply; may include ``topic``.
     """
 
     text: str
@@ -94,25 +94,25 @@ class Budget:
 
     @property
     def topic(self) -> str | None:
-        """The topic it is about, if it names one."""
+        """The topic that the budget names, or None."""
         topic = self.where.get("topic")
         return None if topic is None else str(topic)
 
     def applies_to(self, cell: Cell) -> bool:
-        """Whether `cell` has all the levels, as they are or as text."""
+        """Return whether `cell` has all the levels, compared as they are or as text."""
         return all(n in cell and str(cell[n]) == str(v) for n, v in self.where.items())
 
     def limit_for(self, estimate: Estimate) -> float:
-        """The limit in the estimate's unit; see `limit_in`."""
+        """Return the limit in the estimate's unit; see `limit_in`."""
         return self.limit_in(estimate.unit)
 
     def limit_in(self, unit: str) -> float:
-        """The limit in a metric's unit.
+        """Return the limit in a metric's unit.
 
         Raises
         ------
         UsageError
-            The units do not fit, or the limit of a fraction is none.
+            The unit does not fit, or the limit of a fraction is not between 0 and 1.
         """
         sizes = _UNITS.get(unit, {unit: 1})
         if self.unit not in sizes:
@@ -132,20 +132,20 @@ class Budget:
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One budget held against one estimate.
+    """The check of one budget against one estimate.
 
     Attributes
     ----------
     estimate
-        None where the metric was not measured.
+        The estimate; None if the metric was not measured.
     limit
-        In the estimate's unit.
+        The limit in the estimate's unit.
     p, p_holm
-        Two-sided, of a mean at the limit; and adjusted for all checks made together.
+        Two-sided p of a mean at the limit, and the same adjusted for all checks made together.
     confirmed
-        Where exceeded: whether it holds after Holm's correction.
+        If exceeded: whether that holds after Holm's correction.
     runs_needed
-        Runs that would probably do, where the evidence does not.
+        Number of runs that would probably suffice, if the evidence does not.
     notes
         What the reader must know.
     """
@@ -161,7 +161,7 @@ class Check:
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return the check as plain data."""
         return {
             "budget": self.budget.text,
             "where": dict(self.budget.where),
@@ -193,7 +193,7 @@ class Checks:
         return EXIT_NOT_ENOUGH_EVIDENCE
 
     def json_text(self, **more: Any) -> str:
-        """As JSON, with `more` of plain data."""
+        """Return the checks as JSON text, with the plain data of `more` added."""
         data = {
             **more,
             "schema_version": SCHEMA_VERSION,
@@ -205,12 +205,12 @@ class Checks:
 
 
 def read_budgets(path: Path) -> list[Budget]:
-    """Read a YAML file: ``budgets``, a list of texts, or of mappings with ``budget`` and more.
+    """Read a YAML file with ``budgets``: a list of texts, or of mappings with ``budget`` and more.
 
     Raises
     ------
     UsageError
-        It cannot be read, or something in it is not understood.
+        The file cannot be read, or something in it is not understood.
     """
     data = read_yaml_file(path)
     entries = data.get("budgets") if isinstance(data, dict) else None
@@ -226,12 +226,12 @@ def read_budgets(path: Path) -> list[Budget]:
 
 
 def parse_budget(entry: object) -> Budget:
-    """``latency_p99 < 50 ms``, or a mapping with it as ``budget``, ``topic`` and ``where``.
+    """Parse ``latency_p99 < 50 ms``, or a mapping of ``budget`` to that, ``topic`` and ``where``.
 
     Raises
     ------
     UsageError
-        It is neither.
+        The entry is neither.
     """
     given = {"budget": entry} if isinstance(entry, str) else entry
     if not isinstance(given, dict) or not isinstance(given.get("budget"), str):
@@ -266,15 +266,15 @@ def parse_budget(entry: object) -> Budget:
 
 
 def check_budgets(budgets: Sequence[Budget], side: Side) -> Checks:
-    """Hold each budget against every cell that it applies to.
+    """Check each budget against every cell that it applies to.
 
-    A budget without a topic is about the runs' own cells; where its metric has none of those
-    (runs without a work topic have cells per topic, response times one per service), about all.
+    A budget without a topic is about the runs' own cells. If its metric has none of those (runs
+    without a work topic have cells per topic, response times one per service), it is about all.
 
     Raises
     ------
     UsageError
-        A unit does not fit its metric, or a budget is about nothing that is there.
+        A unit does not fit its metric, or a budget is about nothing in the recordings.
     """
     checks: list[Check] = []
     own_cells = [dict(cell) for cell in side.cells]
@@ -300,7 +300,7 @@ def check_budgets(budgets: Sequence[Budget], side: Side) -> Checks:
 
 
 def _unless_silent(check: Check, side: Side, estimate: Estimate) -> Check:
-    """No budget is kept by runs that had nothing to measure."""
+    """Withdraw the verdict "within" if runs had nothing to measure, and add a note."""
     silent = runs_without_messages(side, estimate)
     if not silent:
         return check
@@ -310,7 +310,7 @@ def _unless_silent(check: Check, side: Side, estimate: Estimate) -> Check:
 
 
 def _not_there(budget: Budget, of_metric: Sequence[Estimate], side: Side) -> str:
-    """What of a budget is nowhere in the recordings, with the nearest names that are."""
+    """Say what part of a budget is not in the recordings, with the nearest names that are."""
     if not of_metric:
         return f"there is no metric {budget.metric!r}; " + nearest(
             budget.metric, {e.metric for e in side.estimates}
@@ -328,7 +328,7 @@ def _not_there(budget: Budget, of_metric: Sequence[Estimate], side: Side) -> str
 
 
 def nearest(name: str, known: Collection[str]) -> str:
-    """``did you mean ...?`` where something is near, else what there is."""
+    """Return ``did you mean ...?`` if a known name is near, else a list of known names."""
     close = difflib.get_close_matches(name, sorted(known), n=3)
     if close:
         return f"did you mean {' or '.join(close)}?"
@@ -337,10 +337,10 @@ def nearest(name: str, known: Collection[str]) -> str:
 
 
 def check(budget: Budget, estimate: Estimate) -> Check:
-    """Hold a budget against one estimate: the interval must lie on one side of the limit.
+    """Check a budget against one estimate: the interval must lie on one side of the limit.
 
-    A limit of a maximum is about each sample: one that passes it exceeds it, whatever the interval
-    of the largest per run.
+    A limit of a maximum is about each sample: one sample beyond it exceeds the budget, whatever the
+    interval of the largest sample per run is.
     """
     limit = budget.limit_for(estimate)
     result = Check(budget=budget, estimate=estimate, limit=limit)
@@ -390,9 +390,10 @@ def _of_each(result: Check, estimate: Estimate, limit: float) -> Check:
 
 
 def _none_beyond(estimate: Estimate) -> str:
-    """That no sample passed a limit, and what that says of further ones.
+    """Return a note that no sample passed a limit, and what that says of further samples.
 
-    Clopper and Pearson (1934) with none of n, one-sided; assumes independent samples.
+    The bound is that of Clopper and Pearson (1934) for none of n, one-sided; it assumes independent
+    samples.
     """
     most = fractions.least_told(estimate.samples, 2 * estimate.level - 1)
     return f"none of {estimate.samples:,} is beyond it; at most {100 * most:.2g} % would be"
@@ -410,10 +411,11 @@ def _p(estimate: Estimate, spread: Spread, limit: float) -> float:
 
 
 def _runs_needed(estimate: Estimate, spread: Spread, limit: float) -> int | None:
-    """Least number of runs whose interval leaves the limit out in about `POWER` of experiments.
+    """Return the least number of runs whose interval excludes the limit with power `POWER`.
 
-    The mean of so many may lie t(`POWER`) standard errors nearer to the limit than that of these,
-    and the interval around it has the form of the estimate's own. None beyond `MOST_RUNS`.
+    The mean of that many runs may lie t(`POWER`) standard errors nearer to the limit than the
+    present one, and the interval around it has the form of the estimate's own. None beyond
+    `MOST_RUNS`.
     """
     away = limit - spread.mean
 
@@ -423,7 +425,7 @@ def _runs_needed(estimate: Estimate, spread: Spread, limit: float) -> int | None
         p = _p(estimate, Spread(mean, spread.deviation, n), limit)
         return nearer < abs(away) and p <= 1 - estimate.level
 
-    # As many as there are were not enough, whatever the formula says.
+    # The present number of runs was not enough, whatever the formula says.
     more = range(MOST_RUNS + 1)
     return bisect_left(more, True, lo=estimate.runs + 1, key=fits) if fits(MOST_RUNS) else None
 
@@ -433,7 +435,7 @@ def _corrected(checks: Sequence[Check]) -> list[Check]:
     result = []
     for c, p in zip(checks, holm_of_known([c.p for c in checks]), strict=True):
         if p is None or c.estimate is None:
-            # Without a p nothing but what was seen itself is confirmed.
+            # Without a p, only an excess that was itself observed is confirmed.
             unsure = c.verdict == "exceeded" and not c.confirmed
             result.append(replace(c, confirmed=False) if unsure else c)
             continue

@@ -1,12 +1,12 @@
-"""Two sets of runs compared, cell by cell: by how much, how sure, and what to make of it.
+"""Compare two sets of runs, cell by cell: by how much, how sure, and with what verdict.
 
-The method is declared here, before any data: the ratio of the means over runs, of quantities that
-cannot be negative on the log scale (`ratio.ratio_of_positive`), of fractions and slopes by
-Fieller's theorem (`ratio.ratio_of_means`). Runs of the two sides count as independent: they were
-made at different times, so that a repetition of one shares nothing with that of the other. All it
-needs is value, interval and number of runs of each side, so recordings and the metrics.json of a
-report about them give the same verdict. But a change of recordings must also show without the runs
-that were disturbed, because what disturbed one side need not have disturbed the other.
+The method is declared here, before any data: the ratio of the means over runs, on the log scale for
+quantities that cannot be negative (`ratio.ratio_of_positive`), by Fieller's theorem for fractions
+and slopes (`ratio.ratio_of_means`). Runs of the two sides count as independent: they were made at
+different times, so that a repetition of one side shares nothing with that of the other. The method
+needs only value, interval and number of runs of each side, so recordings and the metrics.json of a
+report about them give the same verdict. But a change of recordings must also show without the
+disturbed runs, because what disturbed one side need not have disturbed the other.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ DEFAULT_METRICS = ("latency_p50", "latency_p99", "loss", "cpu")
 _CHANGES = ("regression", "improvement")
 _ORDER = (*_CHANGES, "not_enough_evidence", "not_comparable", "no_difference")
 FAR = 2
-"""A change by this factor counts though too few runs were undisturbed; of fractions none does."""
+"""A change by this factor counts even if too few runs were undisturbed; not for fractions."""
 LEVEL = 0.95
 SCHEMA_VERSION = 1
 
@@ -63,19 +63,19 @@ METHOD = (
 
 SideName = Literal["base", "new"]
 SPLIT = {"latency_p50": 0.5, "latency_p99": 0.99}
-"""Metrics whose change is split by cause, and which quantile each is."""
+"""Metrics whose change is split by cause, with the quantile that each one is."""
 
 
 @dataclass(frozen=True)
 class RunsByCause:
-    """What the quantiles of `SPLIT` are made of in each run of a cell.
+    """The quantiles of `SPLIT` in each run of a cell, split by cause.
 
     Attributes
     ----------
     parts
-        By metric, of each run ns by cause; they add up to the run's quantile.
+        By metric, the ns per cause of each run; the causes add up to the run's quantile.
     kernel
-        Whether the kernel's events tell causes, of each run.
+        Whether the kernel's events show causes, for each run.
     """
 
     parts: Mapping[str, list[Mapping[str, float]]]
@@ -84,35 +84,35 @@ class RunsByCause:
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two sides.
+    """One of the two sides of a comparison.
 
     Attributes
     ----------
     name
-        What the user gave.
+        Name of the side as the user gave it.
     estimates
-        All that is known of it.
+        All estimates of the side.
     cells
-        The cells of its runs, without a topic or a service.
+        The cells of its runs, without topic or service.
     runs, left_out
-        How many runs it has, and how many of them failed or cannot be read, and enter no estimate.
+        Number of runs, and of those that failed or cannot be read, and enter no estimate.
     discarded_events
-        Lost by the tracer, over all runs.
+        Number of events lost by the tracer, over all runs.
     suites
-        Names of the suites that its runs are of, as far as known.
+        Names of the suites that its runs belong to, as far as known.
     excerpts
-        Which parts of recordings its runs are, in words; of those that are parts.
+        For the runs that are parts of recordings, which parts, in words.
     environments
-        Those of the runs, in the order of `cells`; empty where nothing is known of one.
+        Environments of the runs, in the order of `cells`; an unknown one is empty.
     disturbed
-        By name the runs that something disturbed, and what.
+        Disturbed runs by name, with what disturbed them.
     ignored
-        Factors that were left out of its cells, and the levels that they had.
+        Factors that were left out of its cells, with the levels that they had.
     by_cause
-        Of each of some cells; None where that is not known, as of a metrics.json.
+        Function from cells to their causes; None where unknown, as from a metrics.json.
     undisturbed
-        The same without its disturbed runs; None if it has none, or if they cannot be left out, as
-        of a metrics.json.
+        Function that returns the side without its disturbed runs; None if it has none, or if they
+        cannot be left out, as from a metrics.json.
     """
 
     name: str
@@ -134,38 +134,38 @@ class Side:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """One metric of one cell on both sides.
+    """The comparison of one metric of one cell on both sides.
 
     Attributes
     ----------
     base, new
-        The estimates compared.
+        The compared estimates.
     ratio, low, high
-        NEW / BASE for what is better low, BASE / NEW for what is better high: above 1 is worse.
-        Infinite where the lower term is not told apart from zero; None where there is none.
+        NEW / BASE if lower is better, BASE / NEW if higher is better: above 1 is worse. Infinite
+        if the lower term cannot be distinguished from zero; None if there is no ratio.
     level
         Nominal coverage.
     p, p_holm
-        Two-sided, of "no difference"; and adjusted for all comparisons made together.
+        Two-sided p of "no difference", and the same adjusted for all comparisons made together.
     verdict
-        By the interval.
+        Verdict by the interval.
     confirmed
         For a regression or an improvement: whether it holds after Holm's correction.
     difference
-        NEW - BASE in the metric's unit.
+        Difference NEW - BASE in the metric's unit.
     shift
-        Hodges and Lehmann's NEW - BASE; None without values per run.
+        Hodges and Lehmann's estimate of NEW - BASE; None without values per run.
     delta
-        Cliff's, above 0 where NEW is larger; None without values per run.
+        Cliff's delta, above 0 if NEW is larger; None without values per run.
     minimum_detectable
-        The least relative change that would probably (80 %) have been told apart from none.
+        The least relative change that would probably (80 %) have been detected.
     runs_needed
-        Runs on each side that would probably do, where the evidence does not.
+        Runs on each side that would probably suffice, if the evidence does not.
     causes
-        By cause, the largest first: its part of `difference`; they add up to that. Empty where the
-        metric did not change or its causes are not known.
+        Parts of `difference` by cause, the largest first; they add up to it. Empty if the metric
+        did not change or its causes are not known.
     doubted
-        Of a change that does not show without the disturbed runs: the verdict with them.
+        The verdict with the disturbed runs, of a change that does not show without them.
     notes
         What the reader must know.
     """
@@ -191,7 +191,7 @@ class Comparison:
 
     @property
     def metric(self) -> str:
-        """Name of what was compared."""
+        """Name of the compared metric."""
         return self.base.metric
 
     @property
@@ -201,19 +201,19 @@ class Comparison:
 
     @property
     def apart(self) -> float:
-        """How far from 1 the ratio is, in the log; farthest where one side is zero."""
+        """Distance of the ratio from 1 in the log; infinite if one side is zero."""
         if self.ratio is None:
             return 0.0
         return abs(math.log(self.ratio)) if 0 < self.ratio < math.inf else math.inf
 
     @property
     def lacks_evidence(self) -> bool:
-        """Whether nothing can be said, or not after correction."""
+        """Whether nothing can be said, or nothing after correction."""
         untold = self.verdict in ("not_enough_evidence", "not_comparable")
         return untold or self.confirmed is False
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data; what is not finite becomes null."""
+        """Return the comparison as plain data; non-finite numbers become null."""
         return {
             "metric": self.metric,
             "definition": self.base.definition,
@@ -252,17 +252,17 @@ class Unmatched:
 
 @dataclass(frozen=True)
 class Comparisons:
-    """All that was compared in one invocation.
+    """All comparisons of one invocation.
 
     Attributes
     ----------
     by
-        The factor whose levels were compared with each other, where both sides are one; a cell
+        The factor whose levels were compared with each other, if both sides are the same; a cell
         then has ``level / reference`` for it.
     differences
-        Between the environments of the two sides, or of any two levels.
+        Differences between the environments of the two sides, or of any two levels.
     across_machines
-        Whether sides of different machines are compared all the same.
+        Whether sides from different machines are compared all the same.
     """
 
     base: Side
@@ -277,16 +277,16 @@ class Comparisons:
 
     @property
     def by_interest(self) -> list[Comparison]:
-        """What was compared, by verdict: changes first, of these the sure and large ones."""
+        """The comparisons ordered by verdict: changes first, among them the sure and large ones."""
         return sorted(
             self.compared, key=lambda c: (_ORDER.index(c.verdict), not c.confirmed, -c.apart)
         )
 
     @property
     def exit_code(self) -> int:
-        """1 if a regression holds after Holm's correction, else 3 if anything lacks, else 0.
+        """1 if a regression holds after Holm's correction, else 3 if evidence is lacking, else 0.
 
-        No level of a factor regresses: of levels it is 3 or 0.
+        The level of a factor cannot regress: with `by` the exit code is 3 or 0.
         """
         if self.by is None and any(
             c.verdict == "regression" and c.confirmed for c in self.compared
@@ -297,7 +297,7 @@ class Comparisons:
         return EXIT_OK
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return all comparisons as plain data."""
         return {
             "schema_version": SCHEMA_VERSION,
             "method": METHOD if self.by is None else f"{BY_BLOCK}; without blocks {METHOD}",
@@ -327,7 +327,7 @@ class Comparisons:
         }
 
     def json_text(self) -> str:
-        """`to_json` as text."""
+        """Return `to_json` as text."""
         return json.dumps(self.to_json(), indent=1, allow_nan=False) + "\n"
 
 
@@ -341,22 +341,22 @@ def compare_sides(
 ) -> Comparisons:
     """Compare every metric of every cell that both sides have.
 
-    Of a metric the estimates of the runs' own cells are compared; where it has none (a service's
-    response time is one per service), all of it.
+    For each metric the estimates of the runs' own cells are compared; if it has none (response
+    times are one per service), all its estimates are.
 
     Parameters
     ----------
     metrics
-        By name; none: `DEFAULT_METRICS`, as far as either side has them.
+        Names of metrics; if none, `DEFAULT_METRICS`, as far as either side has them.
     threshold
-        T: relative changes within +- T are of no importance, between 0 and 1.
+        T: relative changes within +- T do not matter, between 0 and 1.
     across_machines
-        Compare sides that were made on different machines; else they are `not_comparable`.
+        Compare sides from different machines; otherwise they are `not_comparable`.
 
     Raises
     ------
     UsageError
-        Neither side has a metric asked for, or it has no better direction.
+        Neither side has a requested metric, or it has no better direction.
     """
     _check(threshold)
     base, new = _by_suite(base, new), _by_suite(new, base)
@@ -383,7 +383,7 @@ def compare_sides(
 
 
 def runs_without_messages(side: Side, estimate: Estimate) -> int:
-    """How many runs of the cell of an estimate of messages have none that it could be made of."""
+    """Count the runs of a cell that have no message from which its estimate could be made."""
     if not re.fullmatch(r"loss|latency_(sent_)?(mean|p[\d.]+)", estimate.metric):
         return 0
     factors = {name for cell in side.cells for name in cell}
@@ -392,13 +392,13 @@ def runs_without_messages(side: Side, estimate: Estimate) -> int:
 
 
 def silent_in_words(silent: int, estimate: Estimate, of: str = "") -> str:
-    """What `runs_without_messages` means; a message without a callback has no latency."""
+    """Say what `runs_without_messages` means; a message without a callback has no latency."""
     noun = "message of it" if estimate.metric == "loss" else "message of it with a latency"
     return f"{silent} of {silent + estimate.runs} runs{of} had no {noun}"
 
 
 def _unless_silent(c: Comparison, base: Side, new: Side) -> Comparison:
-    """That nothing is worse is not told by a side of which more runs had nothing to measure."""
+    """Withdraw "no worse" if a larger part of NEW's than of BASE's runs had nothing to measure."""
     silent = [runs_without_messages(side, e) for side, e in ((base, c.base), (new, c.new))]
     notes = [
         silent_in_words(count, e, f" of {name}")
@@ -415,7 +415,7 @@ def _unless_silent(c: Comparison, base: Side, new: Side) -> Comparison:
 def _undisturbed(
     compared: Sequence[Comparison], base: Side, new: Side, threshold: float
 ) -> list[Comparison]:
-    """The comparisons; without a verdict where a change does not show without disturbed runs."""
+    """Withdraw the verdicts of changes that do not show without the disturbed runs."""
     changed = any(c.verdict in _CHANGES for c in compared)
     if not changed or not (base.undisturbed or new.undisturbed):
         return list(compared)
@@ -445,14 +445,14 @@ def _undisturbed(
 
 
 def _is_far(c: Comparison) -> bool:
-    """Whether a change is more than what disturbed runs showed without one (docs/comparing.md)."""
+    """Return whether a change exceeds what disturbed runs show without one (docs/comparing.md)."""
     if c.low is None or c.high is None:
         return False
     return c.base.unit != "1" and (c.low >= FAR or c.high <= 1 / FAR)
 
 
 def _environments_apart(base: Side, new: Side) -> Differences:
-    """What differs between runs of the same cell; between all runs where no cell is the same."""
+    """Return differences between runs of the same cell; between all runs if no cell is the same."""
     sides = []
     for side in (base, new):
         of_cell: dict[Key, list[Environment]] = {}
@@ -471,7 +471,7 @@ def _allowed(
     differing: Differences,
     across_machines: bool,
 ) -> list[Comparison]:
-    """The comparisons; without a verdict where the machines differ and nobody asked for that."""
+    """Withdraw the verdicts if the machines differ, unless `across_machines`."""
     if across_machines or not differing.of_machine:
         return list(compared)
     return [replace(c, verdict="not_comparable", confirmed=None) for c in compared]
@@ -486,23 +486,23 @@ def compare_levels(
     *,
     across_machines: bool = False,
 ) -> Comparisons:
-    """Compare the levels of a factor two by two, all other factors alike.
+    """Compare the levels of a factor pairwise, with all other factors alike.
 
-    Where at least three blocks (repetitions) have a run of both levels, the ratio is that of
-    geometric means within blocks (`factorial.effects`), as the executors report has it; else the
-    levels count as independent sides.
+    If at least three blocks (repetitions) have a run of both levels, the ratio is that of geometric
+    means within blocks (`factorial.effects`), as in the executors report; otherwise the levels
+    count as independent sides.
 
     Parameters
     ----------
     observed
-        By metric one value per run, with its cell and block; empty where runs are not known.
+        By metric, one value per run with its cell and block; empty if runs are not known.
     metrics, threshold, across_machines
-        As in `compare_sides`.
+        See `compare_sides`.
 
     Raises
     ------
     UsageError
-        The factor has no two levels; or as in `compare_sides`.
+        The factor has fewer than two levels; or as in `compare_sides`.
     """
     _check(threshold)
     levels = list(dict.fromkeys(cell[factor] for cell in side.cells if factor in cell))
@@ -559,7 +559,7 @@ def _check(threshold: float) -> None:
 
 
 def _at_level(side: Side, factor: str, level: Level) -> Side:
-    """The part of a side that has this level, without the factor."""
+    """Return the part of a side that has this level, without the factor."""
 
     def rest(cell: Cell) -> Cell:
         return {name: value for name, value in cell.items() if name != factor}
@@ -591,7 +591,7 @@ def _within_blocks(
     observed: Sequence[Observation],
     threshold: float,
 ) -> Comparison:
-    """The same comparison by blocks; as it is where that cannot be."""
+    """Redo a comparison by blocks; return it unchanged if that is not possible."""
     if c.ratio is None or 0 in (c.base.value, c.new.value):
         return c
     against = levels[0] if c.base.better == "lower" else levels[1]
@@ -620,7 +620,7 @@ def _within_blocks(
 def _matched(
     base: Side, new: Side, metrics: Sequence[str], threshold: float
 ) -> tuple[list[Comparison], list[Unmatched], list[str]]:
-    """Every metric of every cell, before Holm's correction; and what is missing."""
+    """Compare every metric of every cell, before Holm's correction; also return what is missing."""
     compared: list[Comparison] = []
     unmatched: list[Unmatched] = []
     notes: list[str] = []
@@ -648,12 +648,12 @@ def _matched(
 
 
 def compare(base: Estimate, new: Estimate, threshold: float = 0.05) -> Comparison:
-    """Compare one metric of one cell; Holm's correction comes later, over all of them.
+    """Compare one metric of one cell; Holm's correction comes later, over all comparisons.
 
     Raises
     ------
     UsageError
-        The metric has no better direction, or another unit on each side.
+        The metric has no better direction, or a different unit on each side.
     """
     _refuse(base, new)
     notes = []
@@ -702,7 +702,7 @@ def compare(base: Estimate, new: Estimate, threshold: float = 0.05) -> Compariso
     if verdict == "not_enough_evidence" and left.mean > 0 and right.mean > 0:
         off = abs(effect.value - 1)
         needed = runs_for_ratio(worse, better, max(off, threshold - off), LEVEL)
-        # This many were not enough, whatever the formula says.
+        # The present number of runs was not enough, whatever the formula says.
         needed = needed and max(needed, min(base.runs, new.runs) + 1)
         result = replace(result, runs_needed=needed)
     return replace(result, notes=tuple(notes))
@@ -719,9 +719,9 @@ def _refuse(base: Estimate, new: Estimate) -> None:
 
 
 def _whatever_clocks(ratio: Effect, upper: Estimate, lower: Estimate) -> Effect:
-    """A ratio that holds however far the clocks of hosts are apart within their bounds.
+    """Widen a ratio to hold however far the hosts' clocks are apart within their bounds.
 
-    Those are no scatter of runs: all runs of a side may be wrong by as much.
+    The bounds are no scatter of runs: all runs of a side may be wrong by the same amount.
     """
     if not any(CLOCKS_APART in side.method for side in (upper, lower)):
         return ratio
@@ -736,7 +736,7 @@ def _on_logs(*estimates: Estimate) -> bool:
 
 
 def _with_causes(compared: Sequence[Comparison], base: Side, new: Side) -> list[Comparison]:
-    """The same, with the causes of what changed."""
+    """Add the causes of changes to the comparisons."""
 
     def has_causes(c: Comparison) -> bool:
         return c.metric in SPLIT and c.verdict in _CHANGES
@@ -779,7 +779,7 @@ def _no_ratio(worse: Spread, better: Spread, upper: Estimate, lower: Estimate) -
 
 
 def verdict_of(effect: Effect, threshold: float) -> Verdict:
-    """What the interval of a ratio says; above 1 is worse."""
+    """Return the verdict on the interval of a ratio; above 1 is worse."""
     if effect.low > 1 and effect.high >= 1 + threshold:
         return "regression"
     if effect.high < 1 and effect.low <= 1 - threshold:
@@ -790,11 +790,11 @@ def verdict_of(effect: Effect, threshold: float) -> Verdict:
 
 
 def spread_of(estimate: Estimate) -> Spread | str:
-    """Mean and deviation over runs behind an estimate, or why there is none.
+    """Return mean and deviation over runs behind an estimate, or why there are none.
 
-    The deviation is worked out of the interval, half = t(k - 1) s / sqrt(k), by the wider half
-    where the other bound was cut off at 0 or 1; of fractions as `fractions`, of positive quantities
-    as `positive` says.
+    The deviation is derived from the interval, half = t(k - 1) s / sqrt(k), by the wider half, as
+    the other bound may be cut off at 0 or 1; for fractions as in `fractions`, for positive
+    quantities as in `positive`.
     """
     critical = math.nan
     if estimate.refused is None and estimate.low is not None:
@@ -826,11 +826,11 @@ def spread_of(estimate: Estimate) -> Spread | str:
 
 
 def _with_zero(upper: Estimate, lower: Estimate) -> Effect:
-    """Ratio upper / lower where one of them is zero in every run.
+    """Return the ratio upper / lower if one of them is zero in every run.
 
-    A zero is only known up to a bound, its worst case: that of its interval, and of a fraction what
-    its messages alone leave possible; then 1 is left out only where the test of no difference,
-    which knows how much runs differ, rejects it.
+    A zero is only known up to a bound, its worst case: that of its interval or, for a fraction,
+    what its messages alone leave possible. 1 is then excluded only if the test of no difference,
+    which accounts for differences between runs, rejects it.
     """
     top, bottom = spread_of(upper), spread_of(lower)
     assert isinstance(top, Spread)
@@ -907,7 +907,7 @@ def _same_series(a: Sequence[float], b: Sequence[float]) -> bool:
 
 
 def _by_suite(side: Side, opposite: Side) -> Side:
-    """`side`, of one suite, with the suite among its factors as `opposite`, of several, has it."""
+    """Return `side`, of one suite, with the suite as a factor as in `opposite`, of several."""
     if len(side.suites) != 1 or len(opposite.suites) < 2:
         return side
     (suite,) = side.suites
@@ -929,12 +929,12 @@ def _by_cell(side: Side, metric: str) -> Mapping[Key, Estimate]:
 
 
 def key_of(cell: Cell) -> Key:
-    """By which cells are the same."""
+    """Return a key that equal cells share."""
     return tuple(sorted(cell.items()))
 
 
 _MOST_NAMED = 5
-"""Disturbed runs that a note names, of each side."""
+"""Most disturbed runs of each side that a note names."""
 
 
 def _loss_notes(sides: Mapping[str, Side]) -> list[str]:
@@ -974,7 +974,7 @@ def _names(base: Side, new: Side) -> str:
 
 
 def finite(value: float | None) -> float | None:
-    """The value, or None: JSON has neither infinities nor what is not a number."""
+    """Return the value, or None if it is not finite, which JSON cannot express."""
     return None if value is None or not math.isfinite(value) else value
 
 
@@ -994,5 +994,5 @@ def _side_json(estimate: Estimate) -> dict[str, Any]:
 
 
 def label_of(comparison: Comparison | Unmatched) -> str:
-    """Metric and cell as text."""
+    """Return metric and cell as text."""
     return f"{comparison.metric}: {cell_label(comparison.cell)}"

@@ -1,4 +1,4 @@
-"""The levels of a factor compared two by two within the same conditions."""
+"""Compare the levels of a factor pairwise within the same conditions."""
 
 from __future__ import annotations
 
@@ -23,28 +23,29 @@ _NEUTRAL: Mapping[Verdict, Verdict] = {"regression": "more", "improvement": "les
 
 @dataclass(frozen=True)
 class Pair:
-    """Two levels of a factor, all other factors alike.
+    """A comparison of two levels of a factor, all other factors alike.
 
     Attributes
     ----------
     metric
-        What is compared.
+        Name of the compared metric.
     conditions
         The levels of the other factors.
     level, reference
-        Of the factor.
+        The two levels of the factor.
     ratio, low, high
-        level / reference with its interval; None where refused.
+        Ratio level / reference with its interval; None if refused.
     p_holm
-        Two-sided, of no difference; adjusted for all pairs of the metric.
+        Two-sided p of no difference, adjusted for all pairs of the metric.
     by_itself
-        Verdict by the rule of comparisons (docs/comparing.md), with more and less for regression
-        and improvement.
+        Verdict by the rule of comparisons (docs/comparing.md), with more and less instead of
+        regression and improvement.
     verdict
-        The same after Holm's correction: a difference that does not survive it is
+        Verdict after Holm's correction: a difference that does not survive it is
         not_enough_evidence.
     over
-        Of how many conditions the ratio is the geometric mean; `conditions` is empty if of several.
+        Number of conditions that the ratio averages (geometric mean); if several, `conditions` is
+        empty.
     """
 
     metric: str
@@ -69,17 +70,17 @@ def pairs(
     threshold: float = 0.05,
     level: float = 0.95,
 ) -> list[Pair]:
-    """Every pair of levels of `factor` in each combination of the other factors.
+    """Compare every pair of levels of `factor` in each combination of the other factors.
 
-    The ratio of geometric means, block by block where the runs have blocks
-    (`roslens.analysis.statistics.factorial`), Holm's correction over all pairs.
+    The ratio is of geometric means, block by block if the runs have blocks
+    (`roslens.analysis.statistics.factorial`), with Holm's correction over all pairs.
 
     Parameters
     ----------
     observations
-        One value per run, cells with all factors that tell them apart.
+        One value per run; the cells have all factors that tell runs apart.
     threshold
-        Differences below this part are of no importance.
+        Relative differences below this do not matter.
     """
     compared: list[Pair] = []
     p_values: list[float | None] = []
@@ -109,18 +110,18 @@ def overall_pairs(
     threshold: float = 0.05,
     level: float = 0.95,
 ) -> list[Pair]:
-    """Every pair of levels of `factor`, on average over the conditions that have runs of both.
+    """Compare every pair of levels of `factor`, on average over the conditions with runs of both.
 
-    The main effect of the two levels, in which every condition has the same weight: how the levels
-    differ on average, whatever a single condition says. Of an incomplete design the largest part
-    counts that is complete: conditions that have the same three or more blocks; without such, all
-    runs of the conditions that have two of each level. A pair of less than two conditions, or of
-    values that are not above 0, is left out.
+    The result is the main effect of the two levels, in which every condition has the same weight:
+    how the levels differ on average, whatever a single condition says. Of an incomplete design the
+    largest complete part counts: conditions that share the same three or more blocks; without such,
+    all runs of the conditions that have two runs of each level. Conditions with a value that is not
+    above 0, and pairs with fewer than two conditions, are left out.
 
     Parameters
     ----------
     observations, threshold
-        As in `pairs`.
+        See `pairs`.
     """
     conditions = _conditions(observations, factor)
     levels = list(dict.fromkeys(o.cell[factor] for rest in conditions.values() for o in rest))
@@ -145,14 +146,14 @@ def overall_pairs(
 def _both(
     members: Sequence[Observation], factor: str, levels: tuple[Level, Level]
 ) -> list[Observation]:
-    """Runs of two levels in one condition; none if it has but one, or a value without a ratio."""
+    """Return runs of two levels in one condition; none if a level or a value for a ratio lacks."""
     runs = [o for o in members if o.cell[factor] in levels]
     whole = {o.cell[factor] for o in runs} == {*levels}
     return runs if whole and all(math.isfinite(o.value) and o.value > 0 for o in runs) else []
 
 
 def _complete(conditions: Sequence[list[Observation]], factor: str) -> list[list[Observation]]:
-    """The largest part of a design of two levels in which every condition has the same blocks."""
+    """Return the largest part of a two-level design with the same blocks in every condition."""
     with_blocks = [(members, _blocks(members, factor)) for members in conditions if members]
     common = [
         block for block, _ in Counter(b for _, blocks in with_blocks for b in blocks).most_common()
@@ -176,7 +177,7 @@ def _complete(conditions: Sequence[list[Observation]], factor: str) -> list[list
 
 
 def _blocks(members: Sequence[Observation], factor: str) -> set[str]:
-    """Blocks in which both levels were run."""
+    """Return the blocks in which both levels were run."""
     levels: dict[str, set[Level]] = {}
     for o in members:
         if o.block is not None:
@@ -187,7 +188,7 @@ def _blocks(members: Sequence[Observation], factor: str) -> set[str]:
 def _conditions(
     observations: Sequence[Observation], factor: str
 ) -> dict[tuple[tuple[str, Level], ...], list[Observation]]:
-    """By the levels of all other factors, those that have a level of `factor`."""
+    """Group the observations with a level of `factor` by the levels of all other factors."""
     by_condition: dict[tuple[tuple[str, Level], ...], list[Observation]] = {}
     for o in observations:
         if factor in o.cell:
@@ -197,7 +198,7 @@ def _conditions(
 
 
 def _pair(metric: str, conditions: Cell, effect: FactorEffect, threshold: float) -> Pair:
-    """Before Holm's correction."""
+    """Build a pair, before Holm's correction."""
     verdict: Verdict = "not_enough_evidence"
     if effect.value is not None and effect.low is not None and effect.high is not None:
         ratio = Effect(effect.value, effect.low, effect.high, not_none(effect.p))

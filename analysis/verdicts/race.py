@@ -1,4 +1,4 @@
-"""Whether a race of A and B is over: the verdicts of `comparison`, by a confidence sequence."""
+"""Decide whether a race of A and B is over: `comparison`'s verdicts, by a confidence sequence."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ def decided(
     precision: float | None = None,
     better: Better = "lower",
 ) -> Verdict | None:
-    """What the race says of B, or None where more pairs are needed.
+    """Return the verdict on B, or None if more pairs are needed.
 
     Parameters
     ----------
     interval
-        Of B / A, by `confidence_sequence`: valid however often one asks.
+        Interval of B / A from `confidence_sequence`, valid however often one asks.
     threshold
-        Relative difference that matters: the race is over once `verdict_of` tells B worse, better
+        Relative difference that matters: the race is over once `verdict_of` finds B worse, better
         or no different. None: it goes on until it is as precise as wanted.
     precision
-        Full width of the interval, relative to its value, at which the race is over too; the
-        verdict may then be `not_enough_evidence`. None: it has no end.
+        Full width of the interval, relative to its value, at which the race is over, too; the
+        verdict may then be `not_enough_evidence`. None: there is no such end.
     better
-        For what is better high, A / B is judged, as by `compare`.
+        If higher is better, A / B is judged, as in `compare`.
     """
     low, high, value = interval.low, interval.high, interval.value
     if better == "higher":

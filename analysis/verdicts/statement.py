@@ -1,4 +1,4 @@
-"""What is claimed, what became of it, and why: the words of all verdicts in one place."""
+"""Define the words of all verdicts: what is claimed, what became of it, and why."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from dataclasses import dataclass
 from typing import Literal
 
 Verdict = Literal[
-    # One side held against another; more and less where neither is worse.
+    # One side compared with another; more and less if neither level is worse.
     "regression", "improvement", "more", "less", "no_difference",
     "not_comparable",
     # A figure against its budget.
     "within", "exceeded",
     # Memory over time.
     "climbs", "levels_off", "stable", "steep_start_then_stable",
-    # What a study said, or what must hold.
+    # A claim of a study, or a requirement.
     "confirmed", "supported", "holds", "in part", "refuted", "not so", "false", "broken",
     "by_construction", "impossible", "impossible_as_bytes",
     # Nothing can be said, and why.
     "not_enough_evidence", "undecided", "cannot be judged", "refused", "not_in_these_recordings",
     "no_line_rate",
 ]  # fmt: skip
-"""The words go into metrics.json and CSV files as they are: programs look for them."""
+"""The words appear unchanged in metrics.json and CSV files: programs look for them."""
 
 _AGAINST: frozenset[Verdict] = frozenset(
     ("refuted", "not so", "false", "broken", "impossible", "impossible_as_bytes")
@@ -44,26 +44,26 @@ _UNTOLD: frozenset[Verdict] = frozenset(
 
 
 def borne_out(*, all_for: bool, any_against: bool) -> Verdict:
-    """Whether evidence bears out what was said: one case against it suffices."""
+    """Return whether evidence supports a claim: one case against it suffices to refute it."""
     return "refuted" if any_against else "confirmed" if all_for else "not_enough_evidence"
 
 
 @dataclass(frozen=True)
 class Statement:
-    """Something that was said or must hold, with its verdict.
+    """A claim or requirement with its verdict.
 
     Attributes
     ----------
     claim
-        What was said, or what is checked.
+        What was claimed, or what is checked.
     because
-        The figures, for people.
+        The figures behind the verdict, for people.
     subject
-        Whom or what it is about, such as a machine or a transport.
+        Subject of the claim, such as a machine or a transport.
     note
-        What is said with the verdict.
+        Text that is added to the verdict.
     value, limit
-        The figure and what it is compared with, in `unit`; None where there is none.
+        The figure and the number that it is compared with, in `unit`; None if there is none.
     """
 
     claim: str
@@ -77,27 +77,27 @@ class Statement:
 
     @property
     def failed(self) -> bool:
-        """Whether the evidence is against it."""
+        """Whether the evidence is against the claim."""
         return self.verdict in _AGAINST
 
     @property
     def decided(self) -> bool:
-        """Whether the evidence tells anything: for it, against it, or how much."""
+        """Whether the evidence says anything: for the claim, against it, or how much."""
         return self.verdict not in _UNTOLD
 
     @property
     def told(self) -> str:
-        """The verdict for people."""
+        """The verdict in words, for people."""
         return self.verdict.replace("_", " ") + self.note
 
 
 def told_of(found: Sequence[Statement], what: str) -> str:
-    """How many of each verdict, such as ``Of 3 takeaways 2 are confirmed, 1 is refuted``.
+    """Count the verdicts in words, such as ``Of 3 takeaways 2 are confirmed, 1 is refuted``.
 
     Parameters
     ----------
     what
-        Their name in the plural.
+        Name of the statements, in the plural.
     """
     counts = Counter(statement.verdict.replace("_", " ") for statement in found)
     tally = ", ".join(f"{n} {'is' if n == 1 else 'are'} {_AS_SAID.get(v, v)}" for v, n in

@@ -1,7 +1,7 @@
-"""A metric over nights: its level, where it changed, what else changed there.
+"""Follow a metric over nights: its level, where it changed, and what else changed there.
 
-A night is a campaign; its value is the mean over its runs, and nights are the units of the search
-for changes, for what one night was dealt all its runs share.
+A night is a campaign; its value is the mean over its runs. Nights are the units of the search for
+changes, because all runs of a night share its conditions.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ from roslens.recording.arrays import np
 
 FALSE_ALARMS = 0.01
 MACHINE = "machine"
-"""Its name among what ran: campaigns of different machines are not compared."""
+"""Key of the machine in `Night.software`: campaigns of different machines are not compared."""
 _MOST_PERMUTATIONS = 50_000
 _UNTOLD = ("not_comparable", "not_enough_evidence")
 _ENOUGH_TO_TELL = 10
-"""Nights of a level, for some of them to be called far from it."""
+"""Least number of nights of a level, for some of them to be called far from it."""
 
 
 @dataclass(frozen=True)
 class Night:
-    """One campaign in one cell.
+    """The runs of one campaign in one cell.
 
     Attributes
     ----------
     start
-        Of its first run.
+        Start of the first run.
     values
         One finite value per run.
     left_out
-        Runs without a finite value.
+        Number of runs without a finite value.
     software
-        What ran: ``commit``, `MACHINE` and the version of each package, those that all its runs
-        share.
+        The software that ran: ``commit``, `MACHINE` and the version of each package, as far as all
+        runs share them.
     disturbed
         Whether the host disturbed all its runs.
     """
@@ -69,32 +69,32 @@ class Night:
 
     @property
     def interval(self) -> Interval:
-        """Mean over its runs, with Student's t interval if there are enough."""
+        """Mean over the runs, with Student's t interval if there are enough runs."""
         return student_t(self.values)
 
 
 @dataclass(frozen=True)
 class Change:
-    """A change of the level.
+    """A change of a metric's level.
 
     Attributes
     ----------
     index
-        Of the first night after it.
+        Index of the first night after the change.
     p
-        Of the permutation test that found it.
+        P value of the permutation test that found the change.
     before, after
-        Nights on either side, up to the next changes.
+        Nights on either side, up to the neighbouring changes.
     effect
-        Ratio after / before with its 95 % interval, above 1 is worse; None where the level before
-        is zero.
+        Ratio after / before with its 95 % interval, above 1 is worse; None if it cannot be
+        computed, as after a level of zero.
     verdict
-        By the same rule as comparisons; ``not_comparable`` if the machine changed with it,
+        Verdict by the rule of comparisons; ``not_comparable`` if the machine changed as well,
         ``not_enough_evidence`` if the host disturbed all campaigns of one side only.
     lasts
-        Whether the last level still is as bad: worse than before by the threshold or more.
+        Whether the last level is still as bad: worse than before the change by the threshold.
     software
-        What changed with it: name, before, after.
+        What software changed as well: name, version before, version after.
     """
 
     index: int
@@ -109,20 +109,20 @@ class Change:
 
 @dataclass(frozen=True)
 class Series:
-    """A metric in one cell over all nights.
+    """The values of a metric in one cell over all nights.
 
     Attributes
     ----------
     p
-        Of there being no change at all, adjusted by Holm for the number of series.
+        P value of no change at all, adjusted by Holm for the number of series.
     refused
-        Why no change can be looked for, or why its end cannot be judged yet.
+        Why changes cannot be looked for, or why the end cannot be judged yet.
     least_side
-        Campaigns that the shorter side of a step must have for it to be found in so many.
+        Number of campaigns that the shorter side of a step needs for the step to be found.
     levels
-        Begin and mean of each level, of nights by number; those far from it count less.
+        Index of the first night and mean of each level; nights far from it count less.
     odd
-        Nights far from their level, by number.
+        Indices of the nights that are far from their level.
     """
 
     metric: str
@@ -138,7 +138,7 @@ class Series:
 
     @property
     def regressions(self) -> list[Change]:
-        """Those that last."""
+        """Regressions that last."""
         return [c for c in self.changes if c.verdict == "regression" and c.lasts]
 
     @property
@@ -149,7 +149,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Trends:
-    """All series, and what they say together."""
+    """All series, and their joint result."""
 
     series: tuple[Series, ...]
     threshold: float
@@ -157,7 +157,7 @@ class Trends:
 
     @property
     def exit_code(self) -> int:
-        """1 a regression that lasts; else 3 if a series or its end is not told; else 0."""
+        """1 for a regression that lasts; else 3 if a series or its end is uncertain; else 0."""
         if any(series.regressions for series in self.series):
             return EXIT_VERDICT
         if not self.series or any(series.refused or series.untold for series in self.series):
@@ -165,7 +165,7 @@ class Trends:
         return EXIT_OK
 
     def json_text(self) -> str:
-        """All figures, for programs."""
+        """Return all figures as JSON text, for programs."""
         data = {
             "schema_version": 1,
             "threshold": self.threshold,
@@ -184,9 +184,9 @@ def find_trends(
     Parameters
     ----------
     series
-        As recorded, nights in the order of time.
+        The recorded series, nights in the order of time.
     threshold
-        Smaller changes are of no importance.
+        Changes smaller than this fraction do not matter.
     false_alarms
         Probability that a set of series without any change gives an alarm.
     """
@@ -286,7 +286,7 @@ def _with_changes(
 
 
 def _level(nights: Sequence[float]) -> list[float]:
-    """Values of the nights of one level, those far from it drawn nearer."""
+    """Return the values of the nights of one level, with those far from it drawn nearer."""
     if len(nights) < _ENOUGH_TO_TELL:
         return list(nights)
     return [float(value) for value in winsorised(np.asarray(nights))]
