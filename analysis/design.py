@@ -1,8 +1,8 @@
-"""Whether a campaign was made as it was designed, proved from its runs alone.
+"""Check from its runs alone whether a campaign was made as it was designed.
 
-Each run's manifest has its block, its place, the number of its combination and the seed. In each
-block ``random.Random(seed)``, one for the whole campaign, shuffles the numbers of the combinations
-(`roslens.recording.manifest.Design`), so the order can be drawn again and compared.
+Each run's manifest holds its block, its place, the number of its combination and the seed. In
+each block ``random.Random(seed)``, one for the whole campaign, shuffles the numbers of the
+combinations (`roslens.recording.manifest.Design`), so the order can be redrawn and compared.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from roslens.analysis.runs import Run
 
 @dataclass(frozen=True)
 class DesignCheck:
-    """What the runs of one campaign tell about its design.
+    """The result of checking one campaign's runs against its design.
 
     Attributes
     ----------
     suite, campaign, seed
-        Which, and the seed of its order.
+        Names of suite and campaign, and the seed of the order.
     runs, planned
-        Planned runs that are there (retries not counted), and how many there should be.
+        Number of planned runs present (without retries), and number of runs in the design.
     deviations
-        What differs from the design, one line each; empty: it was followed.
+        Deviations from the design, one line each; empty: the design was followed.
     """
 
     suite: str | None
@@ -38,10 +38,10 @@ class DesignCheck:
 
 
 def check_designs(runs: Iterable[Run]) -> list[DesignCheck]:
-    """Check each campaign of which the runs carry their design; others are left out.
+    """Check each campaign whose runs carry their design; other runs are left out.
 
-    Runs that are missing are deviations only where they make the order doubtful: a part of a
-    campaign can be looked at, too.
+    Missing runs are deviations only where they make the order doubtful, because a part of a
+    campaign may be examined, too.
     """
     campaigns: dict[tuple[str | None, str | None], list[Run]] = {}
     for run in runs:
@@ -69,7 +69,7 @@ def _check(runs: Sequence[Run]) -> DesignCheck:
 
 
 def _order(runs: Sequence[Run], seed: int | None) -> Iterable[str]:
-    """Whether each run's combination is the one that the seed gives for its place."""
+    """Yield deviations: runs whose combination is not the one that the seed gives."""
     if seed is None:
         yield "the seed of the order is not recorded"
         return
@@ -91,7 +91,7 @@ def _order(runs: Sequence[Run], seed: int | None) -> Iterable[str]:
 
 
 def _time(runs: Sequence[Run]) -> Iterable[str]:
-    """Whether runs were made in their order, retries after what failed and within their block."""
+    """Yield deviations: runs made out of order, or after a later block had begun."""
     started = sorted((r for r in runs if r.start_ns is not None), key=lambda r: r.start_ns or 0)
     last_order, last_block = -1, -1
     for run in started:
@@ -106,7 +106,7 @@ def _time(runs: Sequence[Run]) -> Iterable[str]:
 
 
 def _blocks(runs: Sequence[Run]) -> Iterable[str]:
-    """Whether no block has a combination twice."""
+    """Yield deviations: combinations that a block has more than once."""
     counts = Counter((r.repetition, r.design.combination) for r in runs if r.design)
     for (block, combination), count in counts.items():
         if count > 1:

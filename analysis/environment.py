@@ -1,4 +1,4 @@
-"""The environment that figures hold for: machine, software, packages and tracing; what differs."""
+"""Compare the environments of figures: machine, software, packages and tracing."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 from roslens.recording.manifest import Manifest
 
 Environment = Mapping[str, Mapping[str, str]]
-"""By kind (`KINDS`) and name, as text; what is not known is left out."""
+"""Properties by kind (`KINDS`) and name, as text; unknown properties are left out."""
 
 KINDS = ("machine", "software", "packages", "tracing")
-"""Only a difference of the machine forbids a comparison; other versions are what one compares."""
+"""Only a difference of the machine forbids a comparison; versions are what one compares."""
 
 _MOST_NAMED = 8
 _LONGEST = 48
@@ -21,14 +21,14 @@ _FIRST = ("rcl", "rmw", "fast", "cyclone", "zenoh", "tracetools")
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing that is not alike on both sides.
+    """One property that differs between two sides.
 
     Attributes
     ----------
     kind, name
         As in `Environment`.
     base, new
-        What the runs of each side have, each value once.
+        The distinct values of the runs of each side.
     """
 
     kind: str
@@ -42,16 +42,16 @@ class Difference:
 
 @dataclass(frozen=True)
 class Differences:
-    """What is not alike on both sides, and what cannot be told.
+    """The properties that differ between two sides, and those that cannot be compared.
 
     Attributes
     ----------
     found
-        In the order of `KINDS`.
+        The differences, in the order of `KINDS`.
     unknown_of_base, unknown_of_new
-        What the machine of the other side is known to be, and that of this one is not.
+        Properties of the machine that are known of the other side and not of this one.
     silent
-        The sides, ``BASE`` or ``NEW``, of whose machines nothing is known.
+        The sides, ``BASE`` or ``NEW``, without any known property of their machines.
     """
 
     found: Sequence[Difference] = ()
@@ -65,7 +65,7 @@ class Differences:
         return any(difference.kind == "machine" for difference in self.found)
 
     def in_words(self) -> list[str]:
-        """What differs, in one line; none where nothing does."""
+        """Return the differences as one line; an empty list where there is none."""
         parts = []
         for kind in KINDS:
             named = [str(difference) for difference in self.found if difference.kind == kind]
@@ -77,7 +77,7 @@ class Differences:
         return [f"BASE and NEW differ in {'; '.join(parts)}"] if parts else []
 
     def unknown_in_words(self) -> list[str]:
-        """What is not known of the machines, in a line per side."""
+        """Return the unknown properties of the machines, one line per side."""
         if self.silent:
             of_side = f" of {self.silent[0]}" if len(self.silent) == 1 else ""
             return [f"the recordings{of_side} do not say on which machines they were made"]
@@ -88,7 +88,7 @@ class Differences:
         return lines
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return the differences as plain data."""
         return {
             "differences": [asdict(difference) for difference in self.found],
             "unknown_of_base": list(self.unknown_of_base),
@@ -97,7 +97,7 @@ class Differences:
 
 
 def environment_of(manifest: Manifest) -> Environment:
-    """What a manifest tells of the environment of its run."""
+    """Return the environment of a run, from its manifest."""
     environment, host, tracing = manifest.environment, manifest.host, manifest.tracing
     changed = " (changed)" if environment.git_dirty else ""
     gibibytes = None if host.memory_bytes is None else round(host.memory_bytes / 2**30)
@@ -143,9 +143,9 @@ def environment_of(manifest: Manifest) -> Environment:
 
 
 def differences(base: Iterable[Environment], new: Iterable[Environment]) -> Differences:
-    """What differs between the environments of the runs of two sides.
+    """Return the differences between the environments of the runs of two sides.
 
-    Only what both sides know is compared: that one side does not tell is no difference.
+    Only properties that both sides know are compared: an unknown property is no difference.
     """
     left, right = _told(base), _told(new)
     common = [key for key in left if key in right]
@@ -174,7 +174,7 @@ def differences(base: Iterable[Environment], new: Iterable[Environment]) -> Diff
 
 
 def merged_differences(several: Sequence[Differences]) -> Differences:
-    """What differs in any of several pairs of sides, each thing once."""
+    """Merge the differences of several pairs of sides, each property once."""
     merged: dict[tuple[str, str], Difference] = {}
     for pair in several:
         for difference in pair.found:

@@ -1,4 +1,4 @@
-"""What an estimate is: a value with its interval, or the reason why there is none."""
+"""Define an estimate: a value with its interval, or the reason why there is none."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from roslens.recording.manifest import Level
 Better = Literal["lower", "higher"]
 Scale = Literal["positive", "fraction", "signed"]
 Cell = Mapping[str, Level]
-"""The level of each factor; empty where no factor is known."""
+"""The level of each factor of a cell; empty where no factor is known."""
 CLOCKS_APART = "which clocks of hosts may be apart"
-"""In the method of an estimate whose interval holds however wrong they are."""
+"""Part of the method of an estimate whose interval holds however wrong the clocks are."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """What is estimated.
+    """The quantity that an estimate is of.
 
     Attributes
     ----------
     name
-        Such as ``latency_p99``; stable, other tools match on it.
+        Stable name such as ``latency_p99``, which other tools match on.
     definition
-        From which event to which event, over which messages.
+        First and last event of the quantity, and the messages it covers.
     unit
         Unit of value, low and high, such as ``ns``; ``1`` for a fraction.
     better
-        Which direction is better.
+        The direction that is better.
     scale
-        What values there can be: none below 0, none outside 0..1, or any.
+        Possible values: none below 0, none outside 0..1, or any.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Metric:
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """One number of a report, with all that is needed to judge it.
+    """One number of a report, with everything needed to judge it.
 
     Attributes
     ----------
@@ -59,12 +59,12 @@ class Estimate:
     level
         Nominal coverage, such as 0.95.
     runs
-        Runs that went into it: the number of replications.
+        Number of runs that entered the estimate: the number of replications.
     samples
-        Samples over all those runs.
+        Number of samples over all these runs.
     effective_samples
-        Independent samples that would carry as much, over all those runs; None where the
-        metric has one value per run.
+        Number of independent samples that would carry as much information, over all these runs;
+        None where the metric has one value per run.
     method
         How value and interval were computed.
     verdict
@@ -72,11 +72,11 @@ class Estimate:
     refused
         Why there is no interval, and what would be needed; None when there is one.
     minimum_detectable
-        The smallest effect that would have been found, where a test was made.
+        The smallest effect that a test would have found; None without a test.
     bounds
-        Where unknown ones forbid a value: what it lies between, whatever they are.
+        Limits of the value over all possible unknown outcomes, where these forbid a value.
     per_run
-        The value of each run that went into it, where it was computed here; not in
+        The value of each run that entered the estimate, where it was computed here; not in
         metrics.json.
     """
 
@@ -100,7 +100,7 @@ class Estimate:
     per_run: tuple[float, ...] = field(default=(), compare=False, repr=False)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data; what is not finite becomes null, for JSON has no infinity."""
+        """Return the estimate as plain data, with null for numbers that JSON cannot represent."""
         data = asdict(self)
         del data["per_run"]
         if self.bounds is None:
@@ -113,14 +113,14 @@ class Estimate:
 
 
 def not_none(number: float | None) -> float:
-    """A number that must be there.
+    """Return a number, or raise if it is None.
 
-    No number is ever asked for its truth: a zero would be taken for none, or none for a zero.
+    A test for truth is no substitute: it would confuse zero with None.
 
     Raises
     ------
     ValueError
-        There is none.
+        The number is None.
     """
     if number is None:
         raise ValueError("a number is used that was refused")
@@ -128,18 +128,18 @@ def not_none(number: float | None) -> float:
 
 
 def largest_first(estimate: Estimate) -> tuple[bool, float]:
-    """Key that sorts by value, the largest first, and last what has none."""
+    """Return a sort key by value, the largest first, and estimates without a value last."""
     value = estimate.value
     return (True, 0.0) if value is None else (False, -value)
 
 
 def cell_label(cell: Cell) -> str:
-    """Human text of a cell, such as ``payload=100, executor=events``."""
+    """Return a cell as text, such as ``payload=100, executor=events``."""
     return ", ".join(f"{name}={level}" for name, level in cell.items()) or "(no factors)"
 
 
 def telling_factors(cells: Sequence[Cell]) -> list[str]:
-    """The factors that tell cells apart, in their order; none that others say already.
+    """Return the factors that distinguish cells, in their order, without redundant ones.
 
     >>> telling_factors([{"rate": 5, "rmw": "a", "id": 1}, {"rate": 5, "rmw": "b", "id": 2}])
     ['rmw']
@@ -153,7 +153,7 @@ def telling_factors(cells: Sequence[Cell]) -> list[str]:
     for name in names:
         if distinct([*chosen, name]) > distinct(chosen):
             chosen.append(name)
-    # A factor taken early may be said by later ones together.
+    # A factor chosen early may be implied by later ones together.
     for name in list(chosen):
         remaining = [n for n in chosen if n != name]
         if distinct(remaining) == distinct(chosen):
@@ -162,18 +162,18 @@ def telling_factors(cells: Sequence[Cell]) -> list[str]:
 
 
 def short_labels(cells: Sequence[Cell]) -> list[str]:
-    """Labels of cells with the factors that tell them apart; as `cell_label` if none does."""
+    """Return labels of cells with the factors that distinguish them; all factors if none does."""
     names = telling_factors(cells)
     return [cell_label({n: cell[n] for n in names if n in cell} or cell) for cell in cells]
 
 
 def shared_factors(cells: Sequence[Cell]) -> Cell:
-    """The factors that have one level in all cells, and that level."""
+    """Return the factors that have one level in all cells, with that level."""
     first = cells[0].items() if cells else ()
     return {name: level for name, level in first if all(c.get(name) == level for c in cells)}
 
 
 def shared_levels(cells: Sequence[Cell]) -> str:
-    """What all cells have in common, as `cell_label`; empty if nothing."""
+    """Return the levels that all cells share, as `cell_label`; empty if there is none."""
     common = shared_factors(cells)
     return cell_label(common) if common else ""

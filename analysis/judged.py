@@ -1,14 +1,15 @@
-"""Whether pairs bear out what was said of them: verdict, words and interval by one rule.
+"""Decide whether pairs support a statement: verdict, words and interval by one rule.
 
-Of each pair `side` decides by its interval, and by p after Holm's correction:
+For each pair, `side` decides by its interval, and by p after Holm's correction:
 
-* less (more): for it where the interval lies below (above) 1; against it where it lies on the other
-  side of 1, or where it contains 1 and no difference that matters (of the threshold or more).
-* alike: for it where the interval contains no difference that matters; against it where it lies
-  beside 1 and reaches one that does.
+* less (more): for the statement where the interval lies below (above) 1; against it where the
+  interval lies on the other side of 1, or contains 1 and no relevant difference (of at least the
+  threshold).
+* alike: for the statement where the interval contains no relevant difference; against it where the
+  interval excludes 1 and reaches a relevant difference.
 
-Else the pair tells nothing. So no interval below 1 stands beside a refuted "less": whether the
-difference matters is another question.
+Otherwise the pair decides nothing. So a refuted "less" never has an interval below 1: whether
+the difference is relevant is another question.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ _TURNED: Mapping[Verdict, Verdict] = {"less": "more", "more": "less"}
 
 
 def side(pair: Pair, stated: Stated, level: float = 0.95) -> Side:
-    """Whether a pair is for or against it that its level is less, alike or more than the reference.
+    """Return whether a pair supports that its level is less, alike or more than the reference.
 
     Parameters
     ----------
     level
-        Of the interval; 1 - level is the error that p after Holm's correction is held against.
+        Level of the interval; 1 - level is the threshold for p after Holm's correction.
     """
     if pair.ratio is None or pair.low is None or pair.high is None:
         return "open"
@@ -48,21 +49,21 @@ def side(pair: Pair, stated: Stated, level: float = 0.95) -> Side:
 
 
 def judged(claim: str, found: Sequence[Pair], stated: Stated, level: float = 0.95) -> Statement:
-    """The statement about all pairs: one against it refutes it, all for it confirm it.
+    """Return the statement about all pairs: one pair against it refutes it, all for it confirm it.
 
     Parameters
     ----------
     claim
-        What was said, in words.
+        The statement in words.
     found
-        The pairs that it is about, and no others.
+        The pairs that the statement is about, and no others.
     stated
-        What each level is to its reference, by the claim.
+        Relation of each level to its reference, by the claim.
 
     Returns
     -------
-    Its reason counts the pairs and shows the interval that decides: of a refuted one the strongest
-    against it, of a confirmed one the weakest for it, else one that tells nothing.
+    The statement. Its reason counts the pairs and shows the deciding interval: the strongest
+    against a refuted claim, the weakest for a confirmed one, else one that decides nothing.
     """
     if not found:
         return Statement(claim, "not_in_these_recordings", "no pair that it is about")
@@ -75,7 +76,7 @@ def judged(claim: str, found: Sequence[Pair], stated: Stated, level: float = 0.9
     deciding = sides["against"] or sides["open"] or sides["for"]
 
     def farthest(pair: Pair) -> float:
-        """From what was stated: the strongest against it, and the weakest for it."""
+        """Return the distance from the statement: the strongest against, or the weakest for it."""
         size = -inf if pair.ratio is None or pair.ratio <= 0 else log(pair.ratio)
         return abs(size) if stated == "alike" else size if stated == "less" else -size
 
@@ -89,7 +90,7 @@ def judged(claim: str, found: Sequence[Pair], stated: Stated, level: float = 0.9
 
 
 def turned(pair: Pair) -> Pair:
-    """The same pair with the reference for the level: 1 / ratio."""
+    """Return the pair with reference and level exchanged: 1 / ratio."""
     low, high = (
         None if bound is None or bound <= 0 else 1 / bound for bound in (pair.high, pair.low)
     )
@@ -106,7 +107,7 @@ def turned(pair: Pair) -> Pair:
 
 
 def told(pair: Pair) -> str:
-    """``on is 0.500 [0.400, 0.600] times off (pointer=shared)``."""
+    """Return text such as ``on is 0.500 [0.400, 0.600] times off (pointer=shared)``."""
     ratio, low, high = (significant(number, 3) for number in (pair.ratio, pair.low, pair.high))
     where = f" ({cell_label(pair.conditions)})" if pair.conditions else ""
     corrected = (

@@ -1,4 +1,4 @@
-"""metrics.json: the estimates of a report, for programs."""
+"""Write and read metrics.json: the estimates of a report, for programs."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ class Metrics:
     recordings
         One entry per run: ``run``, ``suite``, ``campaign``, ``cell``, ``status``, ``counts``
         (whether it entered the estimates), ``discarded_events``, ``lost_packets``,
-        ``truncated``, ``git_commit`` (of what was measured), ``disturbances``, ``environment``
-        (its place in `environments`); ``excerpt`` where only part of a recording was looked at.
+        ``truncated``, ``git_commit`` (of the measured program), ``disturbances``, ``environment``
+        (its index in `environments`); ``excerpt`` where only part of a recording was analysed.
     versions
-        Of what computed it; ``git_commit`` is the commit of the source tree, if it is one.
+        Versions of the computing software; ``git_commit`` is that of its source tree, if it is one.
     answer
-        What was found, in sentences; none in older files.
+        The findings in sentences; empty in older files.
     environments
-        Each that runs were made in, once; in the file every estimate has the places of those that
-        it holds for. None in older files.
+        The distinct environments of the runs; in the file, every estimate has the indices of the
+        environments that it holds for. Empty in older files.
     recorded
-        What was recorded, by name, as the first screen has it; nothing in older files.
+        What was recorded, by name, as on the first screen; empty in older files.
     """
 
     recordings: list[dict[str, Any]]
@@ -55,12 +55,12 @@ class Metrics:
     recorded: dict[str, str] = field(default_factory=dict)
 
     def environment_of(self, entry: Mapping[str, Any]) -> Environment:
-        """That of one of `recordings`; empty where it is not known."""
+        """Return the environment of one entry of `recordings`; empty where it is not known."""
         place = entry.get("environment")
         return {} if place is None else self.environments[place]
 
     def environments_of(self, estimate: Estimate) -> list[int]:
-        """Places of the environments of the runs that an estimate is of."""
+        """Return the indices of the environments of the runs that entered an estimate."""
         places = {
             entry["environment"]
             for entry in self.recordings
@@ -80,16 +80,16 @@ def metrics_of(
     answer: Sequence[str] = (),
     recorded: Mapping[str, str] = MappingProxyType({}),
 ) -> Metrics:
-    """Put together what a report found.
+    """Collect the results of a report.
 
     Parameters
     ----------
     losses
-        Of every run looked at.
+        Losses of every run that was analysed.
     counting
         Names of the runs that entered the estimates.
     answer
-        What was found, in sentences.
+        The findings in sentences.
     recorded
         What was recorded, by name.
     """
@@ -123,7 +123,7 @@ def metrics_of(
 
 
 def write_metrics(metrics: Metrics, folder: Path) -> Path:
-    """Write ``metrics.json`` into `folder` (made if missing)."""
+    """Write ``metrics.json`` into `folder`, which is created if missing."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / METRICS_NAME
     data = {
@@ -148,7 +148,7 @@ def read_metrics(path: Path) -> Metrics:
     Raises
     ------
     UsageError
-        It cannot be read, is of another schema version, or has other fields.
+        The file cannot be read, has another schema version, or has other fields.
     """
     path = path / METRICS_NAME if path.is_dir() else path
     try:
@@ -162,7 +162,7 @@ def read_metrics(path: Path) -> Metrics:
         raise UsageError(
             f"{path}: metrics schema version {found!r}, this roslens reads {SCHEMA_VERSION}"
         )
-    from pydantic import ValidationError  # noqa: PLC0415  (only who reads one waits for it)
+    from pydantic import ValidationError  # noqa: PLC0415  (only callers that read a file need it)
 
     from roslens.analysis.metrics_file import MetricsFile  # noqa: PLC0415
 
@@ -183,7 +183,7 @@ def read_metrics(path: Path) -> Metrics:
         read.recorded,
     )
     try:
-        # Each place must be there.
+        # Every index must exist.
         for entry in found.recordings:
             found.environment_of(entry)
     except IndexError as error:
@@ -192,7 +192,7 @@ def read_metrics(path: Path) -> Metrics:
 
 
 def versions() -> dict[str, str | None]:
-    """Versions of what computes, and the commit of its source tree, if it is one."""
+    """Return versions of the computing software, and the commit of its source tree, if any."""
     by_name: dict[str, str | None] = {"python": platform.python_version()}
     for package in _PACKAGES:
         try:
@@ -204,7 +204,7 @@ def versions() -> dict[str, str | None]:
 
 
 def _git_commit(folder: Path) -> str | None:
-    # Only a tree that tracks this very file: a site-packages inside somebody's repository is not.
+    # Only a tree that tracks this file counts: site-packages inside another repository does not.
     try:
         subprocess.run(
             ["git", "-C", str(folder), "ls-files", "--error-unmatch", Path(__file__).name],

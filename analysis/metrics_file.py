@@ -1,4 +1,4 @@
-"""What a metrics.json must hold, whoever wrote it."""
+"""Validate the contents of a metrics.json, whatever program wrote it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class _Strict(BaseModel):
 
 
 class EstimateEntry(_Strict):
-    """As `roslens.analysis.estimate.Estimate` says, and where it holds."""
+    """One entry of `roslens.analysis.estimate.Estimate`, with the environments it holds for."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -48,7 +48,7 @@ class EstimateEntry(_Strict):
 
 
 class RecordingEntry(_Strict):
-    """As `roslens.analysis.metrics.Metrics` says; older reports told less."""
+    """One entry of `roslens.analysis.metrics.Metrics.recordings`; older reports lack fields."""
 
     run: str
     suite: str | None = None
@@ -66,7 +66,7 @@ class RecordingEntry(_Strict):
 
 
 class MetricsFile(_Strict):
-    """The file."""
+    """The contents of a metrics.json."""
 
     schema_version: int
     answer: list[str] = []

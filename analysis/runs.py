@@ -1,4 +1,4 @@
-"""The runs that are looked at: which cell and block each belongs to, and which count."""
+"""Describe the analysed runs: the cell and block of each, and whether it counts."""
 
 from __future__ import annotations
 
@@ -16,47 +16,47 @@ from roslens.recording.manifest import Design, Hit, Level, Manifest, Timing
 from roslens.recording.text import shown
 
 BARE = "recording"
-"""The factor that keeps bare traces apart of which nothing else is known."""
+"""The factor that separates bare traces about which nothing else is known."""
 FOLDER = "folder"
-"""The factor of bare traces that lie in several folders, whose names tell no other."""
+"""The factor of bare traces in several folders whose names give no other factor."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run as the analysis sees it; what a bare trace cannot tell is None.
+    """One run as the analysis sees it; properties that a bare trace does not give are None.
 
     Attributes
     ----------
     name
-        Unique among the runs looked at.
+        Name, unique among the analysed runs.
     cell
         The level of each factor.
     block
         Runs of one block were made close together: suite, campaign and repetition.
     order
-        Place within its campaign, from 0.
+        Position within its campaign, from 0.
     tracer_buffer_bytes
         Shared memory of the tracer's buffers, which counts as memory of a process once touched.
     ready_ns
-        When the workload said that it was ready.
+        Time at which the workload reported that it was ready.
     work_s
-        For how long it then was to work; None where it counts messages instead.
+        Planned working time from then on, in s; None where the workload counts messages instead.
     seed, start_ns, design
-        By which `roslens.analysis.design` proves that the design was followed.
+        Values by which `roslens.analysis.design` checks that the design was followed.
     disturbances
-        What about the host lay beyond the suite's limits.
+        Properties of the host that were beyond the suite's limits.
     status
         ``complete``, ``failed``, ``interrupted``, ``running``; None without a manifest.
     triggered
-        What triggers saw.
+        Hits of triggers.
     excerpt
-        Which part of a recording it is, in words; None for all of it.
+        Description of the part of a recording that the run covers; None for all of it.
     environment
         The machine, the software and the tracer; empty for a bare trace.
     hosts
-        Of a merged recording the hosts of each member.
+        Hosts of each member of a merged recording.
     parameters
-        What its workload was given, alike in all runs of a suite.
+        Parameters of its workload that are the same in all runs of a suite.
     """
 
     name: str
@@ -90,12 +90,12 @@ class Run:
 
     @property
     def complete(self) -> bool:
-        """Whether it counts: complete, or a bare trace of which nothing else is known."""
+        """Whether the run counts: complete, or a bare trace without known status."""
         return self.status in (None, "complete")
 
     @property
     def why_incomplete(self) -> str | None:
-        """What ended it, or that nothing did, as a sentence without its name; None: complete."""
+        """Why the run did not complete, as a sentence without its name; None: complete."""
         if self.complete:
             return None
         if self.status == "running":
@@ -104,12 +104,12 @@ class Run:
 
     @property
     def lossy(self) -> bool:
-        """Whether the tracer dropped anything, as far as the recorder knows."""
+        """Whether the tracer dropped any events, as far as the recorder knows."""
         return bool(self.discarded_events or self.lost_packets)
 
     @property
     def label(self) -> str:
-        """Its cell as text."""
+        """The cell as text."""
         return cell_label(self.cell)
 
 
@@ -120,7 +120,7 @@ LeaveOut = Literal["lossy", "disturbed"]
 def why_left_out(
     run: Run, *, include_failed: bool = False, leave_out: Sequence[LeaveOut] = ()
 ) -> str | None:
-    """Why a run enters no estimate; None: it does.
+    """Return why a run enters no estimate; None: it does.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def why_left_out(
     include_failed
         Whether runs that failed count.
     leave_out
-        What else is left out.
+        Further kinds of runs to leave out.
     """
     if not run.complete and not include_failed:
         return "did not complete"
@@ -142,7 +142,7 @@ def why_left_out(
 
 @dataclass(frozen=True)
 class GivenFactors:
-    """What a user tells of a recording, beside its manifest or in place of one."""
+    """Factors that a user gives for a recording, in addition to its manifest or instead of one."""
 
     factors: Cell = field(default_factory=dict)
     repetition: int | None = None
@@ -154,18 +154,18 @@ def runs_of(
     """Describe recordings as runs, in the same order.
 
     Runs of different suites never share a cell: with several suites, ``suite`` becomes a
-    factor. Nor do bare traces, unless `given` says that they are replications: beside other runs,
-    ``recording`` becomes one.
+    factor. Nor do bare traces, unless `given` says that they are replications: with other runs,
+    ``recording`` becomes a factor.
 
     Parameters
     ----------
     given
-        One per recording.
+        The given factors of each recording.
     """
     names = unique_names([recording.path for recording in recordings])
     suites = {r.manifest.suite for r in recordings if r.manifest}
     given_factors = [GivenFactors()] * len(recordings) if given is None else given
-    # A cell is told by its levels, not by the order in which a manifest names them.
+    # Levels identify a cell, whatever the order in which a manifest lists them.
     order = dict.fromkeys(
         name
         for recording in recordings
@@ -240,7 +240,7 @@ def _buffers(manifest: Manifest) -> int | None:
 
 
 def unique_names(paths: Sequence[Path]) -> list[str]:
-    """Shortest tail of each path (run, campaign/run, ...) that makes all names distinct."""
+    """Return the shortest distinct tail of each path (run, campaign/run, ...)."""
     each = [tuple(map(shown, path.resolve().parts)) for path in paths]
     depth = 1
     while True:
@@ -251,7 +251,7 @@ def unique_names(paths: Sequence[Path]) -> list[str]:
 
 
 def cells_of(runs: Iterable[Run]) -> dict[str, list[Run]]:
-    """Runs by the label of their cell, in order of first appearance of the sorted levels."""
+    """Group runs by the label of their cell, in order of first appearance of the sorted levels."""
     grouped: dict[str, list[Run]] = {}
     for run in sorted(runs, key=lambda r: _sort_key(r.cell)):
         grouped.setdefault(run.label, []).append(run)
@@ -259,7 +259,7 @@ def cells_of(runs: Iterable[Run]) -> dict[str, list[Run]]:
 
 
 class OfRun(Protocol):
-    """What was found of a run."""
+    """A result of one run."""
 
     @property
     def run(self) -> Run: ...  # noqa: D102
@@ -269,20 +269,20 @@ _T = TypeVar("_T", bound=OfRun)
 
 
 def by_cell(found: Iterable[_T]) -> list[list[_T]]:
-    """What was found of runs, cell by cell as of `cells_of`."""
+    """Group results of runs by cell, as `cells_of` does."""
     of_run = {result.run.name: result for result in found}
     groups = cells_of(result.run for result in of_run.values()).values()
     return [[of_run[run.name] for run in members] for members in groups]
 
 
 def constant_factors(runs: Iterable[Run]) -> Cell:
-    """Factors that have one level in all cells, of which there are several: to be said once."""
+    """Return factors with one level in all of several cells; empty if there is only one cell."""
     cells = [members[0].cell for members in cells_of(runs).values()]
     return shared_factors(cells) if len(cells) > 1 else {}
 
 
 def _sort_key(cell: Mapping[str, Level]) -> tuple[tuple[str, int, float, str], ...]:
-    # Numbers by size, before text.
+    # Numbers sort by size, before text.
     return tuple(
         (name, 0, float(level), "")
         if isinstance(level, (int, float))

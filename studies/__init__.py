@@ -1,6 +1,6 @@
-"""The published studies that roslens repeats, a folder each.
+"""Repeat published studies, with one folder per study.
 
-`suites/` and `workloads/` are what is recorded, `results` reads what these programs and the
-study's own tools leave, `data/` has the published figures; the other modules judge the study's
-statements: `report` has the notebook's parameters and sections.
+`suites/` and `workloads/` are the recorded programs, `results` reads the output of these programs
+and of the study's own tools, `data/` has the published figures; the other modules judge the
+study's statements: `report` has the notebook's parameters and sections.
 """

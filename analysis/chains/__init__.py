@@ -1,1 +1,1 @@
-"""End-to-end chains: response times, where the time goes, deadlines."""
+"""Report on end-to-end chains: response times, where the time goes, deadlines."""

@@ -1,4 +1,4 @@
-"""Bounds of the response times of chains: those of their callbacks, one after the other."""
+"""Bound the response times of chains by the sum of the bounds of their callbacks."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ SETTLED = (
 
 
 def chain_bounds(chain: FollowedChain, callbacks: pl.DataFrame, run: Run) -> pl.DataFrame:
-    """The callbacks of a chain in one run, in order.
+    """Return the callbacks of a chain in one run, in order.
 
     Parameters
     ----------
     callbacks
-        As of `roslens.analysis.flow.response_bounds.callback_bounds`.
+        Frame from `roslens.analysis.flow.response_bounds.callback_bounds`.
 
     Returns
     -------
-    One row per callback of each hop, as `callbacks`; `bound_ns` is null and `refused` says why
-    where a hop has no bound.
+    One row per callback of each hop, with the columns of `callbacks`; where a hop has no bound,
+    `bound_ns` is null and `refused` says why.
     """
     nodes, topics = chain.named.chain.nodes, chain.named.chain.topics
     rows = []
@@ -69,7 +69,7 @@ def chain_bounds(chain: FollowedChain, callbacks: pl.DataFrame, run: Run) -> pl.
 def bound_estimates(
     chains: Sequence[FollowedChain], callbacks: pl.DataFrame, runs: Sequence[Run], level: float
 ) -> list[Estimate]:
-    """``response_time_bound`` (ns) of each chain in each cell; refused where a hop has none."""
+    """Return ``response_time_bound`` (ns) of each chain in each cell; refused if a hop has none."""
     estimates = []
     for chain in chains:
         for members in cells_of(runs).values():
@@ -108,7 +108,7 @@ def bound_estimates(
 def bounds_table(
     chains: Sequence[FollowedChain], callbacks: pl.DataFrame, runs: Sequence[Run]
 ) -> ReportTable:
-    """One row per chain: the longest that was recorded, the bound, and how far it had settled."""
+    """Return one row per chain: longest recorded response, bound, and how far it had settled."""
     rows = []
     for chain, estimate in zip(chains, _widest(chains, callbacks, runs), strict=True):
         hops = pl.concat(
@@ -137,7 +137,7 @@ def bounds_table(
 def _widest(
     chains: Sequence[FollowedChain], callbacks: pl.DataFrame, runs: Sequence[Run]
 ) -> list[Estimate]:
-    """Of each chain the estimate of the cell with the largest bound, or one that is refused."""
+    """Return per chain the estimate of the cell with the largest bound, or a refused one."""
     estimates = bound_estimates(chains, callbacks, runs, 0.95)
     count = len(cells_of(runs))
     each = [estimates[i : i + count] for i in range(0, len(estimates), count)]

@@ -1,4 +1,4 @@
-"""Response times of chains as estimates over runs, and what is asked of them."""
+"""Estimate response times of chains over runs, and check requirements on them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -38,17 +38,17 @@ _RATE = "instances that reached the chain's end per second, from the first end t
 
 @dataclass(frozen=True)
 class FollowedChain:
-    """A chain with what went along it in the runs that count; its tables have ``run``."""
+    """A chain with its instances in the runs that count; its tables have ``run``."""
 
     named: NamedChain
     found: ChainInstances
 
     def cell(self, run: Run) -> dict[str, str | int | float | bool]:
-        """The cell of a run, with the chain as one more level."""
+        """Return the cell of a run, with the chain as one more level."""
         return {**run.cell, "chain": self.named.name}
 
     def of_runs(self, runs: Sequence[Run]) -> Self:
-        """The same chain, with what went along it in these runs alone."""
+        """Return the same chain with its instances in these runs alone."""
         ours, followed = pl.col("run").is_in([run.name for run in runs]), self.found
         return replace(
             self,
@@ -60,7 +60,7 @@ class FollowedChain:
         )
 
     def of_run(self, run: Run) -> pl.DataFrame:
-        """Its instances in one run, in order of their begin."""
+        """Return the chain's instances in one run, in order of their begin."""
         return self.found.instances.filter(pl.col("run") == run.name)
 
 
@@ -71,9 +71,9 @@ def chain_estimates(
     percentiles: Sequence[float] = PERCENTILES,
     lost: Mapping[str, float] | None = None,
 ) -> list[Estimate]:
-    """Response times, completeness and rate of one chain in each cell.
+    """Estimate response times, completeness and rate of one chain in each cell.
 
-    Runs that `lost` (`lost_events`) many have no rate: that also cuts off what was under way.
+    Runs with too many `lost` events (`lost_events`) have no rate: a loss also ends open instances.
 
     ``chain_complete`` (a fraction), ``response_time_mean``, ``_p50`` and so on, ``_max``,
     ``_worst`` (ns) and ``chain_rate`` (Hz); cells gain ``chain``.
@@ -134,15 +134,16 @@ def _rate(done: pl.DataFrame) -> float | None:
 def check_requirements(
     chains: Sequence[FollowedChain], estimates: Sequence[Estimate], runs: Sequence[Run], side: Side
 ) -> Checks:
-    """Hold what is asked of chains against what was found.
+    """Check the requirements of chains against their estimates.
 
-    A limit of ``max`` is about each instance: one that passes it exceeds it, whatever the interval
-    of the largest per run. Where none does, the largest fraction that may is said.
+    A limit of ``max`` applies to each instance: one instance above the limit exceeds it, whatever
+    the interval of the largest per run. Where no instance exceeds it, the check states the largest
+    fraction that may.
 
     Parameters
     ----------
     side
-        What the recordings are, without estimates.
+        Description of the recordings, without estimates.
     """
     budgets = [b for c in chains for b in c.named.budgets if b.metric != DEADLINE]
     checked = check_budgets(budgets, replace(side, estimates=estimates))

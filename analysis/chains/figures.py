@@ -1,4 +1,4 @@
-"""Figures of chains: where the time goes, and how response times are distributed."""
+"""Plot chains: where the time goes, and how response times are distributed."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ _KINDS = {
 
 
 def kind_of_part(part: str) -> str:
-    """Which of `_KINDS` a part counts among; several joined ones by the first that is known."""
+    """Return the key of `_KINDS` for a part; joined parts count as the first that is known."""
     names = part.split("+")
     return next((name for name in ("transport", "held", "callback") if name in names), "other")
 
 
 @style.styled
 def where_time_goes(chains: Sequence[FollowedChain]) -> Plot:
-    """One bar per chain, its mean response time by kind of part, and its P99 as a mark.
+    """Plot one bar per chain: its mean response time by kind of part, with its P99 as a mark.
 
     Parameters
     ----------
     chains
-        With complete instances; at most `MOST_DRAWN` are drawn, the first.
+        Chains with complete instances; at most the first `MOST_DRAWN` are drawn.
     """
     drawn = list(chains[:MOST_DRAWN])
     names = [style.wrapped(shortened(chain.named.name, 110), 46) for chain in drawn]
@@ -81,7 +81,7 @@ def where_time_goes(chains: Sequence[FollowedChain]) -> Plot:
 
 @style.styled
 def response_times_plot(chains: Sequence[FollowedChain]) -> Plot:
-    """The distribution of each chain's response times, up to seven chains by colour."""
+    """Plot the distribution of each chain's response times, for up to seven chains."""
     drawn = list(chains[:7])
     figure = style.new_figure(3.8)
     left, right = figure.subplots(1, 2)
@@ -106,7 +106,7 @@ def response_times_plot(chains: Sequence[FollowedChain]) -> Plot:
 
 
 def over_time_plot(chain: FollowedChain) -> Plot:
-    """Each instance of one chain when it began, and those that did not reach the end."""
+    """Plot each instance of one chain at its begin, and instances that did not reach the end."""
     instances = chain.found.instances
     first = pl.col("begin_ns").min().over("run")
     return dots_over_time(

@@ -1,4 +1,4 @@
-"""What the chains notebook takes, and what it shows, section by section."""
+"""Define the parameters of the chains notebook, and build its sections."""
 
 from __future__ import annotations
 
@@ -47,15 +47,15 @@ class ChainsParameters(ReportParameters):
     Attributes
     ----------
     chains
-        Chains to look at, such as ``/camera -> /image -> /detector``; none: those that the
-        requirements name, else every one that is found.
+        Chains to follow, such as ``/camera -> /image -> /detector``; none: the chains that the
+        requirements name, else every chain that is found.
     requirements
-        A YAML file with chains, what is asked of them, and links
+        A YAML file with chains, requirements on them, and links
         (`roslens.analysis.chains.requirements`).
     bound
-        Also how long each chain takes at most.
+        Whether to also bound the response time of each chain.
     worst
-        How many of the slowest instances are listed.
+        Number of the slowest instances to list.
     """
 
     chains: Texts = Field(default_factory=list)
@@ -68,7 +68,7 @@ class ChainsParameters(ReportParameters):
 # ruff: noqa: PLC0415
 
 _IN_FULL = 6
-"""Of so many chains, the slowest, all parts are shown."""
+"""Number of chains, the slowest, of which all parts are shown."""
 
 
 class ChainsReport(Report[ChainsParameters]):
@@ -77,7 +77,7 @@ class ChainsReport(Report[ChainsParameters]):
     Raises
     ------
     UsageError
-        Asking for anything: a chain that is named does not exist, or the file of requirements
+        On access to any section: a named chain does not exist, or the file of requirements
         cannot be read.
     """
 
@@ -85,7 +85,7 @@ class ChainsReport(Report[ChainsParameters]):
 
     @cached_property
     def requirements(self) -> Requirements:
-        """What the file of requirements says; nothing where there is none."""
+        """Contents of the file of requirements; empty where no file is given."""
         path = self.parameters.requirements
         return Requirements() if path is None else read_requirements(Path(path))
 
@@ -95,12 +95,12 @@ class ChainsReport(Report[ChainsParameters]):
 
     @cached_property
     def found_links(self) -> list[Link]:
-        """Nodes that wait for several topics, which nobody has declared."""
+        """Undeclared links of nodes that wait for several topics."""
         return links_found(self._flow, self.requirements.links)
 
     @cached_property
     def chains(self) -> list[FollowedChain]:
-        """The chains asked for, in their order; else all that are found, the slowest first."""
+        """The chains asked for, in their order; else all chains found, the slowest first."""
         links = [*self.requirements.links, *self.found_links]
         asked = [NamedChain(chain, text) for text in self.parameters.chains
                  for chain in [Chain.of(text)]]  # fmt: skip
@@ -133,14 +133,14 @@ class ChainsReport(Report[ChainsParameters]):
 
     @cached_property
     def estimates(self) -> list[Estimate]:
-        """Response times, completeness and rate of each chain."""
+        """Estimates of response times, completeness and rate of each chain."""
         asked = self.requirements
         return self.estimates_with(asked.percentiles, bound=self.parameters.bound or asked.bound)
 
     def estimates_with(
         self, percentiles: Sequence[float], *, bound: bool = False
     ) -> list[Estimate]:
-        """The same with further percentiles, as fractions, and with the bound of each chain."""
+        """Return the estimates with further percentiles, as fractions, and with bounds if asked."""
         percentiles = sorted({*PERCENTILES, *percentiles})
         lost = lost_events(self.tables.table("losses"))
         estimates = [
@@ -158,7 +158,7 @@ class ChainsReport(Report[ChainsParameters]):
 
     @cached_property
     def checks(self) -> Checks:
-        """What is required, held against what was found; empty where nothing is."""
+        """Requirements checked against the estimates; empty where nothing is required."""
         side = Side(
             "recordings",
             [],
@@ -171,7 +171,7 @@ class ChainsReport(Report[ChainsParameters]):
     # ------------------------------------------------------------ sections
 
     def picture(self) -> Plot | None:
-        """Where the time goes."""
+        """Plot where the time of the chains goes."""
         if not self._complete:
             return None
         from roslens.analysis.chains.figures import where_time_goes
@@ -179,7 +179,7 @@ class ChainsReport(Report[ChainsParameters]):
         return where_time_goes(self._complete)
 
     def sentences(self) -> list[str]:
-        """The answer in words: what is required, the slowest chain, what did not arrive."""
+        """Summarise the requirements, the slowest chain, and instances that did not arrive."""
         if not self.chains:
             return ["No chain was found: no recorded node received what a recorded one published."]
         sentences = []
@@ -208,7 +208,7 @@ class ChainsReport(Report[ChainsParameters]):
         return sentences
 
     def _slowest(self) -> str:
-        """How long the slowest chain takes in its slowest cell; lower bounds tell of none."""
+        """State how long the slowest chain takes in its slowest cell, without lower bounds."""
         p50, p99 = (
             {str(e.cell): e for e in self.estimates if e.metric == name and e.value is not None}
             for name in ("response_time_p50", "response_time_p99")
@@ -252,11 +252,11 @@ class ChainsReport(Report[ChainsParameters]):
         return f"{sentence} At P99 the slowest is {name}{where}: {with_interval(most)}."
 
     def loss(self) -> Section:
-        """What the tracer dropped, and the runs that count."""
+        """Report losses of the tracer, and the runs that count."""
         return Section(*self.tracer_loss(), *self.runs_left_out(), *self.design())
 
     def required(self) -> Section:
-        """What is required, and whether it is kept."""
+        """Report the requirements, and whether they are kept."""
         if not self.checks.checks:
             return Section(
                 "Nothing is required of the chains: a file given as 'requirements' says what "
@@ -265,7 +265,7 @@ class ChainsReport(Report[ChainsParameters]):
         return Section(tables.requirements_table(self.checks), *self.checks.notes)
 
     def overview(self) -> Section:
-        """All chains, and why instances did not reach the end."""
+        """Report all chains, and why instances did not reach the end."""
         if not self.chains:
             return Section()
         parts: list[Part] = [tables.chains_table(self.chains)]
@@ -275,11 +275,11 @@ class ChainsReport(Report[ChainsParameters]):
         return Section(*parts)
 
     def bounds(self) -> ReportTable:
-        """How long each chain takes at most."""
+        """Return a table of the bound of each chain's response time."""
         return bounds_table(self.chains, self._bounds, self.counting)
 
     def turns(self) -> Section:
-        """Links that were found and nobody declared."""
+        """Report links that were found and not declared."""
         if not self.found_links:
             return Section("No node was found that waits for several topics.")
         nodes = ", ".join(dict.fromkeys(link.node for link in self.found_links))
@@ -291,7 +291,7 @@ class ChainsReport(Report[ChainsParameters]):
         )
 
     def distributions(self) -> Section:
-        """How response times are distributed."""
+        """Report the distributions of response times."""
         if not self._complete:
             return Section("No instance reached the end of its chain.")
         from roslens.analysis.chains.figures import over_time_plot, response_times_plot
@@ -299,13 +299,13 @@ class ChainsReport(Report[ChainsParameters]):
         return Section(response_times_plot(self._complete), over_time_plot(self._complete[0]))
 
     def statistics(self) -> Section:
-        """Estimates with intervals."""
+        """Report estimates with intervals."""
         if not self.estimates:
             return Section()
         return Section(estimates_table(self.estimates, "Response times over runs"))
 
     def parts(self) -> Section:
-        """Where the time of each chain goes."""
+        """Report where the time of each chain goes."""
         shown = self._complete[:_IN_FULL]
         more = len(self._complete) - len(shown)
         text = f"The {len(shown)} slowest; {more} more are in chain_parts.csv."
@@ -313,7 +313,7 @@ class ChainsReport(Report[ChainsParameters]):
         return Section(*notes, *(tables.parts_table(chain) for chain in shown))
 
     def slowest(self) -> Section:
-        """The slowest instances of the slowest chains."""
+        """Report the slowest instances of the slowest chains."""
         return Section(
             *(
                 tables.slowest_table(chain, self.parameters.worst)
@@ -322,7 +322,7 @@ class ChainsReport(Report[ChainsParameters]):
         )
 
     def files(self) -> Mapping[str, pl.DataFrame]:
-        """``chain_instances.csv`` and ``chain_parts.csv``."""
+        """Return the frames of ``chain_instances.csv`` and ``chain_parts.csv``."""
         if not self.chains:
             return {}
 
@@ -340,11 +340,11 @@ class ChainsReport(Report[ChainsParameters]):
 
 
 def _longest(chain: FollowedChain) -> int:
-    """The longest of its complete instances (ns)."""
+    """Return the longest latency of a chain's complete instances (ns)."""
     return int(chain.found.complete.select(pl.col("latency_ns").max()).item())
 
 
 def _median(chain: FollowedChain) -> float | None:
-    """Mean over runs, as in the tables, of however few."""
+    """Return the mean over runs of the median (ns), as in tables, from however few instances."""
     medians = [quantile(times, 0.5) for times in chain.found.times_of_runs() if times.len()]
     return sum(medians) / len(medians) if medians else None

@@ -1,4 +1,4 @@
-"""What is asked of chains, as a file says it, and whether the recordings keep it.
+"""Read requirements on chains from a file.
 
 ::
 
@@ -30,12 +30,12 @@ from roslens.recording.yaml_file import read_yaml_file
 
 _STATISTIC = re.compile(r"p(?=.*[1-9])\d{1,2}(\.\d+)?|mean|max|worst|bound")
 DEADLINE = "response_time_max"
-"""The metric of a limit that no instance may pass."""
+"""The metric of a limit that no instance may exceed."""
 
 
 @dataclass(frozen=True)
 class NamedChain:
-    """A chain under the name that figures and budgets know it by."""
+    """A chain under the name that figures and budgets use for it."""
 
     chain: Chain
     name: str
@@ -44,26 +44,26 @@ class NamedChain:
 
 @dataclass(frozen=True)
 class Requirements:
-    """Chains, what is asked of each, and the links that they go along."""
+    """Chains, the requirements on each, and the links that connect their hops."""
 
     chains: Sequence[NamedChain] = ()
     links: Sequence[Link] = ()
 
     @property
     def bound(self) -> bool:
-        """Whether a limit is about the bound of a chain."""
+        """Whether a requirement limits the bound of a chain."""
         return any(b.metric == "response_time_bound" for c in self.chains for b in c.budgets)
 
     @property
     def percentiles(self) -> list[float]:
-        """Percentiles of response times that are asked for, as fractions, in order."""
+        """Percentiles of response times with a requirement, as fractions, in order."""
         names = {b.metric.rpartition("_p")[2] for c in self.chains for b in c.budgets
                  if b.metric.startswith("response_time_p")}  # fmt: skip
         return sorted(float(name) / 100 for name in names)
 
 
 class _Entry(BaseModel):
-    """One chain of the file."""
+    """One chain as the file describes it."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -74,7 +74,7 @@ class _Entry(BaseModel):
     complete: str | None = None
 
     def named(self) -> NamedChain:
-        """Read texts as what they say; raises UsageError."""
+        """Parse the limits of the entry; raise UsageError if one has another form."""
         chain = Chain.of(self.path)
         name = self.name or str(chain)
         asked = [
@@ -98,12 +98,12 @@ def _statistic(name: str) -> str:
 
 
 def read_requirements(path: Path) -> Requirements:
-    """A YAML file with ``chains``, ``links``, or both.
+    """Read a YAML file with ``chains``, ``links``, or both.
 
     Raises
     ------
     UsageError
-        It cannot be read, or something in it is not understood; says what and where.
+        The file cannot be read, or a part is not understood; the message says which.
     """
     data = read_yaml_file(path)
     if not isinstance(data, dict) or not data or not set(data) <= {"chains", "links"}:

@@ -1,4 +1,4 @@
-"""Chains, their parts and their slowest instances as tables to be read."""
+"""Show chains, their parts and their slowest instances as tables."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ TOO_FEW = "-: too few instances; P50 needs 6 in each run, P99 299."
 
 
 def _too_few(rows: Sequence[Sequence[str]]) -> list[str]:
-    """A note where a P50 or P99, the fifth and sixth column, is not told."""
+    """Return a note if a P50 or P99, the fifth and sixth column, is missing."""
     return [TOO_FEW] if any("-" in row[4:6] for row in rows) else []
 
 
 def slowest_part(chain: FollowedChain) -> tuple[str, float]:
-    """The part that takes most of the mean response time, and which share of it."""
+    """Return the part with most of the mean response time, and its share of it."""
     parts = mean_parts(chain.found)
     row = parts.sort("duration_ms", descending=True).row(0, named=True)
     whole = float(parts["duration_ms"].sum())
@@ -38,12 +38,12 @@ def slowest_part(chain: FollowedChain) -> tuple[str, float]:
 
 
 def told_part(part: str) -> str:
-    """A part in words: no event tells when a message arrived and began to wait."""
+    """Return a part as text: no event shows when a message arrived and began to wait."""
     return part.replace("transport", "transport or waiting")
 
 
 def chains_table(chains: Sequence[FollowedChain]) -> ReportTable:
-    """One row per chain: how many instances, how far they came, how long they took."""
+    """Return one row per chain: number of instances, how far they came, how long they took."""
     rows, marked = [], set()
     for index, chain in enumerate(chains[:MOST_ROWS]):
         instances, done = chain.found.instances, chain.found.complete
@@ -90,14 +90,14 @@ def _told(bound: str, value: float | None) -> str:
 
 
 def share(part: int, whole: int) -> str:
-    """``98.5 %``, rounded towards less so that only all of them are 100 %."""
+    """Return text such as ``98.5 %``, rounded down so that only a whole is 100 %."""
     if not whole:
         return "not known"
     return "100 %" if part == whole else f"{min(99.99, 100 * part / whole):.4g} %"
 
 
 def stopped_table(chains: Sequence[FollowedChain]) -> ReportTable | None:
-    """Where instances stopped, and why; None where all reached the end."""
+    """Return where instances stopped and why; None where all reached the end."""
     rows = [
         [chain.named.name, at or "-", _WHY.get(why, why), f"{count:,}"]
         for chain in chains
@@ -128,7 +128,7 @@ _WHY: Mapping[str, str] = {
 
 
 def parts_table(chain: FollowedChain) -> ReportTable:
-    """The parts of one chain in order: mean, P50 and P99 of each, and its share of the whole."""
+    """Return the parts of one chain in order, each with mean, P50, P99 and share of the whole."""
     parts = mean_parts(chain.found)
     whole = float(parts["duration_ms"].sum())
     hops = chain.found.hops
@@ -161,7 +161,7 @@ def parts_table(chain: FollowedChain) -> ReportTable:
 
 
 def slowest_table(chain: FollowedChain, count: int) -> ReportTable:
-    """The slowest instances of one chain, each with its longest part."""
+    """Return the slowest instances of one chain, each with its longest part."""
     slow = chain.found.complete.top_k(count, by="latency_ns").sort("latency_ns", descending=True)
     first = chain.found.instances.group_by("run").agg(first=pl.col("begin_ns").min())
     longest = (
@@ -190,7 +190,7 @@ def slowest_table(chain: FollowedChain, count: int) -> ReportTable:
 
 
 def requirements_table(checks: Checks) -> ReportTable:
-    """What is asked of chains, what was found, and the verdict."""
+    """Return each requirement on chains, the estimate, and the verdict."""
     rows = []
     for c in checks.checks:
         value, interval = ("-", "-") if c.estimate is None else value_and_interval(c.estimate)

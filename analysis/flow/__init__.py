@@ -1,1 +1,1 @@
-"""Messages from node to node: chains, their parts, what blocked them."""
+"""Follow messages from node to node: chains, their parts, and what blocked them."""

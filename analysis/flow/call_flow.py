@@ -1,11 +1,11 @@
-"""Service calls and action goals as messages, so that chains go through them.
+"""Represent service calls and action goals as messages, so that chains go through them.
 
 A call of ``/add`` is a message on ``/add.request`` from the client to the server, and one on
 ``/add.response`` back; a goal of ``/move`` is one on ``/move.goal`` and one on ``/move.result``.
-What the client does with an answer is in no recording: its node receives it at the moment at which
-it took it. A server works on a goal from taking it to sending the result.
-Where the call that sent something is not in the trace, it counts as sent at the latest time at
-which it was (`begin_of`), and `at_least` is true: what it took is a lower bound.
+No recording shows how the client uses an answer: its node receives the answer at the moment
+at which it took it. A server works on a goal from taking it to sending the result.
+Where the call that sent a message is not in the trace, the latest possible time counts as its
+time of sending (`begin_of`), and `at_least` is true: the duration is a lower bound.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def with_calls(
     calls: pl.DataFrame,
     goals: pl.DataFrame,
 ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
-    """Messages, publications and executions, with those that calls and goals amount to.
+    """Add the messages, publications and executions that stand for calls and goals.
 
-    Numbers of what is added are negative. Executions of services count as subscriptions' of
+    Added rows have negative numbers. Executions of services count as subscription executions for
     their requests.
     """
     messages = messages.with_columns(at_least=pl.lit(value=False))
@@ -73,7 +73,7 @@ def with_calls(
 
 
 def _of_calls(calls: pl.DataFrame) -> list[pl.DataFrame]:
-    """Requests, of which several servers may take one, and responses."""
+    """Return requests, each of which several servers may take, and responses."""
     call = pl.struct("run", "client_id", "sequence_number").rank("dense").cast(pl.Int64)
     numbered = calls.with_columns(
         request=-4 * call,
@@ -84,7 +84,7 @@ def _of_calls(calls: pl.DataFrame) -> list[pl.DataFrame]:
 
 
 def _of_goals(goals: pl.DataFrame) -> list[pl.DataFrame]:
-    """Goals and their results, as calls whose server works from taking the goal to its result."""
+    """Return goals and results, as calls whose server works from taking the goal to its result."""
     row = pl.int_range(1, pl.len() + 1)
     as_calls = goals.with_columns(
         request=-4 * row - 2,
@@ -105,7 +105,7 @@ def _of_goals(goals: pl.DataFrame) -> list[pl.DataFrame]:
 
 
 def _there_and_back(calls: pl.DataFrame, ends: tuple[str, str]) -> list[pl.DataFrame]:
-    """A message to the server and one back; their topics end so."""
+    """Return messages to the server and back; `ends` are the suffixes of their topics."""
     taken = pl.col("response_taken_ns")
     request = _message(
         calls,
@@ -145,7 +145,7 @@ def _message(
     values: Mapping[str, pl.Expr],
     sides: tuple[str, str],
 ) -> pl.DataFrame:
-    """Rows as in ``messages``, and ``within``, the execution that sent them."""
+    """Return rows as in ``messages``, and ``within``, the execution that sent the message."""
     sender, receiver = sides
     started = pl.col("callback_start_ns").is_not_null()
     return frame.select(

@@ -1,4 +1,4 @@
-"""What a chain is, and the tables that its messages are found in."""
+"""Define chains, and the tables in which their messages are found."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _ARROW = " -> "
 
 
 class Tables(Protocol):
-    """Tables by name, as ``rl.open`` gives them."""
+    """Tables by name, as ``rl.open`` returns them."""
 
     def table(self, name: str) -> pl.LazyFrame: ...  # noqa: D102
 
@@ -34,18 +34,18 @@ class Chain:
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """From text such as ``/camera -> /image -> /detector``.
+        """Parse text such as ``/camera -> /image -> /detector``.
 
         Raises
         ------
         UsageError
-            It does not end with a node.
+            The text does not end with a node.
         """
         return cls(tuple(name.strip() for name in text.split(_ARROW.strip())))
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The nodes, one more than topics."""
+        """The nodes, one more than there are topics."""
         return self.path[::2]
 
     @property
@@ -62,12 +62,12 @@ Flow = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, list[Link]]
 
 
 class HeldFlow:
-    """What chains are found in, read once for many of them.
+    """The tables in which chains are found, read once for many chains.
 
     Parameters
     ----------
     tables
-        Of one run or of several.
+        Tables of one run or of several.
     runs
         The runs that count; none: all.
     """
@@ -83,12 +83,12 @@ class HeldFlow:
         self._tables = tables
 
     def table(self, name: str) -> pl.LazyFrame:
-        """A table that is no part of it, of all runs."""
+        """Return a table that is not part of the flow, of all runs."""
         return self._tables.table(name)
 
 
 def flow_tables(tables: Tables, *, calls: bool = True) -> Flow:
-    """Messages, publications, callback instances and declared links.
+    """Return messages, publications, callback instances and declared links.
 
     With `calls`, service calls and action goals are among the messages
     (`roslens.analysis.flow.call_flow`).

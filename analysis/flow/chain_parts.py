@@ -1,4 +1,4 @@
-"""The parts of a chain's latency, which add up to it exactly."""
+"""Split a chain's latency into parts that add up to it exactly."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PARTS: Mapping[str, str] = {
     "chain and where the publication comes later",
     "held": "callback_end, to the publication that uses the message, where a link is declared",
 }
-"""Parts of a hop and what they reach from and to; ``+`` joins parts between which no event was
+"""Parts of a hop, each from one event to another; ``+`` joins parts between which no event was
 recorded."""
 
 
@@ -31,7 +31,7 @@ def hops_of(
     *,
     with_source: bool,
 ) -> pl.DataFrame:
-    """Parts of complete instances, one below the other."""
+    """Return the parts of complete instances, one below the other."""
     parts: list[pl.DataFrame] = []
     if with_source:
         parts.append(
@@ -43,7 +43,7 @@ def hops_of(
             parts.append(_part(flow, chain, number=number, part=part, end=end, order=len(parts)))
     instance = ["run", "instance"]
     line = pl.concat(parts).sort(*instance, "order")
-    # A part whose end was not recorded goes on into the next one, which is named after both.
+    # A part whose end was not recorded extends into the next one, which is named after both.
     known = pl.col("end_ns").is_not_null()
     group = known.shift(1, fill_value=True).cum_sum()
     line = (
@@ -65,7 +65,7 @@ def hops_of(
 
 
 def _ends(number: int, kind: LinkKind | None, between: int) -> dict[str, pl.Expr]:
-    """Where the parts of a hop end; null where nothing was recorded or nothing is."""
+    """Return the end of each part of a hop; null where no event was recorded or no part exists."""
     intra = pl.col(f"intra_process_{number}").fill_null(value=False)
     end = pl.col(f"callback_end_ns_{number}")
     out = pl.col(f"out_ns_{number + 1}") if number < between else end
@@ -88,8 +88,8 @@ def _part(
     end: pl.Expr,
     order: int,
 ) -> pl.DataFrame:
-    # Within a process there is neither of these; elsewhere their event may be missing. A
-    # publication within the callback holds nothing.
+    # Within a process there are no publish_call and take; elsewhere their events may be missing. A
+    # publication within the callback has no held part.
     intra = pl.col(f"intra_process_{number}").fill_null(value=False)
     left_out = {"publish_call": intra, "take": intra, "held": end.is_null()}.get(
         part, pl.lit(value=False)

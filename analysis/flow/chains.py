@@ -1,8 +1,8 @@
-"""Chains of messages from node to node: their instances, and where the time went.
+"""Follow chains of messages from node to node: their instances, and where the time went.
 
-A message goes over from one topic to the next where a node publishes inside of the callback of
-what it received, or as declared (`roslens.analysis.flow.links`). All times are those of trace
-events, so the parts of an instance add up to its latency exactly.
+A message continues from one topic to the next where a node publishes inside the callback for
+that message, or as declared (`roslens.analysis.flow.links`). All times are times of trace events,
+so the parts of an instance add up to its latency exactly.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ from roslens.recording import UsageError
 
 Begin: TypeAlias = Literal["publish", "callback"]
 UNTOLD = ("unknown", "unfinished", "taken")
-"""Outcomes that do not say whether an instance reached the end."""
+"""Outcomes that leave open whether an instance reached the end."""
 
 
 @dataclass(frozen=True)
 class ChainInstances:
-    """What went along one chain.
+    """The instances of one chain.
 
     Attributes
     ----------
     chain
-        Which one.
+        The chain.
     instances
-        One row per message at the chain's begin, and per use of it where it was used several
-        times: run (of several runs), ``instance``, ``begin_ns``, ``end_ns``, ``latency_ns``,
-        ``worst_ns`` (end - begin of the complete instance before: the longest that something
-        that just missed that one waited; null where an instance between may have reached the end,
-        or the tracer lost events), ``clock_bound_ns`` (by how much these may be wrong, as
-        the clocks of the hosts at both ends may differ; 0 on one host, infinite where nothing
-        tells), ``at_least`` (whether the begin is not in the trace, and all of these are lower
-        bounds), ``outcome`` (complete; or why it went no further: an
-        outcome of messages, no_output, unfinished) and ``stopped_at`` (topic or node).
+        One row per message at the chain's begin, or per use of it where it was used several times:
+        run (of several runs), ``instance``, ``begin_ns``, ``end_ns``, ``latency_ns``, ``worst_ns``
+        (end - begin of the previous complete instance: the longest wait of an input that just
+        missed that instance; null where an instance between may have reached the end, or the tracer
+        lost events), ``clock_bound_ns`` (greatest error of these times by the difference of the
+        clocks of the hosts at both ends; 0 on one host, infinite where it is not known),
+        ``at_least`` (whether the begin is not in the trace, so all these times are lower bounds),
+        ``outcome`` (complete, or the reason why it went no further: an outcome of messages,
+        no_output, unfinished) and ``stopped_at`` (topic or node).
     hops
         One row per part of a complete instance: run, ``instance``, ``hop`` (0, 1, ...), ``topic``,
-        ``node`` (that received it), ``part`` (of `roslens.analysis.flow.chain_parts.PARTS`),
-        ``begin_ns``, ``end_ns``, ``duration_ns``, ``message_id``, ``subscription_id``. Made when
-        they are asked for: there are many more of them than instances.
+        ``node`` (the receiver), ``part`` (of `roslens.analysis.flow.chain_parts.PARTS`),
+        ``begin_ns``, ``end_ns``, ``duration_ns``, ``message_id``, ``subscription_id``. Computed at
+        the first access: there are many more hops than instances.
     links
-        How each node between goes over: None for publishing in the callback.
+        The link kind of each node between; None for publishing in the callback.
     """
 
     chain: Chain
@@ -64,25 +64,25 @@ class ChainInstances:
 
     @property
     def complete(self) -> pl.DataFrame:
-        """The instances that reached the end."""
+        """The instances that reached the end of the chain."""
         return self.instances.filter(pl.col("outcome") == "complete")
 
     @property
     def at_least(self) -> bool:
-        """Whether the times of complete instances are, or hold, lower bounds."""
+        """Whether the times of complete instances are, or include, lower bounds."""
         return bool(self.complete["at_least"].any())
 
     def times_of_runs(self) -> list[pl.Series]:
-        """``latency_ns`` of the complete instances of each run that has any of the chain."""
+        """Return ``latency_ns`` of complete instances, per run with instances of the chain."""
         by_run = self.instances.partition_by("run", maintain_order=True)
         return [of_run["latency_ns"].drop_nulls() for of_run in by_run]
 
     def response_times(self) -> pl.DataFrame:
-        """Per run: ``instances``, ``best_ns``, ``slowest_ns`` and ``worst_ns``.
+        """Return per run ``instances``, ``best_ns``, ``slowest_ns`` and ``worst_ns``.
 
-        The best case response is the latency itself: what the chain reacted to came just before
-        the begin (least of all: ``best_ns``, most: ``slowest_ns``). In the worst case it came just
-        after the begin before (most of all: ``worst_ns``).
+        The best-case response time is the latency itself: the input came just before the begin
+        (smallest: ``best_ns``, greatest: ``slowest_ns``). In the worst case the input came just
+        after the previous begin (greatest: ``worst_ns``).
         """
         figures = (
             pl.len().alias("instances"),
@@ -101,20 +101,20 @@ def chain_instances(
     Parameters
     ----------
     tables
-        Of one run or of several.
+        Tables of one run or of several.
     chain
-        Where to follow them.
+        The chain to follow.
     links
-        What nodes do beside publishing in the callback; links declared in the recording count too,
-        after these.
+        Links of nodes other than publishing in the callback; links declared in the recording count
+        too, after these.
     begin
-        An instance begins with its first publish event, or with the start of the callback that
-        published it.
+        Whether an instance begins with its first publish event, or with the start of the callback
+        that published its first message.
 
     Raises
     ------
     UsageError
-        No message ever went along one of its hops.
+        A hop of the chain has no messages.
     """
     messages, publications, instances, declared = flow_tables(tables)
     kinds = tuple(
@@ -206,9 +206,9 @@ _OF_MESSAGE = (
 
 
 def _with_clock_bounds(messages: pl.DataFrame) -> pl.DataFrame:
-    """By how much the clocks of sender and receiver may differ: 0 on one host, infinite if unknown.
+    """Add how much the clocks of both ends may differ: 0 on one host, infinite if unknown.
 
-    Calls do not tell their hosts: where there are several, nothing bounds them.
+    Calls do not name their hosts: in a recording of several hosts their bound is infinite.
     """
     sender, receiver = pl.col("publisher_host"), pl.col("subscription_host")
     hosts = messages.select(pl.concat([sender.drop_nulls(), receiver.drop_nulls()]).n_unique())
@@ -218,7 +218,7 @@ def _with_clock_bounds(messages: pl.DataFrame) -> pl.DataFrame:
 
 
 def _hop(messages: pl.DataFrame, chain: Chain, number: int) -> pl.DataFrame:
-    """The messages of one hop; columns end with its number."""
+    """Return the messages of one hop; columns end with its number."""
     of_hop = messages.filter(
         (pl.col("topic") == chain.topics[number])
         & (pl.col("publisher_node") == chain.nodes[number])
@@ -235,7 +235,7 @@ def _hop(messages: pl.DataFrame, chain: Chain, number: int) -> pl.DataFrame:
 
 
 def _direct(outputs: pl.DataFrame) -> pl.DataFrame:
-    """The first publication in each execution."""
+    """Return the first publication in each execution."""
     return (
         outputs.filter(pl.col("callback_instance_id").is_not_null())
         .sort("out_ns")
@@ -245,7 +245,7 @@ def _direct(outputs: pl.DataFrame) -> pl.DataFrame:
 
 
 def _received(instances: pl.DataFrame, chain: Chain, number: int) -> pl.DataFrame:
-    """Executions that took in what the node received, also from other publishers."""
+    """Return the executions for messages that the node received, also from other publishers."""
     return (
         instances.filter(
             (pl.col("kind") == "subscription")
@@ -258,7 +258,7 @@ def _received(instances: pl.DataFrame, chain: Chain, number: int) -> pl.DataFram
 
 
 def _last_received(outputs: pl.DataFrame, received: pl.DataFrame) -> pl.DataFrame:
-    """For each publication the last execution that began before it."""
+    """Return for each publication the last execution that began before it."""
     return (
         outputs.drop("callback_instance_id")
         .sort("out_ns")
@@ -277,10 +277,11 @@ def _last_received(outputs: pl.DataFrame, received: pl.DataFrame) -> pl.DataFram
 
 
 def _used_once(outputs: pl.DataFrame, received: pl.DataFrame) -> pl.DataFrame:
-    """For each publication the message that it used up.
+    """Return for each publication the message that it used up.
 
-    In the callback of a message: that one. Else the last one received before it that no other
-    publication used; `sure` is false where several waited, or an older one than used before.
+    Inside the callback of a message this is that message, else the last message received before the
+    publication that no other publication used; `sure` is false where several messages waited, or
+    where the message is older than one used before.
     """
     number = "callback_instance_id"
     publishing = (
@@ -348,7 +349,7 @@ def _with_begin(
 def _has_gap(
     flow: pl.DataFrame, losses: pl.LazyFrame, host: str, begin: str, end: str
 ) -> pl.Series:
-    """Whether the tracer lost events of a host between two times of each row."""
+    """Return whether the tracer lost events of a host between two times of each row."""
     lasted = pl.col(end) - pl.col(begin)
     return (
         flow.lazy().select("run", host, begin, end, lasted=lasted)
@@ -364,7 +365,7 @@ def _has_gap(
 def _with_outcome(
     flow: pl.DataFrame, chain: Chain, kinds: Sequence[LinkKind | None], losses: pl.LazyFrame
 ) -> pl.DataFrame:
-    """Add outcome and stopped_at: the first thing that went wrong on the way."""
+    """Add outcome and stopped_at: the first failure on the way."""
     outcome = pl.lit("complete")
     stopped = pl.lit(None, dtype=pl.String)
     last = len(chain.topics) - 1
@@ -379,7 +380,7 @@ def _with_outcome(
         if number:
             why = pl.lit("no_output")
             if kinds[number - 1] is None:
-                # It may have published what was lost, or yet to be when the trace ended.
+                # Its publication may be among lost events, or come after the end of the trace.
                 start, end = (f"callback_{edge}_ns_{number - 1}" for edge in ("start", "end"))
                 lost = _has_gap(flow, losses, f"subscription_host_{number - 1}", start, end)
                 why = pl.when(lost).then(pl.lit("unknown")).otherwise(why)
@@ -391,7 +392,7 @@ def _with_outcome(
 
 
 def _with_worst(flow: pl.DataFrame, losses: pl.LazyFrame) -> pl.DataFrame:
-    """Add worst_ns, from the begin of the complete instance before; null where another may be."""
+    """Add worst_ns, from the previous complete begin; null where another may lie between."""
     outcome, before = pl.col("outcome"), ("pauses", "untold")
     begins = (
         flow.lazy()
@@ -416,7 +417,7 @@ def _with_worst(flow: pl.DataFrame, losses: pl.LazyFrame) -> pl.DataFrame:
 
 
 def mean_parts(found: ChainInstances) -> pl.DataFrame:
-    """The parts of a chain's complete instances in order, mean over instances.
+    """Return the parts of a chain's complete instances in order, averaged over instances.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""How messages go through nodes, and the chains that this makes."""
+"""Find how messages pass through nodes, and the chains that they form."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Step = tuple[str, str]
 
 
 def flow_graph(tables: Tables, links: Sequence[Link] = ()) -> pl.DataFrame:
-    """How messages go through nodes, over all runs.
+    """Return how messages pass through nodes, over all runs.
 
     Returns
     -------
@@ -82,16 +82,16 @@ def flow_graph(tables: Tables, links: Sequence[Link] = ()) -> pl.DataFrame:
 
 
 def find_chains(tables: Tables, links: Sequence[Link] = ()) -> list[Chain]:
-    """Every chain from a publication that nothing recorded triggers to where it ends.
+    """Return every chain from a publication without a recorded trigger to its end.
 
-    It ends at a node whose further publications, if any, no recorded node received. Each hop that a
-    message took is in some chain. A cycle is followed once; one that nothing recorded enters
-    begins with the first of its nodes. In the order of their names.
+    A chain ends at a node whose further publications, if any, no recorded node received. Each hop
+    of a message is in some chain. A cycle is followed once; one without a recorded entry begins
+    with the first of its nodes. Chains are in the order of their names.
 
     Raises
     ------
     TooLargeError
-        There are more than 1,000: name those of interest.
+        There are more than 1,000 chains: name those of interest.
     """
     receivers: dict[_Step, list[str]] = {}
     flows = flow_tables(tables)[0].select("publisher_node", "topic", "subscription_node")
@@ -104,7 +104,7 @@ def find_chains(tables: Tables, links: Sequence[Link] = ()) -> list[Chain]:
         if kind != "source":
             outlets.setdefault((node, inlet), []).append(outlet)
     reached = {(node, topic) for (_, topic), nodes in receivers.items() for node in nodes}
-    # Sources first, then what nothing recorded triggers, then cycles that nothing recorded enters.
+    # Sources first, then nodes without a recorded trigger, then cycles without a recorded entry.
     begins = sorted(heard, key=lambda row: (row[3] != "source", row[:2] in reached))
     chains: list[Chain] = []
     followed: set[_Step] = set()
@@ -126,14 +126,14 @@ def _paths(
     outlets: Mapping[_Step, Sequence[str]],
     followed: set[_Step],
 ) -> Iterator[tuple[str, ...]]:
-    """Every path from a node and what it publishes; adds to `followed` what is on them.
+    """Yield every path from a node and a topic it publishes; add the steps on them to `followed`.
 
     Parameters
     ----------
     receivers
-        By node and topic published.
+        Receiving nodes by publishing node and topic.
     outlets
-        By node and topic received: what it publishes then and a node received.
+        By node and topic received: topics that it then publishes and that a node received.
     """
     open_paths: list[tuple[str, ...]] = [begin]
     while open_paths:

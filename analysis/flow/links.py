@@ -1,6 +1,6 @@
-"""Links between what a node receives and what it publishes, beyond publishing in the callback.
+"""Read links between a node's input and output, beyond publishing in the callback.
 
-Recordings declare them with ``message_link_*`` events (from 2026 on); for others a YAML file does::
+Recordings declare links with ``message_link_*`` events (from 2026 on), or a YAML file does::
 
     links:
       - kind: partial_sync
@@ -25,7 +25,7 @@ _KEYS = {"kind", "node", "subscriptions", "publishers"}
 
 @dataclass(frozen=True)
 class Link:
-    """What a node makes of its input, by full names of node and topics.
+    """A link between a subscription and a publisher of a node, by full names of node and topics.
 
     Attributes
     ----------
@@ -42,17 +42,17 @@ class Link:
 
 
 def links_of(entries: object, where: str) -> list[Link]:
-    """Links from what a YAML file says.
+    """Parse links from the content of a YAML file.
 
     Parameters
     ----------
     where
-        The file, for what is said of errors.
+        Name of the file, for error messages.
 
     Raises
     ------
     UsageError
-        It says something else than links.
+        The content is not a list of links.
     """
     if not isinstance(entries, list):
         raise UsageError(f"{where}: expected a list under the key 'links'")
@@ -79,7 +79,7 @@ def _entry(entry: Any, where: str) -> list[Link]:
 
 
 def declared_links(message_links: pl.DataFrame) -> list[Link]:
-    """The links of a table ``message_links``; those of unknown ends are left out."""
+    """Return the links of a table ``message_links``, without those of unknown ends."""
     rows = (
         message_links.select("kind", "node", "subscription_topic", "publisher_topic")
         .drop_nulls()
@@ -90,7 +90,7 @@ def declared_links(message_links: pl.DataFrame) -> list[Link]:
 
 
 def link_between(links: Sequence[Link], node: str, inlet: str, outlet: str) -> LinkKind | None:
-    """The kind of the first link of these, None if there is none."""
+    """Return the kind of the first link between these topics, None if there is none."""
     for link in links:
         if (link.node, link.subscription, link.publisher) == (node, inlet, outlet):
             return link.kind

@@ -1,11 +1,11 @@
-"""Bounds of response times: how long callbacks take at most, as long as what was recorded holds.
+"""Bound the response times of callbacks, valid as long as the recorded load and times hold.
 
 The published analysis of Casini et al. (*Response-Time Analysis of ROS 2 Processing Chains under
-Reservation-Based Scheduling*, ECRTS 2019, Lemmas 4 and 5) takes two curves of each callback: how
+Reservation-Based Scheduling*, ECRTS 2019, Lemmas 4 and 5) uses two curves of each callback: how
 often it became ready within any length of time, and how long any number of consecutive executions
 took. Both are taken from the recording. The bound holds for each order of dispatch, so for all
 executors that run one callback at a time, and as long as no callback becomes ready more often, is
-handed over later, or takes longer than in the recording; it promises nothing beyond.
+handed over later, or takes longer than in the recording; beyond that it guarantees nothing.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from roslens.collectors._native import response_time_bounds
 from roslens.recording.arrays import Ints, np
 
 LEAST = 3
-"""Executions below which curves say too little."""
+"""Least number of executions from which curves are derived."""
 MOST_JOBS = 400
-"""Executions in a row of which curves tell; beyond they are put together of these."""
+"""Greatest number of consecutive executions in a curve; longer sequences are composed of these."""
 THREADS = "its executor uses several threads"
 NESTED = "executions on its thread overlap"
 UNENDED = "the end of an execution on its thread was not recorded"
@@ -44,25 +44,25 @@ _SCHEMA = {
 
 
 def callback_bounds(tables: Tables, warm_up_s: float | None = None) -> pl.DataFrame:
-    """How long each callback can take from when it became ready to its end.
+    """Bound the time of each callback from when it became ready to its end.
 
     Parameters
     ----------
     tables
-        Of one run or of several.
+        Tables of one run or of several.
     warm_up_s
-        Left out at the start of each thread, s; none: a tenth of its time, 5 s at most.
+        Time left out at the start of each thread, s; none: a tenth of its time, at most 5 s.
 
     Returns
     -------
     One row per callback of a run: ``run``, ``host``, ``vpid``, ``vtid``, ``callback_id``, ``kind``,
-    ``name``, ``node``; ``executions`` that count; ``longest_ns``: the longest recorded, from the
-    first publish event of the message, or from when the timer was due, to ``callback_end`` (ns;
-    null where nothing tells when it became ready); ``handover_ns``: the longest recorded until an
-    idle thread took it up (ns), which is part of the bound; ``bound_ns``: the bound (ns), null
-    where there is none; ``beyond`` of ``tested``: so many executions of the second half of the time
-    took longer than a bound from its first half alone, which tells how far the curves had settled;
-    ``refused``: why there is no bound.
+    ``name``, ``node``; ``executions``: the number that count; ``longest_ns``: the longest recorded
+    time to ``callback_end`` from the first publish event of the message, or from when the timer was
+    due (ns; null where no event shows when it became ready); ``handover_ns``: the longest recorded
+    time until an idle thread took it up (ns), which is part of the bound; ``bound_ns``: the bound
+    (ns), null where there is none; ``beyond`` of ``tested``: the number of executions in the second
+    half of the time that took longer than a bound from the first half alone, which shows how far
+    the curves had settled; ``refused``: why there is no bound.
     """
     rows = [row for thread in executor_threads(tables, warm_up_s) for row in _told(thread)]
     return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
@@ -70,17 +70,17 @@ def callback_bounds(tables: Tables, warm_up_s: float | None = None) -> pl.DataFr
 
 @dataclass(frozen=True)
 class Thread:
-    """What one thread of a run executed.
+    """The executions of one thread of a run.
 
     Attributes
     ----------
     rows
-        Its executions in order. ``ready`` (ns): when each became so, null where it is not
-        ``known``; ``counts``: after the start-up.
+        The executions in order. ``ready`` (ns): when each became ready, null where that is not
+        ``known``; ``counts``: whether it is after the start-up.
     middle
-        Of the time that counts, ns.
+        Middle of the time that counts, ns.
     refused
-        Why there is no bound for any of it.
+        Why no callback of the thread has a bound.
     """
 
     rows: pl.DataFrame
@@ -89,7 +89,7 @@ class Thread:
 
     @property
     def halves(self) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """The rows, of which those of one half count: began in it."""
+        """The rows, first with only executions of the first half counting, then of the second."""
         early = pl.col("start_ns") < self.middle
         return (
             self.rows.with_columns(pl.col("counts") & early),
@@ -98,7 +98,7 @@ class Thread:
 
 
 def executor_threads(tables: Tables, warm_up_s: float | None = None) -> list[Thread]:
-    """The threads that executed callbacks; parameters as of `callback_bounds`."""
+    """Return the threads that executed callbacks; parameters as in `callback_bounds`."""
     messages, _, instances, _ = flow_tables(tables, calls=False)
     timers, losses = pl.collect_all(
         [
@@ -191,7 +191,7 @@ def _told(thread: Thread) -> list[dict[str, object]]:
 
 
 def _bounds(rows: pl.DataFrame) -> pl.DataFrame:
-    """``callback_id``, ``bound_ns`` and ``handover_ns`` of what has a bound: the lesser of two."""
+    """Return ``callback_id``, ``bound_ns``, ``handover_ns``: the lesser of two bounds, if any."""
     bounds = [
         {"callback_id": callback, "bound_ns": bound, "handover_ns": handover}
         for by_kind in (True, False)
@@ -202,14 +202,15 @@ def _bounds(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def releases(rows: pl.DataFrame) -> Ints:
-    """When each execution of a thread became ready, or began where nothing tells (ns)."""
+    """Return when each execution of a thread became ready, or began where that is unknown (ns)."""
     return rows["ready"].fill_null(rows["start_ns"]).to_numpy()
 
 
 def longest_handovers(rows: pl.DataFrame, by_kind: bool) -> Ints:
-    """Of each execution of a thread how long an idle thread took at most to take one up (ns).
+    """Return for each execution the longest time an idle thread took to take one up (ns).
 
-    A thread is idle while nothing waits. The longest of its kind counts, or of all.
+    A thread is idle while no callback waits. The maximum is over executions of its kind, or over
+    all.
     """
     start, end, ready = rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy(), releases(rows)
     known, counts = rows["known"].to_numpy(), rows["counts"].to_numpy()
@@ -227,11 +228,11 @@ def longest_handovers(rows: pl.DataFrame, by_kind: bool) -> Ints:
 
 
 def costs(rows: pl.DataFrame, longest: Ints) -> Ints:
-    """What each execution of a thread took of it (ns), where handovers take as long as that.
+    """Return the thread time that each execution took (ns), given the longest handovers.
 
     A message on its way does not wait yet: it, or a timer that is due, is handed over after the
-    longest time. What passes between two executions while something waits is work of the executor
-    and belongs to the execution that follows.
+    longest time. Time between two executions while a callback waits is work of the executor and
+    belongs to the execution that follows.
     """
     start, end, ready = rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy(), releases(rows)
     before = np.concatenate([start[:1], end[:-1]])
@@ -241,7 +242,7 @@ def costs(rows: pl.DataFrame, longest: Ints) -> Ints:
 
 
 def analysed(rows: pl.DataFrame, by_kind: bool) -> dict[int, tuple[int, int]]:
-    """Bound and handover [ns] of each callback of a thread that has a bound."""
+    """Return bound and handover [ns] of each callback of a thread that has a bound."""
     longest, released = longest_handovers(rows, by_kind), releases(rows)
     cost, callbacks = costs(rows, longest), rows["callback_id"].to_numpy()
     counts = rows["counts"].to_numpy()
@@ -268,5 +269,5 @@ def analysed(rows: pl.DataFrame, by_kind: bool) -> dict[int, tuple[int, int]]:
 
 
 def _earliest_from_here(times: Ints) -> Ints:
-    """Of each entry the least of itself and all that follow."""
+    """Return for each entry the least of itself and all following entries."""
     return np.minimum.accumulate(times[::-1])[::-1]

@@ -1,7 +1,7 @@
-"""Nodes that wait for several topics: found where their callbacks take turns in publishing.
+"""Find nodes that wait for several topics, by callbacks that take turns in publishing.
 
 A node that publishes when the last of its inputs has come publishes now in the callback of one
-topic, now in that of another; each by itself looks as if it lost what the others completed.
+topic, now in that of another; each topic alone seems to lose messages that others completed.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from roslens.collectors.topics import internal
 
 LEAST_PUBLICATIONS = 10
 SHARE = 0.9
-"""Of the publications so many must come after as many messages of each topic."""
+"""Least part of the publications that must come after as many messages of each topic."""
 
 
 def links_found(tables: Tables, links: Sequence[Link] = ()) -> list[Link]:
-    """Links of kind ``partial_sync`` that the recordings suggest and nobody has declared.
+    """Return undeclared links of kind ``partial_sync`` that the recordings suggest.
 
-    Two or more topics of a node are such inputs of one that it publishes, if it published in the
+    Two or more topics are such inputs of a published topic if the node published it in the
     callbacks of each, at least `LEAST_PUBLICATIONS` times, as often as it received each of them,
-    and nearly always (`SHARE`) no sooner: the n-th time after n messages of each. A node that sends
-    on whatever it receives publishes more often than that.
+    and nearly always (`SHARE`) no sooner: the n-th time after n messages of each. A node that
+    passes on every message it receives publishes more often than that.
 
     Parameters
     ----------
     tables
-        Of one run or of several.
+        Tables of one run or of several.
     links
-        Those that are declared; a node's topics among them are left alone.
+        Declared links; the topics of nodes in these links are not examined.
     """
     _, publications, instances, declared = flow_tables(tables)
     all_links = [*links, *declared]
@@ -76,7 +76,7 @@ def links_found(tables: Tables, links: Sequence[Link] = ()) -> list[Link]:
 
 
 def _one_each(outputs: pl.DataFrame, inputs: pl.DataFrame) -> bool:
-    """Whether nearly each publication found an input of its own, and few inputs are left."""
+    """Return whether nearly each publication found an input of its own, and few inputs are left."""
     if outputs.height < SHARE * inputs.height:
         return False
     events = pl.concat(
@@ -95,7 +95,7 @@ def _one_each(outputs: pl.DataFrame, inputs: pl.DataFrame) -> bool:
 
 
 def as_yaml(links: Sequence[Link]) -> str:
-    """Links as a file declares them (`roslens.analysis.flow.links.links_of`)."""
+    """Return links as YAML, as a file declares them (`roslens.analysis.flow.links.links_of`)."""
     entries: dict[tuple[str, str, str], list[str]] = {}
     for link in links:
         entries.setdefault((link.kind, link.node, link.publisher), []).append(link.subscription)

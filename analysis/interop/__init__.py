@@ -1,1 +1,1 @@
-"""What other tools read."""
+"""Export recordings to the formats of other tools."""

@@ -1,4 +1,4 @@
-"""Nodes and topics as a graph, in the languages of Graphviz and Mermaid."""
+"""Write nodes and topics as a graph in the languages of Graphviz and Mermaid."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from roslens.recording.text import shown
 
 
 def node_topic_graph(tables: Tables) -> pl.DataFrame:
-    """How many messages each node published on and took from each topic, over all runs.
+    """Count the messages each node published on and took from each topic, over all runs.
 
     Returns
     -------
@@ -41,7 +41,7 @@ def node_topic_graph(tables: Tables) -> pl.DataFrame:
 
 
 def dot(graph: pl.DataFrame) -> str:
-    """The graph for Graphviz: nodes as boxes, topics as ellipses, edges with their counts."""
+    """Return the graph for Graphviz: nodes as boxes, topics as ellipses, edges with counts."""
     lines = ["digraph {", "  rankdir=LR;"]
     lines += [
         f"  {_quoted('n ' + n)} [label={_quoted(n)}, shape=box];" for n in _names(graph, "node")
@@ -55,7 +55,7 @@ def dot(graph: pl.DataFrame) -> str:
 
 
 def mermaid(graph: pl.DataFrame) -> str:
-    """The graph for Mermaid: nodes as boxes, topics rounded, edges with their counts."""
+    """Return the graph for Mermaid: nodes as boxes, topics rounded, edges with counts."""
     nodes = {name: f"n{k}" for k, name in enumerate(_names(graph, "node"))}
     topics = {name: f"t{k}" for k, name in enumerate(_names(graph, "topic"))}
     lines = ["flowchart LR"]
@@ -73,12 +73,12 @@ def _names(graph: pl.DataFrame, column: str) -> list[str]:
 
 
 def _quoted(text: str) -> str:
-    # Names of ROS hold letters, digits, "_", "/" and "~"; other text keeps the file whole.
+    # ROS names contain letters, digits, "_", "/" and "~"; escaping keeps other text valid.
     escaped = shown(text).replace("\\", "\\\\").replace('"', "'")
     return f'"{escaped}"'
 
 
 def _in_mermaid(text: str) -> str:
-    # A label is read as HTML there; "#60;" is Mermaid's own way to write "<".
+    # Mermaid reads a label as HTML, and "#60;" is its own escape for "<".
     escaped = re.sub(r'[#&<>"`]', lambda match: f"#{ord(match[0])};", shown(text))
     return f'"{escaped}"'

@@ -1,6 +1,6 @@
-"""What was measured of a run as an MCAP file, for Foxglove and other players of bags.
+"""Write a run's measurements as an MCAP file, for Foxglove and other players of bags.
 
-JSON messages with a schema each, at the time at which they were measured:
+Each message is JSON with a schema, at the time of the measurement:
 ``/roslens/messages/<topic>``, ``/roslens/callbacks/<node>``, ``/roslens/resources/<process>``. In
 a plot of Foxglove, ``/roslens/messages/chatter.latency_ms`` is the latency of ``/chatter``.
 """
@@ -32,19 +32,19 @@ _SCHEMAS: dict[str, dict[str, Any]] = {
 
 
 def write_mcap(tables: Mapping[str, pl.DataFrame], path: Path) -> None:
-    """Write the timings of one run.
+    """Write the timings of one run to an MCAP file.
 
     Parameters
     ----------
     tables
-        `NEEDED`, and ``resources`` where they were sampled.
+        The tables named in `NEEDED`, and ``resources`` where processes were sampled.
     path
         File to write.
 
     Raises
     ------
     UsageError, RunFailedError
-        It cannot be written; the second where the disk is full.
+        The file cannot be written; the second where the disk is full.
     """
     from mcap.writer import Writer  # noqa: PLC0415  (optional)
 
@@ -76,7 +76,7 @@ def _schema(fields: Mapping[str, Any]) -> bytes:
 
 
 def _messages(frame: pl.DataFrame) -> Iterator[_Row]:
-    """Each at the start of its callback; what was not delivered when it was published."""
+    """Yield each message at its callback's start; an undelivered one at its publication."""
     at = pl.coalesce("callback_start_ns", "take_ns", "publish_ns")
     sent = pl.coalesce("publish_ns", "source_timestamp_ns", at)
     columns = ("topic", "latency_ns", "outcome", "publisher_node", "subscription_node")
@@ -91,7 +91,7 @@ def _messages(frame: pl.DataFrame) -> Iterator[_Row]:
 
 
 def _callbacks(frame: pl.DataFrame) -> Iterator[_Row]:
-    """Each at its end, when its duration is known."""
+    """Yield each callback at its end, when its duration is known."""
     columns = ("start_ns", "end_ns", "node", "kind", "name")
     rows = frame.select(columns).drop_nulls("end_ns")
     for start, end, node, kind, name in rows.iter_rows():

@@ -1,9 +1,9 @@
-"""A recording as OpenTelemetry spans: OTLP in JSON, an ExportTraceServiceRequest per run.
+"""Convert a recording to OpenTelemetry spans: OTLP in JSON, one ExportTraceServiceRequest per run.
 
-A span per publication (kind PRODUCER), per callback that a message started (CONSUMER) or a request
-(SERVER), per request of a client (CLIENT), and per other callback (INTERNAL). A callback's parent
-is the publication or request that started it, and what it published has the callback as parent: a
-chain is one trace. https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding
+There is a span per publication (kind PRODUCER), per callback that a message (CONSUMER) or a request
+(SERVER) started, per request of a client (CLIENT), and per other callback (INTERNAL). A callback's
+parent is the publication or request that started it, and the parent of a publication is its
+callback: a chain is one trace. https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CALLBACK, _PUBLICATION, _REQUEST = range(1, 4)
 NEEDED = ("processes", "callback_instances", "publications", "messages", "service_calls")
 
 Key = tuple[int, int]
-"""What a span is of, and the number of that."""
+"""Kind of the object that a span represents, and the object's number."""
 
 
 class _Span(NamedTuple):
@@ -38,13 +38,13 @@ class _Span(NamedTuple):
 
 
 def otlp_json(runs: Iterable[tuple[str, Mapping[str, pl.DataFrame]]]) -> str:
-    """Spans of runs: a line of JSON for each.
+    """Return the spans of runs, one line of JSON for each run.
 
     Parameters
     ----------
     runs
-        Name and tables of each, `NEEDED`. What has no end in the recording, such as a callback
-        that still ran, is no span.
+        Name and tables (`NEEDED`) of each run. An object without an end in the recording, such as a
+        callback that still ran, has no span.
     """
     return "".join(json.dumps(_request(name, tables)) + "\n" for name, tables in runs)
 
@@ -52,7 +52,7 @@ def otlp_json(runs: Iterable[tuple[str, Mapping[str, pl.DataFrame]]]) -> str:
 def _request(run: str, tables: Mapping[str, pl.DataFrame]) -> dict[str, Any]:
     spans = sorted([*_callbacks(tables), *_publications(tables), *_calls(tables)])
     keys = {span.key for span in spans}
-    # A parent begins before what it causes, so its trace is known by then.
+    # A parent begins before its children, so its trace is known by then.
     trace_of: dict[Key, str] = {}
     resources: dict[tuple[str | None, int | None, str | None], list[dict[str, Any]]] = {}
     for span in spans:
@@ -155,7 +155,7 @@ def _calls(tables: Mapping[str, pl.DataFrame]) -> list[_Span]:
 
 
 def _number(run: str, key: Key, size: int) -> str:
-    """An identifier of so many bytes, the same in every export."""
+    """Return an identifier of `size` bytes, the same in every export."""
     text = f"{run}\0{key[0]}\0{key[1]}".encode()
     return hashlib.blake2b(text, digest_size=size).hexdigest()
 

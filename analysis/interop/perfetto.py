@@ -1,12 +1,12 @@
-"""A recording as a Perfetto trace, for ui.perfetto.dev.
+"""Write a recording as a Perfetto trace, for ui.perfetto.dev.
 
-One track per thread and node with a slice per callback and per publish call; one per topic with a
-slice per message, from its publication to the start of its callback, and within it, of late ones,
-where their time went; one per thread of an executor with its states; flows from each publication to
-the callbacks that received it, and from a service request over its callback to the response;
-counters of CPU and memory per process; samples of call stacks; where the kernel was recorded, who
-had each CPU and who woke whom. Slices have categories and arguments, so that PerfettoSQL answers
-questions about latency.
+The trace has one track per thread and node with a slice per callback and per publish call; one
+per topic with a slice per message, from its publication to the start of its callback, and within
+slices of late messages the segments of their paths; one per thread of an executor with its
+states; flows from each publication to the callbacks that received it, and from a service request
+over its callback to the response; counters of CPU and memory per process; samples of call stacks;
+and where the kernel was recorded, which thread had each CPU and which thread woke which. Slices
+have categories and arguments, so that PerfettoSQL answers questions about latency.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from roslens.analysis.measures.callbacks import readable
 from roslens.collectors.ros2.services import begin_of
 
 _BUNDLE = 100_000
-"""Switches in one packet."""
+"""Number of context switches in one packet."""
 _WAKE = {"time_ns": pl.Int64, "cpu_id": pl.Int32, "comm": pl.String, "tid": pl.Int32,
          "prio": pl.Int32, "target_cpu": pl.Int32}  # fmt: skip
 
@@ -41,17 +41,16 @@ def write_perfetto(tables: Mapping[str, pl.DataFrame], path: Path) -> None:
     ----------
     tables
         ``processes``, ``callback_instances``, ``publications``, ``messages``, ``service_calls``
-        and, where they are known, ``executor_intervals``, ``resources``, ``heap``,
-        ``cpu_samples``, the kernel's events ``sched_switch`` and ``sched_waking``, and ``late``:
-        segments of late messages as of `roslens.analysis.path.path.Paths.of` with ``why``, a
-        sentence.
+        and, where known, ``executor_intervals``, ``resources``, ``heap``, ``cpu_samples``, the
+        kernel's events ``sched_switch`` and ``sched_waking``, and ``late``: segments of late
+        messages as `roslens.analysis.path.path.Paths.of` returns them, with ``why``, a sentence.
     path
         File to write.
 
     Raises
     ------
     UsageError, RunFailedError
-        It cannot be written; the second where the disk is full.
+        The file cannot be written; the second where the disk is full.
     """
     writer = Writer()
     for host, vpid, name in tables["processes"].select("host", "vpid", "procname").iter_rows():
@@ -105,7 +104,7 @@ def _callbacks(writer: Writer, tables: Mapping[str, pl.DataFrame], calls: pl.Dat
     instances = tables["callback_instances"].join(
         flows, on=number, how="left", maintain_order="left"
     )
-    # An execution without an end shows as a moment.
+    # An execution without an end is shown as an instant.
     slices = _on_tracks(writer, instances).with_columns(
         pl.format(
             "{} {}",
@@ -127,7 +126,7 @@ def _callbacks(writer: Writer, tables: Mapping[str, pl.DataFrame], calls: pl.Dat
 
 
 def _ends(writer: Writer, slices: pl.DataFrame) -> None:
-    """What ends goes before what begins, but for what has no length.
+    """Write the ends of slices before new begins, except for slices without a length.
 
     Parameters
     ----------
@@ -159,19 +158,19 @@ def _publications(writer: Writer, tables: Mapping[str, pl.DataFrame]) -> None:
             of_count, BEGIN, order=2, flows=count, category="publish",
             arguments=("message_id", "topic", "node"),
         )  # fmt: skip
-    # Those of no length end after their begin, and before what begins next.
+    # Slices without a length end after their begin, and before the next begin.
     writer.events(sent.select(pl.col("last_ns").alias("time_ns"), "track"), END, order=3)
 
 
 def _pairs(messages: pl.DataFrame) -> pl.DataFrame:
-    """Messages with the number of their flow; flows of messages are odd."""
+    """Return messages with the number of their flow; flows of messages are odd."""
     return messages.filter(pl.col("message_id").is_not_null()).with_columns(
         (pl.int_range(pl.len(), dtype=pl.Int64) * 2 + 1).alias("flow")
     )
 
 
 def _calls(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """Service calls with their flow (even) and the execution that served them."""
+    """Return service calls with their flow (even) and the execution that served them."""
     served = (
         tables["callback_instances"]
         .filter(pl.col("kind") == "service")
@@ -196,7 +195,7 @@ def _calls(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
 
 
 def _requests(writer: Writer, calls: pl.DataFrame) -> None:
-    """Moments at the client: when the request was sent and the response taken."""
+    """Write instants at the client: when the request was sent and the response taken."""
     begin = begin_of("request_called_ns", "request_sent_ns", "request_taken_ns")
     from_clients = calls.filter(pl.col("client_node").is_not_null()).with_columns(begin_ns=begin)
     for step, column in (("request", "begin_ns"), ("response", "response_taken_ns")):
@@ -222,9 +221,9 @@ def _requests(writer: Writer, calls: pl.DataFrame) -> None:
 
 
 def _messages(writer: Writer, messages: pl.DataFrame, late: pl.DataFrame | None) -> None:
-    """A slice per delivered message on its topic's track, a moment for each that did not arrive.
+    """Write a slice per delivered message on its topic's track, an instant for each other message.
 
-    Slices of late messages have one of each segment within.
+    Slices of late messages contain a slice per segment of their path.
 
     Messages of a topic overlap: each goes into the first lane that is free, and lanes of the same
     name are shown as one track.
@@ -272,7 +271,7 @@ def _messages(writer: Writer, messages: pl.DataFrame, late: pl.DataFrame | None)
 
 
 def _executors(writer: Writer, intervals: pl.DataFrame) -> None:
-    """What the threads of executors did: waiting, busy."""
+    """Write the states of the executors' threads: waiting, busy."""
     ended = intervals.filter(pl.col("end_ns") > pl.col("begin_ns"))
     places = ("host", "vpid", "vtid")
     tracks = pl.DataFrame(
@@ -296,10 +295,10 @@ def _executors(writer: Writer, intervals: pl.DataFrame) -> None:
 
 
 def _scheduled(writer: Writer, tables: Mapping[str, pl.DataFrame]) -> None:
-    """Who had each CPU, and who woke whom; viewers make the states of threads of it.
+    """Write which thread had each CPU, and wake-ups; viewers derive thread states from them.
 
-    They know threads by their number alone: of several hosts nothing is written, nor where only
-    own threads were recorded.
+    Viewers know threads by their number alone: of several hosts nothing is written, nor where
+    only the application's own threads were recorded.
     """
     switches = tables["sched_switch"]
     if "next_prio" not in switches.columns:
@@ -335,14 +334,14 @@ def _counters(writer: Writer, resources: pl.DataFrame) -> None:
 
 
 def _heap(writer: Writer, heap: pl.DataFrame) -> None:
-    """Live bytes as the allocator's events tell."""
+    """Write counters of live bytes from the allocator's events."""
     live = (pl.col("live_bytes") / 2**20).alias("traced heap [MiB]")
     name = pl.lit(None, dtype=pl.String).alias("process")
     _counted(writer, heap.select("host", "vpid", "time_ns", name, live), (live.meta.output_name(),))
 
 
 def _counted(writer: Writer, used: pl.DataFrame, counters: Sequence[str]) -> None:
-    """Counters of each process; ``process`` is its name where it is not known yet."""
+    """Write counters of each process; ``process`` names those the writer does not know yet."""
     who = ["host", "vpid"]
     for host, vpid, name in used.select(*who, "process").unique(who, maintain_order=True).rows():
         parent = writer.process(host, vpid, name)

@@ -1,8 +1,8 @@
-"""Packets of a Perfetto trace: tracks, events with arguments, samples of stacks, interned names.
+"""Write packets of a Perfetto trace: tracks, events with arguments, stack samples, interned names.
 
 The format is protobuf (``protos/perfetto/trace/trace.proto``). All packets of one kind get one
-layout, with numbers in varints of a fixed width (allowed, if longer than needed), so that they are
-written column by column.
+layout, with numbers as varints of a fixed width (longer than needed, which is allowed), so that
+they are written column by column.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ARGUMENT_NAME, _INTEGER, _REAL, _STRING = 1, 4, 5, 17
 _CATEGORIES, _NAMES, _ARGUMENT_NAMES, _STRINGS = 1, 2, 3, 29
 _FUNCTIONS, _FRAMES, _CALLSTACKS, _MAPPINGS = 5, 6, 7, 19
 _MAPPING = 1
-"""The only one, without a name: which module a function is in was not kept."""
+"""The only mapping, without a name: the module of a function was not kept."""
 _FIRST_OF_SEQUENCE, _LATER = 1, 2
 # FtraceEventBundle, and the columns of its CompactSched
 _FTRACE, _COMPACT, _NAME_TABLE = 1, 4, 5
@@ -39,7 +39,7 @@ _CHUNK = 100_000
 
 
 class _Names:
-    """Numbers for names, from 1."""
+    """Table that numbers names, from 1."""
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
@@ -54,7 +54,7 @@ class _Names:
 
 
 class Writer:
-    """Tracks and packets of one trace."""
+    """Collector of the tracks and packets of one trace, which writes them."""
 
     def __init__(self) -> None:
         kinds = (_CATEGORIES, _NAMES, _ARGUMENT_NAMES, _STRINGS, _FUNCTIONS)
@@ -65,7 +65,7 @@ class Writer:
         self.packets: list[pl.DataFrame] = []
 
     def track(self, key: tuple[object, ...], *, parent: int = 0, **fields: bytes | str) -> int:
-        """The number of a track, described when it is new."""
+        """Return the number of a track; add its description when it is new."""
         if key not in self.tracks:
             number = self.tracks[key] = len(self.tracks) + 1
             body = number_field(1, number)
@@ -82,7 +82,7 @@ class Writer:
         return self.tracks[key]
 
     def process(self, host: str, vpid: int, name: str | None) -> int:
-        """The number of a process' track."""
+        """Return the number of a process's track."""
         return self.track(
             ("process", host, vpid),
             process=number_field(1, vpid) + text_field(6, f"{name or 'process'} ({host})"),
@@ -98,20 +98,20 @@ class Writer:
         category: str = "",
         arguments: Sequence[str] = (),
     ) -> None:
-        """Add packets: ``time_ns``, ``track``, ``name`` (not of ends), ``flow_0``, ``value``.
+        """Add packets: ``time_ns``, ``track``, ``name`` (except for ends), ``flow_0``, ``value``.
 
         Parameters
         ----------
         order
-            Among events of the same time.
+            Position among events of the same time.
         flows
-            How many of the columns ``flow_0``, ``flow_1`` ... there are.
+            Number of the columns ``flow_0``, ``flow_1`` ...
         arguments
-            Columns that become arguments of the same names; a null is left out.
+            Columns that become arguments with the same names; nulls are left out.
         """
         columns = [name for name in arguments if name in frame.columns]
         if not frame.is_empty() and columns:
-            # One layout for those that have the same arguments.
+            # Packets with the same arguments share one layout.
             present = frame.select(pl.concat_list(pl.col(name).is_not_null() for name in columns))
             for has, part in frame.with_columns(present.to_series().alias("_has")).group_by(
                 "_has", maintain_order=True
@@ -179,20 +179,21 @@ class Writer:
         return [head, _varints(_STRING, pl.Series(texts), 5)]
 
     def sched(self, cpu: int, switches: pl.DataFrame, wakes: pl.DataFrame) -> None:
-        """Add the switches and wake-ups of a CPU, which viewers make CPUs and threads of.
+        """Add the switches and wake-ups of a CPU, from which viewers draw CPUs and threads.
 
         Parameters
         ----------
         switches
-            ``sched_switch`` in the order of time.
+            Events ``sched_switch``, in the order of time.
         wakes
-            ``sched_waking``, likewise; with ``flags``, those that the kernel gives each event.
+            Events ``sched_waking``, in the order of time, with the kernel's ``flags`` of each
+            event.
         """
         names = pl.concat([switches["next_comm"], wakes["comm"]]).unique(maintain_order=True)
         numbers = {comm: at for at, comm in enumerate(names.to_list())}
         body = b""
         for frame, fields, name in ((switches, _SWITCHES, "next_comm"), (wakes, _WAKES, "comm")):
-            # Each time is told as the distance from the one before.
+            # Each time is stored as the distance from the previous one.
             since = pl.col("time_ns").diff().fill_null(pl.col("time_ns"))
             number = pl.col(name).replace_strict(numbers, return_dtype=pl.Int64)
             rows = frame.with_columns(since, number)
@@ -226,7 +227,7 @@ class Writer:
             )
             for path, number in self.stacks.numbers.items()
         )
-        # A frame has the number of its function's name; all of its fields have to be there.
+        # A frame has the number of its function's name; all fields of a frame are required.
         frames = b"".join(
             message_field(
                 _FRAMES,
@@ -243,12 +244,12 @@ class Writer:
         return names + message_field(_MAPPINGS, number_field(1, _MAPPING)) + frames + stacks
 
     def write(self, path: Path) -> None:
-        """Write all of it.
+        """Write the trace to a file.
 
         Raises
         ------
         UsageError, RunFailedError
-            It cannot be written; the second where the disk is full.
+            The file cannot be written; the second where the disk is full.
         """
         first = number_field(_SEQUENCE, 1) + number_field(_FLAGS, _FIRST_OF_SEQUENCE)
         with writing(path), replaced_whole(path) as temporary, temporary.open("wb") as file:
@@ -265,7 +266,7 @@ def _constant(data: bytes, rows: int) -> Bytes:
 
 
 def _varints(field: int, values: pl.Series, width: int) -> Bytes:
-    """Varints of `width` bytes each, whatever their value."""
+    """Return varints of `width` bytes each, whatever their value."""
     numbers = values.cast(pl.UInt64).to_numpy()
     key = varint(field << 3)
     out = np.empty((len(numbers), len(key) + width), dtype=np.uint8)
@@ -279,7 +280,7 @@ def _varints(field: int, values: pl.Series, width: int) -> Bytes:
 
 
 def _packed(field: int, values: pl.Series) -> bytes:
-    """A repeated number: varints, one behind the other."""
+    """Return a repeated number field: varints one after the other."""
     numbers = values.cast(pl.Int64).to_numpy().view(np.uint64)
     limits = np.uint64(1) << (np.arange(1, 10, dtype=np.uint64) * np.uint64(7))
     size = 1 + np.searchsorted(limits, numbers, side="right")
@@ -294,18 +295,18 @@ def _packed(field: int, values: pl.Series) -> bytes:
 
 
 def _fixed(field: int, values: pl.Series) -> Bytes:
-    """Numbers of 8 bytes each."""
+    """Return a field of numbers of 8 bytes each."""
     numbers = np.ascontiguousarray(values.to_numpy()).view(np.uint8).reshape(-1, 8)
     return np.hstack([_constant(varint(field << 3 | 1), len(numbers)), numbers])
 
 
 def _wrapped(field: int, columns: Sequence[Bytes] | Iterable[Bytes]) -> list[Bytes]:
-    """A message of these columns: its key and length before them."""
+    """Return a message of these columns, with its key and length before them."""
     given = list(columns)
     head = varint(field << 3 | 2) + varint(sum(column.shape[1] for column in given))
     return [_constant(head, len(given[0])), *given]
 
 
 def thread_of(pid: int, tid: int) -> bytes:
-    """The description of a thread's track."""
+    """Return the description of a thread's track."""
     return number_field(1, pid) + number_field(2, tid)

@@ -1,4 +1,4 @@
-"""Sampled call stacks of callbacks for flame graphs: speedscope's JSON, collapsed stacks, pprof."""
+"""Write sampled call stacks of callbacks for flame graphs: speedscope, collapsed stacks, pprof."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
 def collapsed(samples: pl.DataFrame) -> str:
-    """A line per stack with its CPU time in ns, the callback and then the outermost function first.
+    """Return a line per stack with its CPU time in ns: callback, outermost function, and so on.
 
-    The format of Brendan Gregg's FlameGraph, which inferno, speedscope and the Firefox Profiler
-    read.
+    This is the format of Brendan Gregg's FlameGraph, which inferno, speedscope and the Firefox
+    Profiler read.
 
     Parameters
     ----------
     samples
-        As of `roslens.analysis.measures.stacks.inside`.
+        Samples from `roslens.analysis.measures.stacks.inside`.
     """
     lines = (
         f"{';'.join(x.replace(';', ',') for x in (_title(about), *_outermost_first(path)))} {cpu}\n"
@@ -32,12 +32,12 @@ def collapsed(samples: pl.DataFrame) -> str:
 
 
 def speedscope(samples: pl.DataFrame) -> str:
-    """A profile of each callback, and one of what ran in none, weighted by CPU time.
+    """Return a profile per callback, and one of time outside of callbacks, weighted by CPU time.
 
     Parameters
     ----------
     samples
-        As of `collapsed`.
+        As in `collapsed`.
     """
     frames: dict[str, int] = {}
     profiles: dict[str, tuple[list[list[int]], list[int]]] = {}
@@ -66,14 +66,14 @@ def speedscope(samples: pl.DataFrame) -> str:
 
 
 def pprof(samples: pl.DataFrame) -> bytes:
-    """CPU time by call stack, each with its callback as a label, for pprof.
+    """Return CPU time by call stack for pprof, with the callback of each stack as a label.
 
     The format is ``proto/profile.proto`` of github.com/google/pprof.
 
     Parameters
     ----------
     samples
-        As of `collapsed`.
+        As in `collapsed`.
     """
     texts, functions = {"": 0}, dict[str, int]()
 

@@ -1,11 +1,11 @@
-"""Frames as tracetools_analysis' ``Ros2DataModel`` has them, so that its notebooks run on them.
+"""Build the frames of tracetools_analysis' ``Ros2DataModel``, so that its notebooks run on them.
 
-Names, index and columns are those of tracetools_analysis 3.1. On purpose otherwise:
+Names, index and columns are those of tracetools_analysis 3.1. Intended differences:
 
-* ``callback_instances``: executions are told apart by process and thread; there, one of two that
-  overlap (reentrant callbacks, equal addresses in two processes) is dropped.
+* ``callback_instances``: executions are distinguished by process and thread; there, one of two
+  that overlap (reentrant callbacks, equal addresses in two processes) is dropped.
 * ``services`` has the service's handle as its index; there it is a timestamp.
-* A frame of nothing has its columns; there it has none.
+* An empty frame has its columns; there it has none.
 * Init events that a snapshot session repeats count once.
 """
 
@@ -104,10 +104,10 @@ _FRAMES: Mapping[str, tuple[str, dict[str, str]]] = {
          "goal_label": "goal_label", "timestamp": "time_ns"},
     ),
 }  # fmt: skip
-"""Frame to event, and column to field; of objects the first column is the index."""
+"""Event of each frame and field of each column; the first column is the index of object frames."""
 
 _HAPPENED = ("_instances", "_transitions")
-"""What happens has no index."""
+"""Frames of events, which have no index."""
 
 _REFERENCES = {
     "rclcpp_subscription_callback_added": "subscription",
@@ -126,7 +126,7 @@ class TracetoolsDataModel(SimpleNamespace):
 
 
 def tracetools_frames(raw: Mapping[str, pl.LazyFrame]) -> TracetoolsDataModel:
-    """The frames, from raw events of one recording (event name to frame)."""
+    """Return the frames, from raw events of one recording (event name to frame)."""
     frames = {
         name: _frame(_read(raw, event), columns, indexed=not name.endswith(_HAPPENED))
         for name, (event, columns) in _FRAMES.items()
@@ -137,7 +137,7 @@ def tracetools_frames(raw: Mapping[str, pl.LazyFrame]) -> TracetoolsDataModel:
 
 
 def ros2_data_model(frames: TracetoolsDataModel) -> Any:
-    """A ``tracetools_analysis`` ``Ros2DataModel`` with these frames; they alone without it."""
+    """Return a ``tracetools_analysis`` ``Ros2DataModel``, or the frames where that is missing."""
     try:
         from tracetools_analysis.data_model.ros2 import Ros2DataModel  # noqa: PLC0415
     except ImportError:
@@ -150,7 +150,7 @@ def ros2_data_model(frames: TracetoolsDataModel) -> Any:
 
 
 def _read(raw: Mapping[str, pl.LazyFrame], event: str) -> pl.DataFrame:
-    """Events in time, with the columns that their definition has."""
+    """Return events in the order of time, with the columns that their definition has."""
     kinds = {**_COMMON, **FIELDS[event]}
     frame = raw.get(f"ros2:{event}")
     if frame is None:
@@ -167,7 +167,7 @@ def _read(raw: Mapping[str, pl.LazyFrame], event: str) -> pl.DataFrame:
 
 def _frame(events: pl.DataFrame, columns: Mapping[str, str], *, indexed: bool) -> pd.DataFrame:
     selected = events.select(pl.col(field).alias(name) for name, field in columns.items())
-    # pandas without uint64: addresses of user space fit, and compare as Python's numbers do.
+    # Without uint64 in pandas: user-space addresses fit int64, and compare as Python's numbers do.
     selected = selected.with_columns(
         pl.col(pl.UInt64, pl.Int32).cast(pl.Int64),
     )
@@ -189,7 +189,7 @@ def _callback_objects(raw: Mapping[str, pl.LazyFrame]) -> pd.DataFrame:
 
 
 def _callback_instances(raw: Mapping[str, pl.LazyFrame]) -> pd.DataFrame:
-    """Finished executions, in the order in which they ended."""
+    """Return finished executions, in the order in which they ended."""
     return (
         executions(Events(raw))
         .filter(pl.col("end_ns").is_not_null())

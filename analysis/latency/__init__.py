@@ -1,1 +1,1 @@
-"""How long messages take, how sure that is, and what was lost."""
+"""Report how long messages take, how certain that is, and which messages were lost."""

@@ -1,4 +1,4 @@
-"""Figures of the latency report: intervals, drift, durations of callbacks, CPU and memory."""
+"""Draw the figures of the latency report: intervals, drift, callback durations, CPU and memory."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from roslens.recording.arrays import ArrayLike, np
 
 @style.styled
 def interval_plot(estimates: Sequence[Estimate], samples: Sequence[RunSamples]) -> Plot:
-    """Each statistic per cell: value, interval, and the values of the runs.
+    """Plot each statistic per cell: value, interval, and the values of the runs.
 
     Parameters
     ----------
     estimates
         ``latency_mean``, ``latency_p50`` and so on of one topic.
     samples
-        Those that they were computed from.
+        The samples from which the estimates were computed.
     """
     names = [n for n in dict.fromkeys(e.metric for e in estimates) if _is_plain(n)]
     of_cell = {members[0].run.label: members for members in by_cell(samples)}
@@ -45,12 +45,12 @@ def interval_plot(estimates: Sequence[Estimate], samples: Sequence[RunSamples]) 
             axes.set_xscale("log")
             style.plain_numbers(axes)
         for e in shown:
-            # The picture is of one topic, which its definition names.
+            # The definition names the one topic of the picture, so labels leave it out.
             label = cell_label({k: v for k, v in e.cell.items() if k != "topic"})
             if label in of_cell:
                 _interval(axes, labels.index(label), e, _per_run(name, of_cell[label]))
         if not any(math.isfinite(not_none(e.value)) for e in shown):
-            # An axis would show numbers that mean nothing.
+            # Tick labels would be meaningless numbers.
             axes.set_xticks([])
             axes.text(0.5, 0.5, "refused", transform=axes.transAxes, ha="center", color=style.FAINT)
         title = name.removeprefix("latency_")
@@ -67,7 +67,7 @@ def interval_plot(estimates: Sequence[Estimate], samples: Sequence[RunSamples]) 
 
 
 def _spans_decades(estimates: Sequence[Estimate]) -> bool:
-    """Whether a logarithmic axis is needed to tell the smaller ones apart, and possible."""
+    """Return whether a logarithmic axis is possible, and needed to separate the smaller values."""
     values = [e.value for e in estimates if e.value is not None]
     lows = [e.low for e in estimates if e.low is not None]
     return bool(values) and min([*values, *lows]) > 0 and max(values) > 10 * min(values)
@@ -104,7 +104,7 @@ def _interval(axes: Axes, y: int, estimate: Estimate, per_run: ArrayLike) -> Non
 def drift_plot(
     runs: Sequence[Run], values_ns: Sequence[float], effect: Estimate, definition: str
 ) -> Plot:
-    """Per-run values against order of execution, as deviation from the mean of their cell."""
+    """Plot per-run values against order of execution, as deviation from the mean of their cell."""
     ordered = [(r, v) for r, v in zip(runs, values_ns, strict=True) if r.order is not None]
     cells: dict[str, list[tuple[Run, float]]] = {}
     of_run = {run.name: value for run, value in ordered}
@@ -160,7 +160,7 @@ _MOST = 30
 
 @style.styled
 def durations_plot(durations: pl.DataFrame) -> Plot:
-    """P50, P90, P99 and maximum per callback and cell; from `callbacks.durations`."""
+    """Plot P50, P90, P99 and maximum per callback and cell, from `callbacks.durations`."""
     measured = durations.filter(
         pl.col("max_ns").is_not_null()
         & ~pl.col("name").is_in(INFRASTRUCTURE).fill_null(value=False)
@@ -180,7 +180,7 @@ def durations_plot(durations: pl.DataFrame) -> Plot:
     floor = 1e-4  # 0.1 us: a logarithmic axis has no zero
     for y, row in enumerate(shown.iter_rows(named=True)):
         c = style.colour(kinds[row["kind"]])
-        # What too few executions do not tell is not drawn.
+        # A percentile that too few executions determine is not drawn.
         p50, p90, p99, top = (
             math.nan if row[k] is None else max(row[k] / 1e6, floor)
             for k in ("p50_ns", "p90_ns", "p99_ns", "max_ns")
@@ -212,12 +212,12 @@ _MOST_CELLS = 6
 
 @style.styled
 def usage_plot(usage: pl.DataFrame, runs: Sequence[Run]) -> Plot:
-    """CPU and PSS of each process over time, one column per cell, one line per run.
+    """Plot CPU and PSS of each process over time, one column per cell, one line per run.
 
     Parameters
     ----------
     usage
-        From `resources.usage_over_time`.
+        Frame from `resources.usage_over_time`.
     """
     sampled = set(usage["run"].unique())
     cells = {
@@ -227,7 +227,7 @@ def usage_plot(usage: pl.DataFrame, runs: Sequence[Run]) -> Plot:
     cells = {label: members for label, members in cells.items() if members}
     shown = list(cells.items())[:_MOST_CELLS]
     processes = usage["process"].unique(maintain_order=True).to_list()
-    # Processes without a name differ in every run: colour the first, second, ... of a run.
+    # Unnamed processes differ in every run, so colours follow their order within a run.
     named = not any(name.startswith("pid ") for name in processes) and len(processes) <= 7
     memory = "pss_bytes" if usage["pss_bytes"].count() else "rss_bytes"
     names = short_labels([members[0].cell for _, members in shown])

@@ -1,4 +1,4 @@
-"""Of which messages a headline speaks, how many others there are, and what is worst in them."""
+"""Say which messages a headline covers, how many others there are, and which are worst."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _NAMED = 3
 
 
 def dropped(traffic: pl.DataFrame) -> str | None:
-    """A sentence on the application's topics of which no message arrived; None: there are none.
+    """Return a sentence on application topics without an arrived message; None: no such topic.
 
     Parameters
     ----------
     traffic
-        As of `roslens.analysis.measures.samples.topic_traffic`.
+        Frame from `roslens.analysis.measures.samples.topic_traffic`.
     """
     topics = traffic.filter("own")
     nothing = topics.filter((pl.col("arrived") == 0) & (pl.col("delivered") == 0))
@@ -42,18 +42,18 @@ def dropped(traffic: pl.DataFrame) -> str | None:
 
 
 def scope(traffic: pl.DataFrame, chosen: Collection[str]) -> str | None:
-    """A sentence on what share of the application `chosen` is, and on the worst of all of it.
+    """Return a sentence on the share of `chosen` in the application, and on its worst topics.
 
     Parameters
     ----------
     traffic
-        As of `roslens.analysis.measures.samples.topic_traffic`.
+        Frame from `roslens.analysis.measures.samples.topic_traffic`.
     chosen
-        The topics that the headline speaks of.
+        The topics that the headline covers.
 
     Returns
     -------
-    None where the application has no other topic.
+    The sentence; None where the application has no other topic.
     """
     own_topics = traffic.filter("own")
     spoken = own_topics.filter(pl.col("topic").is_in(list(chosen)))
@@ -91,7 +91,7 @@ def scope(traffic: pl.DataFrame, chosen: Collection[str]) -> str | None:
 
 
 def untold(calls: pl.LazyFrame, health: pl.LazyFrame) -> str | None:
-    """A sentence on services and actions of whose requests there are no events; None: no such.
+    """Return a sentence on services and actions without events of requests; None: no such service.
 
     Parameters
     ----------
@@ -115,13 +115,13 @@ def untold(calls: pl.LazyFrame, health: pl.LazyFrame) -> str | None:
 
 
 def _most(topics: pl.DataFrame, column: str) -> dict[str, Any]:
-    """The topic with the most of it; a name decides between equals."""
+    """Return the topic with the greatest value of a column; among equals its name decides."""
     order = [pl.col(column).fill_nan(None), pl.col("topic")]
     return topics.sort(order, descending=[True, False], nulls_last=True).row(0, named=True)
 
 
 def _listed(topics: pl.DataFrame, count: str = "messages") -> str:
-    """``/a (12 messages), /b (3) and 2 more``, those with the most messages first."""
+    """Return ``/a (12 messages), /b (3) and 2 more``, with the most messages first."""
     rows = topics.sort(count, "topic", descending=[True, False]).select("topic", count).rows()
     named = [f"{topic} ({number:,})" for topic, number in rows[:_NAMED]]
     named[0] = named[0].replace(")", " messages)" if rows[0][1] != 1 else " message)")

@@ -1,4 +1,4 @@
-"""What the latency notebook takes, and what it shows, section by section."""
+"""Define the parameters of the latency notebook, and build its sections."""
 
 from __future__ import annotations
 
@@ -67,16 +67,16 @@ class LatencyParameters(ReportParameters):
     Attributes
     ----------
     topics
-        Topics to look at; none: all, the work topic of the runs first.
+        Topics to report; none: all, the work topic of the runs first.
     headline
         Which topic of the application comes first where the runs name no work topic: the
         ``busiest``, or the ``slowest`` by median latency.
     worst
-        How many of the worst messages are explained.
+        Number of the worst messages to explain.
     correct_omission
-        Whether percentiles corrected for coordinated omission stand beside those measured.
+        Whether to add percentiles corrected for coordinated omission to the measured ones.
     bag
-        The bag that was recorded beside the one run; empty: what lies in the runs' folders.
+        The bag recorded together with the one run; empty: the bags in the runs' folders.
     """
 
     topics: Texts = Field(default_factory=list)
@@ -91,9 +91,9 @@ class LatencyParameters(ReportParameters):
 
 _MOST_FURTHER_TOPICS = 20
 _PICTURED = 10
-"""So many pictures are enough; the table has all messages."""
+"""Greatest number of pictures; the table has all messages."""
 _MOST_FOLLOWED = 1_000_000
-"""Messages whose chains are followed unasked."""
+"""Greatest number of messages for which chains are followed unasked."""
 _CORRECTED = ("latency_p50", "latency_p90", "latency_p99")
 
 
@@ -111,19 +111,19 @@ class LatencyReport(Report[LatencyParameters]):
 
     @cached_property
     def groups(self) -> list[TopicGroup]:
-        """One per topic; the first is what the headline and the figures speak of."""
+        """Groups of runs per topic; the headline and the figures cover the first."""
         return topic_groups(
             self.messages, self.counting, self.parameters.topics, self.parameters.headline
         )
 
     @cached_property
     def traffic(self) -> pl.DataFrame:
-        """What became of the messages of each topic (`measures.samples.topic_traffic`)."""
+        """Outcomes of the messages of each topic (`measures.samples.topic_traffic`)."""
         return topic_traffic(self.messages, self.counting)
 
     @cached_property
     def _chosen(self) -> frozenset[str]:
-        """The topics that the headline speaks of."""
+        """The topics that the headline covers."""
         return frozenset().union(*self.groups[0].topics_of_run.values())
 
     @cached_property
@@ -136,18 +136,18 @@ class LatencyReport(Report[LatencyParameters]):
 
     @cached_property
     def main_estimates(self) -> list[Estimate]:
-        """Latency and loss of the first topic."""
+        """Estimates of latency and loss of the first topic."""
         return latency_estimates(self.samples, self.groups[0], self.level)
 
     @cached_property
     def further_estimates(self) -> list[list[Estimate]]:
-        """Latency and loss of each further topic."""
+        """Estimates of latency and loss of each further topic."""
         return self.estimates_of(self.groups[1:])
 
     def estimates_of(
         self, groups: Sequence[TopicGroup], percentiles: Sequence[float] = PERCENTILES
     ) -> list[list[Estimate]]:
-        """Latency and loss of each of these topics."""
+        """Return estimates of latency and loss of each of these topics."""
         given = self.messages, self.counting, groups, self.parameters.warm_up_s
         return [
             latency_estimates(samples, group, self.level, percentiles)
@@ -156,13 +156,13 @@ class LatencyReport(Report[LatencyParameters]):
 
     @cached_property
     def service_estimates(self) -> list[Estimate]:
-        """Response times."""
+        """Estimates of response times of services."""
         return service_estimates(self.service_calls, self.counting, self.level)
 
     def callback_estimates(
         self, groups: Sequence[TopicGroup], percentiles: Sequence[float] = ()
     ) -> list[list[Estimate]]:
-        """Mean duration, or percentiles of it, of the callbacks on each of these topics."""
+        """Return mean durations, or percentiles, of the callbacks on each of these topics."""
         return callback_duration_estimates(
             self.callback_instances, self.counting, groups, self.level, percentiles
         )
@@ -173,7 +173,7 @@ class LatencyReport(Report[LatencyParameters]):
 
     @cached_property
     def callback_durations(self) -> pl.DataFrame:
-        """How long each callback took, as of `durations`."""
+        """Durations of each callback, from `durations`."""
         return durations(
             self.callback_instances,
             self.tables.recorded_processes,
@@ -183,7 +183,7 @@ class LatencyReport(Report[LatencyParameters]):
 
     @cached_property
     def resource_estimates(self) -> list[Estimate]:
-        """CPU and memory."""
+        """Estimates of CPU load and memory."""
         usage = usage_per_run(self.tables.resources, self.measured_parts, self.parameters.warm_up_s)
         return resource_estimates(usage, self.counting, self.level)
 
@@ -194,7 +194,7 @@ class LatencyReport(Report[LatencyParameters]):
 
     @property
     def estimates(self) -> list[Estimate]:
-        """All of them."""
+        """All estimates of the report."""
         first, *further = self._callback_means
         return [
             *self.main_estimates,
@@ -209,7 +209,7 @@ class LatencyReport(Report[LatencyParameters]):
     # ------------------------------------------------------------ sections
 
     def sentences(self) -> list[str]:
-        """What did not arrive at all, how long messages take, and what the others are like."""
+        """Summarise topics without any arrived message, latency, and the other topics."""
         first, of_all_topics = dropped(self.traffic), scope(self.traffic, self._chosen)
         sentences = [first] if first and not self.parameters.topics else []
         if sentences and self._services:
@@ -264,7 +264,7 @@ class LatencyReport(Report[LatencyParameters]):
         return [*sentences, *filter(None, (calls,))]
 
     def picture(self) -> Plot | None:
-        """Every cell's distribution; of more cells than colours tell apart, medians."""
+        """Plot the distribution of every cell, or medians of more cells than there are colours."""
         if not self._delivered:
             return None
         from roslens.analysis.figures.distributions import SIDE_BY_SIDE
@@ -284,7 +284,7 @@ class LatencyReport(Report[LatencyParameters]):
         return distribution_plots(self.samples, self._definition)
 
     def _headline(self) -> list[Part]:
-        """Which topic is spoken of, where there are several of equal right."""
+        """Say which topic the headline covers, where there are several candidates."""
         topic, count = self.groups[0].topic, len(self.groups)
         if topic is None or count < 2:
             return []
@@ -302,7 +302,7 @@ class LatencyReport(Report[LatencyParameters]):
         return [text]
 
     def loss(self) -> Section:
-        """What the tracer lost, what is odd about the recordings, what was not delivered."""
+        """Report losses of the tracer, oddities of the recordings, and undelivered messages."""
         parts = [*self._headline(), *self.tracer_loss()]
         bags = self.tables.bags(self.parameters.bag)
         parts += [f"{run}: {bag}" for run, bag in bags.items()]
@@ -338,7 +338,7 @@ class LatencyReport(Report[LatencyParameters]):
         return Section(*parts)
 
     def _where_missed(self) -> str:
-        """How many of those that did not arrive went which way."""
+        """Count the messages that did not arrive by the way in which they were lost."""
         words = {
             "lost": "lost on the way",
             "replaced": "replaced by newer ones in a full history before they were taken",
@@ -348,7 +348,7 @@ class LatencyReport(Report[LatencyParameters]):
         return ", ".join(f"{counts[name]:,} {text}" for name, text in words.items() if counts[name])
 
     def runs(self) -> Section:
-        """Every run; those left out are named."""
+        """Report every run, and name those left out."""
         table = runs_table(
             self.tables.tracer_loss, self.samples, [run.name for run in self.counting]
         )
@@ -361,7 +361,7 @@ class LatencyReport(Report[LatencyParameters]):
         return Section(*parts, table, *self._flags())
 
     def _flags(self) -> list[Part]:
-        """What a careful reader would point at in the runs; nothing is dropped for it."""
+        """List oddities of the runs; no run is dropped for them."""
         parts: list[Part] = []
         for names in same_series({s.run.name: s.delivered_ns for s in self.samples}):
             text = f"The same latencies, bit by bit, are in {' and '.join(names)}: the same data?"
@@ -389,13 +389,13 @@ class LatencyReport(Report[LatencyParameters]):
         return parts
 
     def distributions(self) -> Section:
-        """ECDF and CCDF."""
+        """Report ECDF and CCDF of latencies."""
         if not self._delivered:
             return self._nothing()
         return Section(*self._distributions())
 
     def statistics(self) -> Section:
-        """Mean and percentiles with intervals, over delivered and over sent messages."""
+        """Report mean and percentiles with intervals, over delivered and over sent messages."""
         from roslens.analysis.latency.figures import interval_plot
 
         main = self.main_estimates
@@ -420,7 +420,7 @@ class LatencyReport(Report[LatencyParameters]):
         )
 
     def factors(self) -> Section:
-        """Main effects and interactions of the factors on the median of each run."""
+        """Report main effects and interactions of the factors on the median of each run."""
         if not self._effects:
             return Section("No factor has two levels.")
         return Section(effects_table(self._effects, "P50 of each run"))
@@ -439,12 +439,12 @@ class LatencyReport(Report[LatencyParameters]):
 
     @cached_property
     def corrected(self) -> list[CorrectedRun]:
-        """The first topic's latencies with what a periodic publisher was kept from sending."""
+        """Latencies of the first topic, with samples for messages kept from being sent."""
         return corrected_runs(self._spoken_of)
 
     @property
     def _spoken_of(self) -> pl.LazyFrame:
-        """The messages that the headline speaks of."""
+        """The messages that the headline covers."""
         of_runs = self.groups[0].topics_of_run
         topics = pl.LazyFrame(
             [(run, topic) for run, chosen in of_runs.items() for topic in sorted(chosen)],
@@ -455,13 +455,13 @@ class LatencyReport(Report[LatencyParameters]):
 
     @cached_property
     def corrected_estimates(self) -> list[Estimate]:
-        """Percentiles corrected for coordinated omission, where asked for and nothing paused."""
+        """Percentiles corrected for coordinated omission, if asked for and no recording paused."""
         if not self.parameters.correct_omission or paused_runs(self.losses):
             return []
         return corrected_estimates(self.samples, self.corrected, self.groups[0], self.level)
 
     def omission(self) -> Section:
-        """Measured and corrected percentiles side by side, where asked for."""
+        """Report measured and corrected percentiles side by side, where asked for."""
         if not self.parameters.correct_omission:
             return Section()
         if paused := paused_runs(self.losses):
@@ -484,7 +484,7 @@ class LatencyReport(Report[LatencyParameters]):
         return Section(text, table)
 
     def further_topics(self) -> Section:
-        """Other topics, in short."""
+        """Report the main figures of other topics."""
         estimates = chain.from_iterable(self.further_estimates[:_MOST_FURTHER_TOPICS])
         wanted = [e for e in estimates if e.metric in _IN_SHORT]
         further = len(self.groups) - 1
@@ -503,7 +503,7 @@ class LatencyReport(Report[LatencyParameters]):
         )
 
     def worst(self) -> Section:
-        """The worst messages and why."""
+        """Report the worst messages and their causes."""
         processes = self.tables.table("processes")
         worst = worst_messages(self._spoken_of, processes, self.counting, self.parameters.worst)
         if not worst.height:
@@ -532,7 +532,7 @@ class LatencyReport(Report[LatencyParameters]):
         )
 
     def chains(self) -> Section:
-        """The main chain in short; nothing where no message led to another."""
+        """Report the main chain; empty where no message led to another."""
         from roslens.analysis.chains.report import ChainsParameters, ChainsReport
         from roslens.analysis.chains.tables import chains_table, parts_table
 
@@ -561,7 +561,7 @@ class LatencyReport(Report[LatencyParameters]):
         )
 
     def drift(self) -> Section:
-        """Per-run medians against order of execution."""
+        """Report per-run medians against order of execution."""
         from roslens.analysis.latency.figures import drift_plot
 
         values = medians(self.samples)
@@ -582,7 +582,7 @@ class LatencyReport(Report[LatencyParameters]):
         )
 
     def callbacks(self) -> Section:
-        """How long callbacks took, and in which functions, of what was recorded with stacks."""
+        """Report callback durations, and functions in them where stacks were recorded."""
         frame = self.callback_durations
         if not frame.height:
             return Section("No callback was traced.")
@@ -601,7 +601,7 @@ class LatencyReport(Report[LatencyParameters]):
         )
 
     def services(self) -> Section:
-        """Response times of services."""
+        """Report response times of services."""
         if not self.service_estimates:
             return Section("No answered call of a service of the application was traced.")
         calls = unanswered(self.service_calls, self.losses).filter(
@@ -619,7 +619,7 @@ class LatencyReport(Report[LatencyParameters]):
         )
 
     def resources(self) -> Section:
-        """CPU and memory over time."""
+        """Report CPU load and memory over time."""
         without = {run.name for run in self.tables.without_resources}
         counting = [run for run in self.counting if run.name not in without]
         parts: list[Part] = []

@@ -1,1 +1,1 @@
-"""What is in a recording, at a glance."""
+"""Summarise the contents of a recording."""

@@ -1,4 +1,4 @@
-"""How long it took until publishers and subscriptions had found each other."""
+"""Measure how long publishers and subscriptions took to discover each other."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ def discovery_overview(
     subscriptions: pl.LazyFrame,
     losses: pl.LazyFrame,
 ) -> pl.DataFrame:
-    """One row per publisher and subscription between which messages go through the middleware.
+    """Return one row per publisher and subscription with messages through the middleware.
 
-    Both are there when the later of them was made. From then until the first take they found each
-    other, and not before the last message that was published meanwhile and never taken.
+    Both exist from the creation of the later one. Discovery ended between then and the first take,
+    and not before the last message that was published in that time and never taken.
 
     Parameters
     ----------
     messages, publishers, subscriptions
         The tables of those names with ``run``.
     losses
-        The table of that name: where events were lost before the first take is seen, only
+        The table of that name: where events were lost before the first take was seen, only
         ``at_least_ms`` is known.
 
     Returns
     -------
     ``run``, ``topic``, ``from``, ``to``, ``publisher_id``, ``subscription_id``, ``since_ns`` (when
-    both were there, ns since the epoch; null where nobody knows), ``published_ms``, ``at_least_ms``
-    and ``delivered_ms`` (from then to the first message, to the last that was missed, 0 for none,
-    and to the first take; null where there is none), ``missed`` (messages published from then on,
-    before the first that was taken). The longest first.
+    both existed, ns since the epoch; null where not known), ``published_ms``, ``at_least_ms`` and
+    ``delivered_ms`` (from then to the first message, to the last missed message, 0 for none, and to
+    the first take; null where there is none), ``missed`` (messages published from then on, before
+    the first that was taken). The longest first.
     """
     created = [pl.col(f"{side}_created_ns") for side in ("publisher", "subscription")]
     sent = messages.filter(

@@ -1,4 +1,4 @@
-"""The topics of recordings as one picture."""
+"""Plot the topics of recordings."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _MOST = 8
 
 @style.styled
 def topics_plot(topics: pl.DataFrame) -> Plot:
-    """From the median over P99 to the longest latency of each topic, of the first eight.
+    """Plot the median, P99 and longest latency of each topic, of the first eight topics.
 
     Parameters
     ----------
     topics
-        As of `roslens.analysis.overview.runs_and_topics.topics_by_cell`, with ``worst_ms`` above 0;
-        at least one.
+        Rows of `roslens.analysis.overview.runs_and_topics.topics_by_cell`, with ``worst_ms`` above
+        0; at least one.
     """
     rows = topics.head(_MOST).to_dicts()
     names = [_named(row) for row in rows]

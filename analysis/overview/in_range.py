@@ -1,4 +1,4 @@
-"""What the workbench tells of a range: its worst messages, and its chains."""
+"""Return the workbench's tables of a range: its worst messages, and its chains."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from roslens.analysis.statistics.quantiles import told_over_runs
 from roslens.collectors.topics import INFRASTRUCTURE
 
 MOST_WORST = 100
-"""So many messages are listed at most."""
+"""Greatest number of messages that are listed."""
 
 
 def worst_messages(messages: pl.LazyFrame, origin_ns: int) -> pl.DataFrame:
-    """The delivered messages of the longest latency (publish to callback_start), worst first.
+    """Return the delivered messages with the longest latency (publish to callback_start).
 
-    Those of topics that every node has are left out.
+    Messages of topics that every node has are left out.
 
     Returns
     -------
@@ -52,16 +52,16 @@ def worst_messages(messages: pl.LazyFrame, origin_ns: int) -> pl.DataFrame:
 def chains_overview(
     found: Sequence[ChainInstances], begin_ns: int | None = None, end_ns: int | None = None
 ) -> pl.DataFrame:
-    """One row per chain: the instances that began in a range, and how long they took.
+    """Return one row per chain: the instances that began in a range, and how long they took.
 
     Returns
     -------
     polars.DataFrame
-        ``chain``, ``instances``, ``complete`` (reached the end), ``approximate`` (so many of the
-        complete ones passed a node that may have used another message), ``p50_ms``, ``p99_ms`` and
-        ``worst_ms`` (of the complete ones, from the first publication to the last callback's end; a
-        percentile is null where a run has fewer than its interval needs, 6 or 299; a mean over
-        runs, but for the worst), ``at_least`` (whether these are lower bounds).
+        ``chain``, ``instances``, ``complete`` (reached the end), ``approximate`` (number of the
+        complete instances that passed a node that may have used another message), ``p50_ms``,
+        ``p99_ms`` and ``worst_ms`` (of the complete ones, from the first publication to the last
+        callback's end; a percentile is null where a run has fewer than its interval needs, 6 or
+        299; means over runs, except for the worst), ``at_least`` (whether these are lower bounds).
     """
     rows = []
     for each in found:

@@ -1,4 +1,4 @@
-"""The last seconds at a glance: topics, nodes, callbacks, threads, and chains."""
+"""Summarise the last seconds: topics, nodes, callbacks, threads, and chains."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from roslens.analysis.statistics.quantiles import told_quantile_of
 PAIR = ("topic", "from", "to")
 _THREAD = ("host", "vpid", "vtid")
 _LEAST_S = 1.0
-"""A rate is known after so long, or a window where that is shorter."""
+"""Least time after which a rate is known, or the window where that is shorter."""
 _MS = pl.col("duration_ns") / 1e6
 _P50_MS, _P99_MS = (told_quantile_of(_MS, q, ordered=True) for q in (0.5, 0.99))
 USED = {"node": pl.String, "cpu": pl.Float64, "rss_bytes": pl.Int64}
 
 
 class Since(NamedTuple):
-    """When each pair of nodes on a topic, and each node, was first seen: ``since_ns``."""
+    """First times ``since_ns`` of each pair of nodes on a topic, and of each node."""
 
     topics: pl.DataFrame
     nodes: pl.DataFrame
@@ -30,32 +30,32 @@ class Since(NamedTuple):
 
 @dataclass(frozen=True)
 class LastSeconds:
-    """Figures of a stretch of time.
+    """Figures of one stretch of time.
 
     Attributes
     ----------
     begin_ns, end_ns
         The stretch, ns since the epoch.
     topics
-        As of `topics_overview`, of the messages that were published in it; those without any, too,
-        if there were some before. ``rate_hz`` is over the stretch, or since the first message if
-        that is in it; null until a second after that.
+        Rows as in `topics_overview`, of the messages published in the stretch, including topics
+        that had messages only before. ``rate_hz`` is over the stretch, or since the first message
+        if that is in the stretch; null until a second after that message.
     nodes
-        ``node``, ``rate_hz`` (executions that began in it, likewise, since its first one, or the
-        first message from or to it), ``busy`` (the part of the time in its callbacks; more than 1
-        where several threads run them), ``p99_ms`` (of 299 at least) and ``worst_ms`` (of those
-        that ended), ``lost`` (part of the messages to it that did not arrive), ``cpu`` (CPUs) and
-        ``rss_bytes`` of its process; those that did nothing in it, too, if they did before.
+        ``node``, ``rate_hz`` (executions that began in the stretch; likewise, since its first
+        execution or its first message), ``busy`` (the part of the time in its callbacks; more than
+        1 where several threads run them), ``p99_ms`` (of at least 299) and ``worst_ms`` (of
+        executions that ended), ``lost`` (part of the messages to it that did not arrive), ``cpu``
+        (CPUs) and ``rss_bytes`` of its process; includes nodes that were active only before.
     callbacks
-        ``kind``, ``name``, ``node``, ``count`` (executions that began in it), ``p50_ms``,
-        ``p99_ms``, ``worst_ms`` (of those that ended); percentiles of fewer than 6 and 299 are
-        null, the slowest come first.
+        ``kind``, ``name``, ``node``, ``count`` (executions that began in the stretch), ``p50_ms``,
+        ``p99_ms``, ``worst_ms`` (of executions that ended); percentiles of fewer than 6 and 299 are
+        null, the slowest callbacks come first.
     threads
-        ``host``, ``vpid``, ``vtid``, ``nodes``, ``busy`` (its part in callbacks).
+        ``host``, ``vpid``, ``vtid``, ``nodes``, ``busy`` (the part of the time in callbacks).
     since
-        What the next figures need of these.
+        First times that the next figures need.
     chains
-        As of `roslens.live.chains.chain_figures`; None where none was asked for.
+        Rows of `roslens.live.chains.chain_figures`; None where no chain was asked for.
     """
 
     begin_ns: int
@@ -77,16 +77,16 @@ def last_seconds(
     *,
     used: pl.DataFrame | None = None,
 ) -> LastSeconds:
-    """Figures of what happened from one time to another.
+    """Return the figures of the time between two moments.
 
     Parameters
     ----------
     messages, instances
         The tables ``messages`` and ``callback_instances``.
     since
-        That of figures before, where tables may have forgotten some; all later ones are there.
+        `since` of earlier figures, where tables may have dropped old rows; later rows are complete.
     used
-        What processes use, columns `USED`; None where nobody samples them.
+        Resources that processes use, columns `USED`; None where they are not sampled.
     """
     published = messages.filter(pl.col("publish_ns").is_between(begin_ns, end_ns))
     pairs = _first_of(messages.filter(pl.col("publish_ns") <= end_ns))
@@ -155,9 +155,9 @@ def _earliest(key: str | tuple[str, ...], *frames: pl.DataFrame) -> pl.DataFrame
 
 
 def _rate(count: str, begin_ns: int, end_ns: int) -> pl.Expr:
-    """Per second, since ``since_ns`` if that is later than the begin."""
+    """Return the count per second, since ``since_ns`` if that is later than the begin."""
     span = (end_ns - pl.col("since_ns").clip(begin_ns)) / 1e9
-    # The first one begins the time that the others are counted in.
+    # The first message begins the time over which the others are counted.
     counted = pl.col(count).cast(pl.Int64) - (pl.col("since_ns") >= begin_ns).cast(pl.Int64)
     enough = span >= min(_LEAST_S, (end_ns - begin_ns) / 1e9)
     return pl.when(enough & (span > 0)).then(counted.clip(0) / span)
@@ -206,13 +206,13 @@ def _nodes(
 
 
 def _own_time(instances: pl.DataFrame, begin_ns: int, end_ns: int) -> pl.DataFrame:
-    """How long each node ran on each thread within the time, ``own``; inner executions count once.
+    """Return the time of each node on each thread, ``own``; inner executions count once.
 
-    One whose end is not known ran up to the next one on its thread.
+    An execution without a known end ran up to the next one on its thread.
     """
     end = pl.coalesce("end_ns", pl.col("start_ns").shift(-1).over(_THREAD), pl.lit(end_ns))
     ran = (
-        # Before anything is left out: the next one may have ended before the time, too.
+        # This precedes the filter: the next execution may have ended before the time, too.
         instances.sort("start_ns")
         .with_columns(end=end.clip(begin_ns, end_ns))
         .filter(pl.col("start_ns") <= end_ns, pl.col("end") > begin_ns)
@@ -224,7 +224,7 @@ def _own_time(instances: pl.DataFrame, begin_ns: int, end_ns: int) -> pl.DataFra
 
 
 def _threads(own_time: pl.DataFrame, span_ns: int) -> pl.DataFrame:
-    """What part of the time each thread was in callbacks."""
+    """Return the part of the time that each thread was in callbacks."""
     return (
         own_time.group_by(_THREAD)
         .agg(

@@ -1,4 +1,4 @@
-"""What each process used of the CPU, which nodes are in it, and how long its callbacks ran."""
+"""Summarise each process: its CPU use, its nodes, and the time in its callbacks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def processes_overview(
     *,
     losses: pl.LazyFrame,
 ) -> pl.DataFrame:
-    """One row per process with the same nodes, those first that used most of the CPU.
+    """Return one row per process with the same nodes, the greatest CPU use first.
 
     Parameters
     ----------
@@ -29,15 +29,15 @@ def processes_overview(
         The tables ``processes``, ``nodes``, ``resources``, ``callback_instances`` and ``losses``
         with ``run``.
     cells
-        By run, from `cells_in_words`.
+        Cell names by run, from `cells_in_words`.
 
     Returns
     -------
     ``cell``, ``process`` (its name), ``nodes`` (full names, comma separated; empty for none),
-    ``runs``; means over them: ``cpu`` (cores, all threads, from its first to its last sample; null
-    where a run was not sampled), ``callbacks`` (part of the recorded time from
-    its first to its last event that its callbacks took, added up over its threads; null without
-    any), ``pss_bytes`` (the largest sample; null where none was read).
+    ``runs``; means over runs: ``cpu`` (cores, all threads, from its first to its last sample; null
+    where a run was not sampled), ``callbacks`` (time in its callbacks, summed over its threads, as
+    part of the recorded time from its first to its last event; null without callbacks),
+    ``pss_bytes`` (the largest sample; null where none was read).
     """
     named = (
         nodes.filter(pl.col("node").is_not_null())

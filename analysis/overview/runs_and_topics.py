@@ -1,4 +1,4 @@
-"""Runs with their health, topics and edges of the graph with rates, latency and loss."""
+"""Summarise runs, topics and graph edges: health, rates, latency and loss."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def runs_overview(
     messages: pl.LazyFrame,
     health: pl.LazyFrame,
 ) -> pl.DataFrame:
-    """One row per run, as `RUN_SCHEMA`.
+    """Return one row per run, with columns `RUN_SCHEMA`.
 
     Parameters
     ----------
     losses
-        Of every run, in the order wanted.
+        Losses of every run, in the order of the rows to return.
     processes, messages, health
         The tables of those names with ``run``.
     """
@@ -86,27 +86,28 @@ def topics_overview(
     losses: pl.LazyFrame | None = None,
     cells: Mapping[str, str] | None = None,
 ) -> pl.DataFrame:
-    """One row per topic and pair of nodes of all runs: the application's first, the slowest first.
+    """Return one row per topic and pair of nodes of all runs: application first, slowest first.
 
     Parameters
     ----------
     messages, losses
-        The tables of these names with ``run``; without losses, nothing paused. Messages may have
-        the ``size`` [B] of their publication.
+        The tables of these names with ``run``; without losses, no recording paused. Messages may
+        have the ``size`` [B] of their publication.
     cells
-        From `cells_in_words`: their runs alone, a row for each cell, and ``cell`` before it.
+        Cells by run, from `cells_in_words`: only these runs count, with a row for each cell and
+        ``cell`` as first column.
 
     Returns
     -------
     ``topic``, ``from``, ``to``, ``messages``, ``rate_hz`` (messages per recorded second from the
-    first to the last publication; null for few), ``bytes_per_s`` (of as many messages of their
-    mean size; null without sizes), ``p50_ms``, ``p99_ms``, ``worst_ms`` (publish to callback,
-    delivered ones; a mean over runs, but for the worst), ``lost`` (part of those of all runs that
-    did not arrive; null where unknown ones forbid it in a run), ``not_arrived`` and ``unknown``
-    (how many; of unknown ones nobody can say), ``delivered`` (how many have a latency). A
-    percentile is null where a run has fewer latencies than its interval needs (6 for P50, 299 for
-    P99). The slowest is that with the highest P99, or of those without one with the longest
-    latency.
+    first to the last publication; null for few), ``bytes_per_s`` (rate times mean size; null
+    without sizes), ``p50_ms``, ``p99_ms``, ``worst_ms`` (publish to callback, of delivered
+    messages; means over runs, except for the worst), ``lost`` (part of the messages of all runs
+    that did not arrive; null where unknown outcomes forbid it in a run), ``not_arrived`` and
+    ``unknown`` (numbers of messages, of unknown outcome in the second), ``delivered`` (number with
+    a latency). A percentile is null where a run has fewer latencies than its interval needs (6 for
+    P50, 299 for P99). The slowest row is that with the highest P99, or among rows without P99 that
+    with the longest latency.
     """
     latency = pl.col("latency_ns") / 1e6
 
@@ -159,7 +160,7 @@ def topics_overview(
 
 
 def slowest_first(topics: pl.DataFrame) -> pl.DataFrame:
-    """Rows of `topics_overview` in their order: the application's first, the slowest first."""
+    """Return rows of `topics_overview` in their order: application first, slowest first."""
     return topics.sort(
         of_application(),
         pl.coalesce("p99_ms", "worst_ms"),
@@ -171,21 +172,21 @@ def slowest_first(topics: pl.DataFrame) -> pl.DataFrame:
 
 
 def cells_in_words(runs: Sequence[Run]) -> dict[str, str]:
-    """By run, the cell it is of; empty where all runs are of one."""
+    """Return the cell of each run as text, by run; empty where all runs are of one cell."""
     labels = short_labels([run.cell for run in runs])
     several = len(set(labels)) > 1
     return {run.name: label * several for run, label in zip(runs, labels, strict=True)}
 
 
 def by_cell(cells: Mapping[str, str], made: Callable[[pl.Expr], pl.DataFrame]) -> pl.DataFrame:
-    """What is made of the runs of each cell, one below the other, with ``cell`` before it.
+    """Concatenate the frames made of the runs of each cell, with ``cell`` as first column.
 
     Parameters
     ----------
     cells
-        From `cells_in_words`.
+        Cells by run, from `cells_in_words`.
     made
-        Of an expression that chooses rows by ``run``.
+        Returns a frame, given an expression that selects rows by ``run``.
     """
     parts = []
     for cell in dict.fromkeys(cells.values()) or [""]:
@@ -197,7 +198,7 @@ def by_cell(cells: Mapping[str, str], made: Callable[[pl.Expr], pl.DataFrame]) -
 def topics_by_cell(
     messages: pl.LazyFrame, losses: pl.LazyFrame, cells: Mapping[str, str]
 ) -> pl.DataFrame:
-    """As `topics_overview`, a row for each cell: factors are never pooled."""
+    """Return `topics_overview` with a row for each cell: factors are never pooled."""
     topics = topics_overview(messages, losses, cells)
     order = {cell: place for place, cell in enumerate(dict.fromkeys(cells.values()))}
     place = pl.col("cell").replace_strict(order, return_dtype=pl.Int64)
@@ -205,20 +206,21 @@ def topics_by_cell(
 
 
 def graph_edges(messages: pl.LazyFrame, losses: pl.LazyFrame | None = None) -> pl.DataFrame:
-    """One row per edge of the graph, mean over runs.
+    """Return one row per edge of the graph, averaged over runs.
 
     Parameters
     ----------
     messages, losses
-        As of `topics_overview`.
+        As in `topics_overview`.
 
     Returns
     -------
     polars.DataFrame
         ``node``, ``topic``, ``publishes`` (else the node receives), ``messages``, ``rate_hz``
         (publications or messages per recorded second from the first to the last publication), and
-        of what is received ``p50_ms``, ``p99_ms`` (publish to callback_start, delivered ones) and
-        ``lost`` (part of those sent to it). Sorted by topic, publishers first.
+        for receiving nodes ``p50_ms``, ``p99_ms`` (publish to callback_start, of delivered
+        messages) and ``lost`` (part of the messages sent to the node). Sorted by topic, publishers
+        first.
     """
     with_topic = messages.filter(pl.col("topic").is_not_null())
     latency = pl.col("latency_ns") / 1e6

@@ -1,4 +1,4 @@
-"""A run's health in a small picture: how much arrived when, what was lost, where it has holes."""
+"""Draw a run's health as a small picture: arrived and lost messages over time, and trace gaps."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _ARRIVED, _LOST, _HOLE = "#0072b2", "#d55e00", "#b00020"
 
 
 def health_thumbnails(messages: pl.LazyFrame, losses: pl.LazyFrame) -> Mapping[str, str]:
-    """Per run one SVG element: messages over time, the lost part of them on top, holes as lines.
+    """Return one SVG element per run: messages over time, lost ones on top, holes as lines.
 
     Parameters
     ----------
     messages, losses
         The tables of those names with ``run``. A hole is a stretch in which the tracer dropped
-        something.
+        events.
     """
     time = pl.coalesce("publish_ns", "take_ns")
     spans = messages.group_by("run").agg(first=time.min(), last=time.max())

@@ -1,1 +1,1 @@
-"""One causal path per message: where its time went, from publication to the end of its callback."""
+"""Follow each message from its publication to the end of its callback, and say where time went."""

@@ -1,4 +1,4 @@
-"""What each piece of a message's path is, by what was going on at that time."""
+"""Classify each piece of a message's path by what happened during it."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from roslens.analysis.path.lines import Layer
 from roslens.recording.arrays import Bools, Ints, np
 
 PUBLISHING, SENDING, RECEIVING, WAITING, TAKEN, CALLBACK = range(6)
-"""Between two moments of a message each (`roslens.analysis.path.moments.MOMENTS`)."""
+"""Phases of a message, each between two of `roslens.analysis.path.moments.MOMENTS`."""
 STATES = {"busy": 0, "wait": 1, "blocked": 2}
-"""Of a thread of an executor; -1 where they are not known."""
+"""States of a thread of an executor; -1 where the state is not known."""
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """Pieces of messages, and what was going on when each began; numbers are -1 for nothing.
+    """Pieces of messages, and the state when each began; numbers are -1 for nothing.
 
     Attributes
     ----------
     message, lasted_ns
-        Whose piece it is; how long.
+        Number of the message; duration of the piece.
     phase, arrived
-        Between which moments; whether it is known when the message arrived.
+        Phase of the message; whether its time of arrival is known.
     state, callback
-        Of the thread: of `STATES`; which execution it was in.
+        State of the thread, of `STATES`; number of the execution it was in.
     same
-        Whether that is one of the message's own callback.
+        Whether that execution is one of the message's own callback.
     earlier
-        The thread's last execution, if that was for an earlier message and kept this one waiting.
+        The thread's last execution, if it was for an earlier message and kept this one waiting.
     idle, group
-        Whether a thread of the process waited for work; the execution that had the callback group.
+        Whether a thread of the process waited for work; the execution that held the callback group.
     receiver
-        The middleware's thread that wakes the executor's.
+        The middleware's thread that wakes the executor's thread.
     """
 
     message: Ints
@@ -55,22 +55,22 @@ class Pieces:
 
 @dataclass(frozen=True)
 class Seen:
-    """What the kernel saw of the threads of pieces; rows of what it saw, -1 for nothing.
+    """Kernel data on the threads of pieces, as row numbers of its frames; -1 for nothing.
 
     Attributes
     ----------
     on_cpu, off_cpu, asleep
-        What the thread did.
+        State of the thread.
     sleep
         Code of the kind of its sleep.
     waker, woken_in
-        The thread that ended the sleep, and which execution that was in.
+        The thread that ended the sleep, and the execution that thread was in.
     throttled
-        Whether its CPU had nothing to do.
+        Whether the thread's CPU was idle.
     by_tid, by_name, by_execution
-        Who had its CPU.
+        The thread that had its CPU, and the execution of that thread.
     interrupt, fault
-        Name of an interrupt that ran; whether it had page faults.
+        Number of an interrupt that ran; whether the thread had page faults.
     """
 
     on_cpu: Bools
@@ -88,7 +88,7 @@ class Seen:
 
 
 class Told:
-    """Kind, source and who of each piece; what is told last holds."""
+    """Kind, source and actors of each piece; the last statement about a piece holds."""
 
     def __init__(self, count: int, kind: str = "unexplained") -> None:
         self.code = np.full(count, CODE[kind], np.uint8)
@@ -96,14 +96,14 @@ class Told:
         self.who = {name: np.full(count, -1) for name in ("execution", "tid", "cpu", "interrupt")}
 
     def say(self, kind: str | Ints, where: Bools, *, kernel: bool = False, **who: Ints) -> None:
-        """Call pieces so, and whom it names; the names told before no longer hold."""
+        """Set the kind and the actors of pieces; their previous actors are cleared."""
         self.code[where] = CODE[kind] if isinstance(kind, str) else kind[where]
         self.kernel[where] = kernel
         for name, numbers in self.who.items():
             numbers[where] = who[name][where] if name in who else -1
 
     def columns(self) -> list[pl.Series]:
-        """Columns kind, source, execution, tid, cpu and interrupt."""
+        """Return the columns kind, kernel, execution, tid, cpu and interrupt."""
         return [
             pl.Series("kind", self.code),
             pl.Series("kernel", self.kernel),
@@ -112,7 +112,7 @@ class Told:
 
 
 def tell(p: Pieces, seen: Seen | None, told: Told) -> None:
-    """Say of each piece what it is."""
+    """Assign a kind to each piece."""
     waiting, taken, running = (p.phase == phase for phase in (WAITING, TAKEN, CALLBACK))
     arrived = waiting & p.arrived
     told.say("publishing", p.phase == PUBLISHING)
@@ -124,18 +124,18 @@ def tell(p: Pieces, seen: Seen | None, told: Told) -> None:
     own_work = (waiting & (p.state == STATES["busy"])) | taken
     told.say("executor", own_work)
     if seen is not None:
-        # On a CPU it no longer waits, whatever its last event was.
+        # A thread on a CPU no longer waits, whatever its last event was.
         more = (arrived | taken) & seen.on_cpu
         told.say("executor", more, kernel=True)
         told.say("running", running & seen.on_cpu, kernel=True)
         own_work |= more
     told.say("lock", arrived & (p.state == STATES["blocked"]) & ~own_work)
-    # What it does between the messages of a queue belongs to the queue.
+    # The thread's work between the messages of a queue counts as the queue.
     told.say("queue", own_work & waiting & (p.earlier >= 0), execution=p.earlier)
     in_callback = (waiting | taken) & (p.callback >= 0)
     told.say("executor", in_callback & ~p.same, execution=p.callback)
     told.say("queue", in_callback & p.same, execution=p.callback)
-    # A thread that had nothing to do would have taken it.
+    # An idle thread would have taken the message.
     told.say("transport_or_waiting", waiting & ~p.arrived & p.idle & ~p.same)
     if seen is not None:
         _by_kernel(p, seen, told)
@@ -146,9 +146,9 @@ def tell(p: Pieces, seen: Seen | None, told: Told) -> None:
 
 
 def _stopped(p: Pieces, seen: Seen) -> Bools:
-    """Where a message waits for another callback that itself mostly waited for a CPU.
+    """Return pieces that wait for a callback that itself mostly waited for a CPU.
 
-    A callback that is preempted for less than half of the time is what the message waits for.
+    A callback that is preempted for less than half of the time counts as the cause of the wait.
     """
     behind = (p.phase == WAITING) & (p.callback >= 0)
     stopped = behind & (seen.off_cpu | (seen.interrupt >= 0))
@@ -163,7 +163,7 @@ def _by_kernel(p: Pieces, seen: Seen, told: Told) -> None:
     waiting, taken, running = (p.phase == phase for phase in (WAITING, TAKEN, CALLBACK))
     between = waiting & p.arrived & (p.callback < 0)
     by_receiver = between & seen.asleep & (seen.waker == p.receiver)
-    # What wakes a thread that waits for work, when it was woken for the message, is another wait.
+    # If a thread waiting for work was woken for the message, its next wake-up ends another wait.
     known = (p.state <= STATES["busy"]) | ((p.state == STATES["wait"]) & (seen.waker > 0))
     awake = between & known
     slept = seen.asleep & (awake | taken | running | (p.phase == RECEIVING))
@@ -180,13 +180,13 @@ def _by_kernel(p: Pieces, seen: Seen, told: Told) -> None:
 
 @dataclass(frozen=True)
 class Kernel:
-    """What the kernel saw of threads, as frames and as layers of rows of these.
+    """The kernel's data on threads, as frames and as layers of rows of these frames.
 
     Attributes
     ----------
     ran
-        Which execution threads were in: numbers of threads, lines of threads of the same hosts,
-        times in ns.
+        Returns the executions that threads were in, from numbers of threads, lines of threads of
+        the same hosts, and times in ns.
     """
 
     view: KernelView
@@ -199,12 +199,12 @@ class Kernel:
 
     @property
     def layers(self) -> list[Layer]:
-        """All of them."""
+        """Return all layers."""
         interrupts = [self.interrupts, self.soft_interrupts]
         return [self.states, self.had_cpu, *interrupts, self.faults]
 
     def seen(self, place: Ints, line: Ints, begin_ns: Ints) -> Seen:
-        """What it saw of pieces at these places."""
+        """Return the kernel's data on pieces at these places."""
         state, had, *interrupts = (layer.on(place) for layer in self.layers[:-1])
         interrupt = np.where(interrupts[0] < 0, interrupts[1], interrupts[0])
         states, had_cpu = self.view.states, self.view.had_cpu
@@ -234,12 +234,12 @@ _STATE_KINDS = {"ran": _ON_CPU} | {
 
 
 def _at(column: pl.Series, row: Ints) -> Ints:
-    """Numbers in rows, -1 where there is none."""
+    """Return the numbers in the given rows, -1 where there is none."""
     return np.append(column.cast(pl.Int64).fill_null(-1).to_numpy(), -1)[row]
 
 
 def joined(pieces: pl.DataFrame) -> pl.DataFrame:
-    """Pieces of one message that follow one another and are alike, as one."""
+    """Join consecutive pieces of one message that are alike."""
     alike = ["message", "kind", "kernel", "execution", "tid", "interrupt"]
     new = pl.any_horizontal(pl.col(name).ne_missing(pl.col(name).shift(1)) for name in alike)
     first = pieces.select(new.fill_null(value=True)).to_series()

@@ -1,4 +1,4 @@
-"""Where the time of late messages went, as pictures."""
+"""Plot where the time of late messages went."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from roslens.recording.text import shown
 
 MOST_DRAWN = 12
 _LEAST_SEEN = 0.002
-"""Of all that is drawn; what takes less is not in the legend."""
+"""Least part of all drawn time that a kind needs for an entry in the legend."""
 _LOOKS = {
     "publishing": (colour(0), ""), "transport": (colour(5), ""), "queue": (colour(4), ""),
     "callback_group": (colour(1), ""), "executor": (colour(2), ""), "lock": (colour(3), ""),
@@ -35,12 +35,12 @@ _LOOKS = {
 
 @style.styled
 def causes_plot(late: Sequence[Late]) -> Plot:
-    """One bar per topic and node: mean excess of its late messages [ms], by cause.
+    """Plot one bar per topic and node: mean excess of its late messages [ms], by cause.
 
     Parameters
     ----------
     late
-        Of each run; at least one message.
+        Late messages of each run; at least one message in all.
     """
     bars: dict[tuple[str, str], list[np.ndarray]] = {}
     for run in late:
@@ -75,12 +75,12 @@ def causes_plot(late: Sequence[Late]) -> Plot:
 
 @style.styled
 def path_plot(late: Sequence[Late]) -> Plot:
-    """The path of the latest messages, a bar each: its segments since its publish [ms].
+    """Plot the path of the latest messages, one bar each: segments since publication [ms].
 
     Parameters
     ----------
     late
-        Of each run; at least one message.
+        Late messages of each run; at least one message in all.
     """
     messages = [(by, number, run) for run in late for number, by in enumerate(run.late_by)]
     drawn = sorted(messages, key=lambda entry: -entry[0])[:MOST_DRAWN]

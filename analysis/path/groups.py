@@ -1,9 +1,9 @@
-"""Which callbacks share a mutually exclusive callback group, as far as a run proves it.
+"""Find callbacks that share a mutually exclusive callback group, as far as a run proves it.
 
-No event tells the groups. A run proves that callback X keeps the messages of a subscription
-waiting if these were repeatedly not taken before X had ended, although a thread of the same
-executor waited for work or looked for it in vain and the messages usually take a fraction of that
-time; and if the two never ran at the same time.
+No event states the callback groups. A run proves that callback X keeps the messages of a
+subscription waiting if these were repeatedly not taken before X had ended, although a thread of
+the same executor waited for work or looked for it in vain, and if such messages usually take a
+fraction of that time, and if the two callbacks never ran at the same time.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ import polars as pl
 from roslens.recording.arrays import Ints, np
 
 LEAST_HELD = 3
-"""So many messages have to be held up."""
+"""Number of messages that have to be held up."""
 LONGER = 5
-"""So many times as long as the median of those that X had nothing to do with."""
+"""Least factor between the time a message was held up and the median wait of messages not held."""
 _LEAST_FREE = 10
 _IDLE = 0.9
-"""For this part of the time another thread has to be free."""
+"""Least part of the time for which another thread has to be free."""
 _OF = ["executor", "node"]
 
 
 def proven_groups(
     waits: pl.DataFrame, executions: pl.DataFrame, idle_ns: Callable[[pl.DataFrame], Ints]
 ) -> Mapping[int, Sequence[int]]:
-    """Callbacks that keep a subscription's messages waiting, by the subscription's callback.
+    """Find callbacks that keep a subscription's messages waiting, by the subscription's callback.
 
     Parameters
     ----------
     waits
-        One row per message: callback_id (that got it), executor, node, since_ns (arrived, or
-        sent where that is not known), taken_ns.
+        One row per message: callback_id (of the receiver), executor, node, since_ns (time of
+        arrival, or of sending where the arrival is not known), taken_ns.
     executions
         ``callback_instances`` with executor, the number of the thread's executor.
     idle_ns
-        For how many ns of rows (executor, from_ns, end_ns) a thread of the executor was free.
+        Returns for how many ns of rows (executor, from_ns, end_ns) a thread of it was free.
     """
     ran = executions.drop_nulls(["callback_id", "node", "end_ns"]).select(
         *_OF, "start_ns", "end_ns", pl.col("callback_id").alias("other")
@@ -75,7 +75,7 @@ def proven_groups(
 
 
 def _together(ran: pl.DataFrame, own: int, other: int) -> bool:
-    """Whether two callbacks, or the other one twice, ever ran at the same time."""
+    """Return whether two callbacks, or two executions of the other, ever ran at the same time."""
     a, b = (
         ran.filter(pl.col("other") == callback)
         .sort("start_ns")

@@ -1,4 +1,4 @@
-"""What the kernel says of the threads that messages depend on: states, who had the CPU, faults."""
+"""Extract kernel data on threads that messages depend on: states, who had the CPU, faults."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ from roslens.analysis.measures.cpu_waits import (
 
 _THREAD = ["host", "tid"]
 _UNINTERRUPTIBLE = 2
-"""``prev_state`` of a thread that no signal wakes, as one that waits for a disk."""
+"""``prev_state`` of a thread that no signal wakes, such as one that waits for a disk."""
 _STATE_BITS = 0xFF
 _IN_INTERRUPT = 0x18
 _FAULTS = ("page_fault_user", "x86_exceptions_page_fault_user")
 FAULTS_APART_NS = 20_000
-"""Page faults of one thread that are no further apart are one stretch."""
+"""Page faults of one thread that are no further apart form one stretch."""
 FAULT_TO_SLEEP_NS = 50_000
-"""A sleep that begins within this time after a page fault is one in it: until then the kernel looks
-for the page and asks the disk for it."""
+"""A sleep that begins within this time after a page fault belongs to it: until then the kernel
+looks for the page and asks the disk for it."""
 AGAIN_NS = 250_000
-"""A thread that was woken by no thread and sleeps again within this time waits on for the same."""
+"""A thread that no thread woke and that sleeps again within this time continues the same wait."""
 
 
 @dataclass(frozen=True)
 class KernelView:
-    """Frames of stretches: host, tid, begin_ns, end_ns, and more; each disjoint on a thread.
+    """Frames of stretches: host, tid, begin_ns, end_ns and more columns; disjoint on each thread.
 
     Attributes
     ----------
     states
-        With kind: ``ran``, ``preempted`` (switched out, or woken and not yet on a CPU); asleep:
+        Adds kind: ``ran``, ``preempted`` (switched out, or woken and not yet on a CPU), or asleep:
         ``futex``, ``syscall``, ``disk``, ``page_fault``; and waker, the thread that ended a sleep.
     had_cpu
-        Parts of what is preempted, with by_tid, by_name, and throttled: its CPU had nothing to do.
+        Parts of preempted stretches, with by_tid, by_name, and throttled: the CPU was idle.
     interrupts
-        Parts of what ran or is preempted, on its CPU, with by_name, and soft; within soft ones
-        others may lie.
+        Parts of running or preempted stretches with an interrupt on the thread's CPU, with by_name
+        and soft; soft interrupts may contain other ones.
     faults
-        From a page fault to the end of the last of those that follow it closely; a sleep in one,
-        and what the kernel does before it, are part of it.
+        From a page fault to the end of the last one that follows closely; a sleep in a fault, and
+        the kernel's work before that sleep, are part of the stretch.
     names
-        What threads (host, tid) were called last.
+        Last recorded names of threads (host, tid).
     """
 
     states: pl.DataFrame
@@ -60,16 +60,16 @@ class KernelView:
 def kernel_view(
     events: Mapping[str, pl.LazyFrame], threads: pl.DataFrame, ended: pl.DataFrame | None = None
 ) -> KernelView | None:
-    """What the kernel recorded of threads (host, tid); None where its switches were not recorded.
+    """Return kernel data on threads (host, tid); None where context switches were not recorded.
 
     Parameters
     ----------
     events
-        The kernel's events by name.
+        Kernel events by name.
     threads
-        By their numbers in the kernel, each once.
+        Threads by host and kernel tid, each once.
     ended
-        When threads (host, tid) ended callbacks, ``end_ns``: what they wait for then is new.
+        End times ``end_ns`` of callbacks on threads (host, tid): after them a new wait begins.
     """
     if "sched_switch" not in events:
         return None
@@ -118,11 +118,10 @@ def kernel_view(
 
 
 def _had_cpu(states: pl.DataFrame, off: pl.DataFrame, turns: pl.DataFrame) -> pl.DataFrame:
-    """Who had the CPUs of threads that were off theirs.
+    """Find which threads had the CPUs of threads that were off theirs.
 
-    A thread that could have gone on, whose CPU had nothing to do and to which it then came back,
-    was not allowed to: its cgroup had used up its time. Such a thread that is woken while its CPU
-    has nothing to do is not allowed to, either.
+    If a runnable thread's CPU was idle and the thread then came back to it, its cgroup had used
+    up its time. From such a thread, being woken while its CPU is idle is also read as throttling.
     """
     then = pl.col("cpu_id").shift(-1).over(_THREAD) == pl.col("cpu_id")
     stayed = states.select(*_THREAD, "begin_ns", then.fill_null(value=False).alias("stayed"))
@@ -145,7 +144,7 @@ def _had_cpu(states: pl.DataFrame, off: pl.DataFrame, turns: pl.DataFrame) -> pl
 def _asleep(
     asleep: pl.DataFrame, switches: pl.LazyFrame, wakes: pl.LazyFrame | None, faults: pl.DataFrame
 ) -> pl.DataFrame:
-    """Add why threads slept, and who woke them."""
+    """Add why threads slept, and which thread woke them."""
     out = switches.select(
         "host", pl.col("prev_tid").cast(pl.Int64).alias("tid"), pl.col("time_ns").alias("begin_ns"),
         (pl.col("prev_state").cast(pl.Int64) & _STATE_BITS).alias("state"),
@@ -153,7 +152,7 @@ def _asleep(
     slept = asleep.join(out, on=[*_THREAD, "begin_ns"], how="left", maintain_order="left")
     columns = set() if wakes is None else set(wakes.collect_schema())
     if wakes is None or not {"ctx_tid", "ctx_flags"} <= columns:
-        # Whether a thread or an interrupt woke it is not known.
+        # Without these columns the waker may be a thread or an interrupt.
         slept = slept.with_columns(pl.lit(None, dtype=pl.Int64).alias("waker"))
     else:
         by_thread = (pl.col("ctx_flags").cast(pl.Int64) & _IN_INTERRUPT) == 0
@@ -180,9 +179,9 @@ def _asleep(
 
 
 def _waiting_on(asleep: pl.DataFrame, ended: pl.DataFrame) -> pl.DataFrame:
-    """Sleeps that no thread ended and that go on at once are for who ends the last one.
+    """Merge sleeps that no thread ended and that resume at once; the waker of the last one holds.
 
-    So is Python's lock waited for, 5 ms at a time.
+    Python's lock is waited for in this way, 5 ms at a time.
     """
     callback = ended.drop_nulls().select(*_THREAD, callback_ns="end_ns").sort("callback_ns")
     slept = asleep.sort("end_ns").join_asof(
@@ -204,7 +203,7 @@ def _waiting_on(asleep: pl.DataFrame, ended: pl.DataFrame) -> pl.DataFrame:
 
 
 def _faults(events: Mapping[str, pl.LazyFrame], threads: pl.DataFrame) -> pl.DataFrame:
-    """When threads had page faults: host, tid, time_ns."""
+    """Return the page faults of threads: host, tid, time_ns."""
     recorded = [events[name] for name in _FAULTS if name in events]
     none = threads.clear().with_columns(pl.lit(None, dtype=pl.Int64).alias("time_ns"))
     frames = [
@@ -220,7 +219,7 @@ def _faults(events: Mapping[str, pl.LazyFrame], threads: pl.DataFrame) -> pl.Dat
 def _joined_faults(
     faults: pl.DataFrame, asleep: pl.DataFrame, states: pl.DataFrame
 ) -> pl.DataFrame:
-    """Faults that follow each other closely, each up to when its thread ran again."""
+    """Join faults that follow each other closely, each up to when its thread ran again."""
     again = states.filter(pl.col("kind") == "woken").select(
         *_THREAD, pl.col("begin_ns").alias("end_ns"), pl.col("end_ns").alias("again_ns")
     )

@@ -1,4 +1,4 @@
-"""Kinds of segments."""
+"""Define the kinds of segments."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ KINDS: Mapping[str, str] = {
     "transport_or_waiting": "on its way or waiting: nothing that was recorded shows which",
     "unexplained": "it had arrived, and nothing that was recorded shows what it waited for",
 }
-"""Kinds of segments, and what happened."""
+"""Kinds of segments, and what happened in each."""
 KIND = pl.Enum(list(KINDS))
 CODE: Mapping[str, int] = {name: number for number, name in enumerate(KINDS)}
 
 
 def in_words(kind: str, who: str | None) -> str:
-    """Such as ``executor, timer callback (100 ms) of /planner``."""
+    """Return text such as ``executor, timer callback (100 ms) of /planner``."""
     return kind.replace("_", " ") + (f", {who}" if who else "")

@@ -1,4 +1,4 @@
-"""Which messages were late, and why: what took longer than it usually does, also over runs."""
+"""Find late messages, and what took longer than usual in each, also over runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from roslens.analysis.statistics.quantiles import quantile
 from roslens.recording.arrays import Floats, Ints, np
 
 LATE_ABOVE = 0.99
-"""Without a deadline a message is late above this quantile of its subscription in its run."""
+"""Without a deadline, a message above this quantile of its subscription in its run is late."""
 _WAITED: Mapping[str, str] = {
     "publishing": "{topic} spent {time} in the publishing call of {publisher}",
     "transport": "{topic} was on its way for {time}",
@@ -61,21 +61,21 @@ class Late:
     Attributes
     ----------
     messages
-        As of `Paths.messages`, with ``latency_ns``.
+        Rows of `Paths.messages`, with ``latency_ns``.
     path
-        Theirs, as of `Paths.of`; ``message`` is the row of `messages`.
+        Paths of these messages, as `Paths.of` returns them; ``message`` is the row of `messages`.
     late_by
-        ns beyond what was allowed, shape (messages,).
+        Time beyond the limit in ns, shape (messages,).
     spent
-        ns by kind in the order of `KINDS`, shape (messages, kinds).
+        Time by kind in ns, in the order of `KINDS`, shape (messages, kinds).
     excess
-        ns of each kind beyond what is usual, shape (messages, kinds).
+        Time of each kind beyond the usual in ns, shape (messages, kinds).
     of
-        Among so many messages.
+        Number of messages among which the late ones were looked for.
     left_out
-        Messages before `since_ns`, which are not among these.
+        Number of messages before `since_ns`, which are not counted in `of`.
     limit
-        What is allowed, in words.
+        The limit as text.
     """
 
     messages: pl.DataFrame
@@ -89,7 +89,7 @@ class Late:
 
     @cached_property
     def cause(self) -> Ints:
-        """Code of the kind with most excess; unexplained where nothing took longer than usual."""
+        """Code of the kind with most excess; unexplained where no kind took longer than usual."""
         most = self.excess.argmax(1) if len(self.excess) else np.empty(0, np.int64)
         return np.where(self.excess.sum(1) > 0, most, CODE["unexplained"])
 
@@ -122,7 +122,7 @@ class Late:
         return rows.with_columns(sentences)
 
     def frame(self) -> pl.DataFrame:
-        """One row per message, the latest first, with its cause and a sentence."""
+        """Return one row per message, the latest first, with its cause and a sentence."""
         return self.told.select(pl.col(name).cast(kind) for name, kind in _SCHEMA.items()).sort(
             "late_by_ns", descending=True, maintain_order=True
         )
@@ -137,24 +137,24 @@ def late_messages(
     since_ns: int = 0,
     to_start: bool = False,
 ) -> Late:
-    """The messages of a run that were late, and what took longer than usual.
+    """Find the late messages of a run, and what took longer than usual.
 
     The usual time of a kind is its median among messages of the same subscription that were not
-    late, `MOST_USUAL` of them at most, spread evenly over the run; where there are fewer than
-    `LEAST_USUAL` of these, it is 0, and all time counts. Only these and the late ones get a path.
+    late, at most `MOST_USUAL` of them, spread evenly over the run. With fewer than `LEAST_USUAL`
+    such messages it is 0, so all time counts. Only late messages and this sample get a path.
 
     Parameters
     ----------
     deadline_ns
-        From publish to callback_end; none: the P99 of the subscription in this run.
+        Limit from publish to callback_end; none: the P99 of the subscription in this run.
     among
-        Of `Paths.messages`: which to look at; none: all.
+        Filter on `Paths.messages`; none: all messages.
     chosen
-        Only these messages, whether late or not.
+        Filter for messages to return instead, whether late or not.
     since_ns
-        Messages published before are left out, unless they are chosen.
+        Messages published before this time are left out, unless they are chosen.
     to_start
-        All times are from publish to callback_start instead.
+        Whether all times end at callback_start instead of callback_end.
     """
     end = pl.col("callback_start_ns" if to_start else "callback_end_ns")
     rows = paths.messages.with_columns((end - pl.col("publish_ns")).alias("latency_ns"))
@@ -202,18 +202,18 @@ def late_messages(
 
 
 def explained(worst: pl.DataFrame, paths: Callable[[str], Paths]) -> pl.DataFrame:
-    """What made some messages late, from publish to callback_start.
+    """Explain why some messages were late, from publish to callback_start.
 
     Parameters
     ----------
     worst
-        ``run``, ``callback_instance_id`` (of the callback that got it), and more.
+        ``run``, ``callback_instance_id`` (of the callback that received the message), and more.
     paths
-        Of a run by its name.
+        Returns the paths of a run by its name.
 
     Returns
     -------
-    `worst` with ``cause``, ``share``, ``who`` and ``sentence``, as of ``run.why``; null for a
+    `worst` with ``cause``, ``share``, ``who`` and ``sentence``, as in ``run.why``; null for a
     message without a path.
     """
     number = "callback_instance_id"
@@ -230,14 +230,14 @@ def explained(worst: pl.DataFrame, paths: Callable[[str], Paths]) -> pl.DataFram
 
 
 _NEARLY_ALL = 0.9
-"""Of the time of a cause: if one thread or callback has less, the whole is said, too."""
+"""If one thread or callback has less than this part of a cause's time, the total is named, too."""
 LEAST_USUAL = 10
 MOST_USUAL = 1000
-"""So many messages in time tell what is usual: at least, and at most."""
+"""Least and most messages in time from which the usual time is derived."""
 
 
 def _sentence(row: Mapping[str, Any], limit: str) -> str:
-    """Such as ``Took 52.4 ms, 42.1 ms more than its P99: /scan waited 39.8 ms for ...``."""
+    """Return text such as ``Took 52.4 ms, 42.1 ms more than its P99: /scan waited 39.8 ms ...``."""
     more = "more" if row["late_by_ns"] > 0 else "less"
     sentence = (
         f"Took {duration(row['latency_ns'])}, {duration(abs(row['late_by_ns']))} {more} than "
@@ -261,12 +261,12 @@ def _sentence(row: Mapping[str, Any], limit: str) -> str:
 
 
 def lateness_by_cause(runs: Sequence[Run], late: Mapping[str, Late]) -> list[Estimate]:
-    """``lateness_<cause>`` of each cell, the largest first; causes without a share are left out.
+    """Return ``lateness_<cause>`` of each cell, the largest first, without causes of no share.
 
     Parameters
     ----------
     late
-        By name of the run. Runs without lateness have no shares and are left out.
+        Late messages by run name. Runs without lateness have no shares and are left out.
     """
     estimates: list[Estimate] = []
     for members in cells_of(runs).values():

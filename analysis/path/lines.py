@@ -1,6 +1,6 @@
-"""Threads as lines of time, cut wherever something on them begins or ends.
+"""Represent threads as lines of time, cut wherever something on them begins or ends.
 
-All lines lie one behind the other on one axis of whole numbers, so that each question about all
+All lines lie one behind the other on one axis of integers, so that each question about all
 threads is one binary search.
 """
 
@@ -13,20 +13,20 @@ from roslens.recording.arrays import Ints, np
 
 @dataclass(frozen=True)
 class Axis:
-    """Places of (line, time): each line has `span` ns from `first_ns` on."""
+    """Axis with the places of (line, time): each line has `span` ns from `first_ns` on."""
 
     first_ns: int
     span: int
 
     def at(self, line: Ints, time_ns: Ints) -> Ints:
-        """Places; times beyond the axis are its ends."""
+        """Return the places of times on lines; times beyond the axis are moved to its ends."""
         inside = np.clip(time_ns - self.first_ns, 0, self.span - 1)
         return np.asarray(line * self.span + inside, np.int64)
 
 
 @dataclass(frozen=True)
 class Layer:
-    """Disjoint stretches in order, as places; `row` is what each one is, for whoever asks."""
+    """Disjoint stretches in order, as places; `row` is the caller's number for each stretch."""
 
     begin: Ints
     end: Ints
@@ -34,7 +34,7 @@ class Layer:
 
     @classmethod
     def of(cls, axis: Axis, line: Ints, begin_ns: Ints, end_ns: Ints) -> Self:
-        """Stretches in any order; one that reaches into the next is cut there."""
+        """Build a layer from stretches in any order; overlaps are cut where the next one begins."""
         begin, end = axis.at(line, begin_ns), axis.at(line, end_ns)
         row = np.flatnonzero((end > begin) & (line >= 0))
         row = row[np.argsort(begin[row], kind="stable")]
@@ -42,17 +42,17 @@ class Layer:
         return cls(begin, np.minimum(end, np.append(begin[1:], np.iinfo(np.int64).max)), row)
 
     def on(self, place: Ints) -> Ints:
-        """The row of what lies there, -1 without one."""
+        """Return the row of the stretch at each place, -1 without one."""
         number = np.searchsorted(self.begin, place, "right")
         covered = np.append(place.min(initial=0), self.end)[number] > place
         return np.where(covered, np.append(-1, self.row)[number], -1)
 
     def before(self, place: Ints) -> Ints:
-        """The row of what last began at or before it, on whatever line; -1 without one."""
+        """Return the row of the last stretch begun at or before a place, on any line, or -1."""
         return np.append(-1, self.row)[np.searchsorted(self.begin, place, "right")]
 
     def within(self, begin: Ints, end: Ints) -> Ints:
-        """For how many ns of each stretch asked for something lies there."""
+        """Return for how many ns each given stretch is covered by the layer."""
         total = np.append(0, np.cumsum(self.end - self.begin))
 
         def up_to(place: Ints) -> Ints:
@@ -64,9 +64,9 @@ class Layer:
 
 
 def edges_of(layers: Sequence[Layer]) -> Ints:
-    """Where something in a layer begins or ends, in order."""
+    """Return the sorted places at which a stretch of a layer begins or ends."""
     edges = np.concatenate([places for layer in layers for places in (layer.begin, layer.end)])
-    edges.sort(kind="stable")  # they are a few sorted runs
+    edges.sort(kind="stable")  # the array consists of a few sorted runs
     new = np.ones(edges.size, bool)
     new[1:] = edges[1:] > edges[:-1]
     return edges[new]
@@ -75,12 +75,12 @@ def edges_of(layers: Sequence[Layer]) -> Ints:
 def cut(
     axis: Axis, line: Ints, begin_ns: Ints, end_ns: Ints, edges: Ints
 ) -> tuple[Ints, Ints, Ints]:
-    """Stretches of time on lines, cut at edges.
+    """Cut stretches of time on lines at edges.
 
     Returns
     -------
-    Of each piece the number of its stretch, when it begins and when it ends, in the order of the
-    stretches. One without a length has no pieces.
+    For each piece the number of its stretch, its begin and its end, in the order of the stretches.
+    A stretch without a length has no pieces.
     """
     begin, end = axis.at(line, begin_ns), axis.at(line, end_ns)
     first = np.searchsorted(edges, begin, "right")

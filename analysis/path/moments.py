@@ -1,4 +1,4 @@
-"""When each delivered message was sent, arrived, was handed over, taken, and was through."""
+"""Find when messages were sent, arrived, were handed over and taken, and their callbacks ended."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOMENTS = (
     "publish_ns", "sent_ns", "arrived_ns", "handed_ns", "taken_ns", "callback_start_ns",
     "callback_end_ns",
 )  # fmt: skip
-"""In order of time. Where it is not known when a message arrived, ``arrived_ns`` and ``handed_ns``
+"""In order of time. Where the arrival of a message is not known, ``arrived_ns`` and ``handed_ns``
 equal ``sent_ns``."""
 _KEY = ["message_id", "subscription_id"]
 
@@ -20,11 +20,11 @@ _KEY = ["message_id", "subscription_id"]
 def delivered_messages(
     tables: Mapping[str, pl.DataFrame], kernel: Mapping[str, pl.LazyFrame]
 ) -> pl.DataFrame:
-    """Delivered messages with `MOMENTS`, and the threads that they depend on.
+    """Return delivered messages with `MOMENTS` and the threads that they depend on.
 
     Returns
     -------
-    ``message_id``, ``subscription_id``, `MOMENTS`, ``arrived`` (whether it is known when),
+    ``message_id``, ``subscription_id``, `MOMENTS`, ``arrived`` (whether the arrival is known),
     ``execution`` (row of ``callback_instances``), ``callback_instance_id``, ``callback_id``,
     ``node``, ``topic``, ``publisher_node``, ``subscription_node``, and the threads
     ``host``, ``vpid``, ``tid`` (the executor's), ``sender_host``, ``sender_vpid``, ``sender``
@@ -77,8 +77,8 @@ def _with_arrival(
 ) -> pl.DataFrame:
     """Add arrived_ns, woken_ns (by the receiver), receiver and itself; null where not known.
 
-    Without the kernel it arrived when the middleware's reader received it. That and the source
-    timestamp are of one system clock, if both ends are on one host.
+    Without kernel events, a message arrives when the middleware's reader receives it. That time
+    and the source timestamp come from one system clock, if both ends are on one host.
     """
     number = pl.lit(None, dtype=pl.Int64)
     if not {"sched_switch", "sched_waking"} <= set(kernel):
@@ -86,7 +86,7 @@ def _with_arrival(
         usable = received.is_between("rmw_publish_ns", "take_ns") & (
             pl.col("sender_host") == pl.col("host")
         )
-        # Of the switches alone nobody knows what the reader's thread waits for.
+        # Context switches alone do not show what the reader's thread waits for.
         arrived = number if "sched_switch" in kernel else pl.when(usable).then(received)
         return messages.with_columns(
             arrived.alias("arrived_ns"), arrived.alias("woken_ns"), number.alias("receiver"),

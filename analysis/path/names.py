@@ -1,4 +1,4 @@
-"""Segments with the names of what held messages up."""
+"""Add the names of threads, callbacks and interrupts that held messages up to segments."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _SEGMENT = (
 def named(
     pieces: pl.DataFrame, messages: pl.DataFrame, executions: pl.DataFrame, kernel: Kernel | None
 ) -> pl.DataFrame:
-    """The columns of `roslens.analysis.path.path.Paths.of`.
+    """Return the columns of `roslens.analysis.path.path.Paths.of`.
 
     Parameters
     ----------
     pieces
-        In order: message (row of `messages`), begin_ns, end_ns, kind, kernel (whether that told
-        it), and rows, -1 for none: execution (of `executions`), cpu and interrupt (of what `kernel`
-        saw); tid.
+        In order: message (row of `messages`), begin_ns, end_ns, kind, kernel (whether kernel events
+        show it), tid, and row numbers, -1 for none: execution (of `executions`), cpu and interrupt
+        (of the frames in `kernel`).
     """
     held_up = pieces.filter(pl.col("execution") >= 0)["execution"].unique()
     runs = executions[held_up].select(
@@ -75,7 +75,7 @@ def named(
 
 
 def _callback() -> pl.Expr:
-    """``timer callback (100 ms)``, ``subscription callback (/scan)``."""
+    """Return text such as ``timer callback (100 ms)``, ``subscription callback (/scan)``."""
     kind = pl.col("kind").cast(pl.String).fill_null("unknown")
     return pl.format(
         "{} callback ({})", kind, readable(pl.col("name").cast(pl.String)).fill_null("?")

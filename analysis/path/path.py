@@ -1,6 +1,6 @@
-"""The causal path of each message: segments that follow one another and add up to its latency.
+"""Build the causal path of each message: consecutive segments that add up to its latency.
 
-Also what a quantile of the latency is made of: the segments of the messages next to it.
+Also split a quantile of the latency into the segments of the messages next to it.
 """
 
 from collections.abc import Mapping
@@ -21,30 +21,30 @@ from roslens.collectors.ros2.callbacks import of_callbacks
 from roslens.recording.arrays import ArrayLike, Ints, np
 
 NEEDED = ("messages", "callback_instances", "publications", "executor_intervals")
-"""The tables that a path is made of."""
+"""The tables from which a path is built."""
 _THREAD = ["host", "vpid", "tid"]
 _NUMBER = ["host", "tid"]
 _MOST_PIECES = 5_000_000
-"""At once; what is joined together afterwards is far less."""
+"""Greatest number of pieces held at once; after joining there are far fewer."""
 
 
 class Paths:
-    """One run: its messages with their moments, its threads, and what lies on these.
+    """One run: its messages with their moments, its threads, and the stretches on these threads.
 
-    Messages of which the publication or the end of the callback was not recorded have no path, nor
-    have those whose callback began before their publication by the clocks of two hosts.
+    Messages whose publication or callback end was not recorded have no path, nor have messages
+    whose callback began before their publication by the clocks of two hosts.
 
     Parameters
     ----------
     tables
-        Those that are `NEEDED`.
+        At least the tables named in `NEEDED`.
     kernel
-        The kernel's events by name; none where it was not recorded.
+        Kernel events by name; empty where the kernel was not recorded.
 
     Attributes
     ----------
     messages
-        As of `roslens.analysis.path.moments.delivered_messages`.
+        As `roslens.analysis.path.moments.delivered_messages` returns them.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Paths:
         first, last = (end if isinstance(end, int) else 0 for end in ends)
         self.axis = Axis(first - 1, last - first + 3)
         sender = m.select(host="sender_host", vpid="sender_vpid", tid="sender")
-        # The receiver is known by its number in the kernel alone.
+        # The receiver is known only by its number in the kernel.
         receiver = m.select("host", pl.lit(None, m["vpid"].dtype).alias("vpid"), tid="receiver")
         ros = [frame.select(_THREAD) for frame in (self.executions, sender, self.intervals)]
         ros_threads = pl.concat(ros).unique().drop_nulls("tid")
@@ -77,11 +77,11 @@ class Paths:
         }
         ran = self.executions.drop_nulls("end_ns").sort("start_ns")
         before = pl.col("end_ns").cum_max().shift(1).over(_THREAD)
-        # Those within others are part of these.
+        # Executions within another one on their thread are part of it.
         self.callbacks = self._layer(
             ran.filter(before.is_null() | (pl.col("start_ns") >= before)), begin="start_ns"
         )
-        # Nobody knows when a stretch without an end was over if another one follows on its thread.
+        # The end of a stretch without one is unknown if another stretch follows on its thread.
         over = pl.col("end_ns").is_not_null()
         over |= pl.col("begin_ns") == pl.col("begin_ns").max().over(_THREAD)
         self.states = self._layer(
@@ -95,7 +95,7 @@ class Paths:
         waits = pl.col("state").cast(pl.String) == "wait"
         self.waits, self.executor = self._of_executors(waits), self._executor(m)
         self.group, self.groups = self._groups()
-        # Of each execution; the last place is what -1 finds.
+        # Per execution; the last entry is the one that index -1 selects.
         self.callback_id = _filled(self.executions["callback_id"])
         self.ended_ns = _filled(self.executions["end_ns"])
         self.thread_of = np.append(self._line(self.executions), -1)
@@ -108,27 +108,28 @@ class Paths:
 
     @classmethod
     def of_run(cls, tables: Tables, run: str) -> Self:
-        """Those of a run by its name; what views leave out may have held up what they show."""
+        """Build the paths of a run by its name, including causes that lie outside of a view."""
         tables = tables.whole().only(run)
         frames = dict(zip(NEEDED, pl.collect_all(map(tables.table, NEEDED)), strict=True))
         return cls(frames, tables.kernel_events(run))
 
     def of(self, rows: Ints | None = None, *, to_start: bool = False) -> pl.DataFrame:
-        """Where the time of some messages went.
+        """Return where the time of some messages went.
 
         Parameters
         ----------
         rows
-            Of `messages`, in order; none: all.
+            Rows of `messages`, in order; none: all.
         to_start
-            Up to callback_start instead of callback_end.
+            Whether paths end at callback_start instead of callback_end.
 
         Returns
         -------
         One row per segment: ``message`` (row of `messages`), ``message_id``, ``subscription_id``,
         ``segment`` (from 0 in order of time), ``kind`` (of `roslens.analysis.path.kinds.KINDS`),
-        ``begin_ns``, ``end_ns``, ``duration_ns``, ``who`` (what held it up, in words; null: nobody,
-        or not known), ``who_node``, ``who_callback``, ``who_vtid``, ``source`` (``ros events`` or
+        ``begin_ns``, ``end_ns``, ``duration_ns``, ``who`` (the thread, callback or interrupt that
+        held the message up; null: none or not known), ``who_node``, ``who_callback``, ``who_vtid``,
+        ``source`` (``ros events`` or
         ``kernel``). The segments of a message begin at its ``publish_ns``, end at its
         ``callback_end_ns`` and leave out nothing in between.
         """
@@ -137,7 +138,7 @@ class Paths:
         return named(pieces, self.messages, self._callback_instances, self.kernel)
 
     def _line(self, frame: pl.DataFrame, *, by_number: bool = False) -> Ints:
-        """Lines of threads; one on which nothing ever lies where a thread is not known."""
+        """Return the line of each thread; -1, on which nothing lies, for unknown threads."""
         on, threads = (_NUMBER, self.by_number) if by_number else (_THREAD, self.threads)
         lines = frame.select(on).join(
             threads.select(*on, "line"), on=on, how="left", maintain_order="left", nulls_equal=True
@@ -147,7 +148,7 @@ class Paths:
     def _layer(
         self, frame: pl.DataFrame, *, begin: str = "begin_ns", by_number: bool = False
     ) -> Layer:
-        """Stretches of threads; of each its ``row``, or else its place in the frame."""
+        """Return the stretches of threads, each with its ``row`` or its place in the frame."""
         line = self._line(frame, by_number=by_number)
         layer = Layer.of(self.axis, line, frame[begin].to_numpy(), frame["end_ns"].to_numpy())
         if "row" not in frame.columns:
@@ -155,7 +156,7 @@ class Paths:
         return Layer(layer.begin, layer.end, frame["row"].to_numpy().astype(np.int64)[layer.row])
 
     def _executors(self) -> pl.DataFrame:
-        """Of each thread that executed something the number of its executor."""
+        """Return the number of the executor of each thread that executed a callback."""
         ran = self.executions.select(*_THREAD, "callback_id").drop_nulls().unique().sort(pl.all())
         threads = ran.select(_THREAD).unique(maintain_order=True)
         members = executors_of(
@@ -166,14 +167,14 @@ class Paths:
         return threads.with_columns(executor=pl.Series(executors, dtype=pl.Int64))
 
     def _executor(self, frame: pl.DataFrame) -> Ints:
-        """Numbers of the executors of threads; -1 for one that never executed anything."""
+        """Return the executor number of each thread; -1 for threads that executed no callback."""
         executors = frame.select(_THREAD).join(
             self.executors, on=_THREAD, how="left", maintain_order="left", nulls_equal=True
         )
         return executors["executor"].fill_null(-1).to_numpy()
 
     def _of_executors(self, condition: pl.Expr) -> Layer:
-        """Where intervals of threads lie; the lines are those of `_executor`."""
+        """Return the stretches of matching intervals; the lines are the numbers of `_executor`."""
         rows = self.intervals.filter(condition).drop_nulls("end_ns").sort("begin_ns")
         executor = self._executor(rows)
         until = rows.select(executor=executor, end_ns="end_ns").select(
@@ -193,7 +194,7 @@ class Paths:
         return Kernel(view, *layers, self._ran_by)
 
     def _ran_by(self, tid: Ints, line: Ints, time_ns: Ints) -> Ints:
-        """Which execution a thread was in, of the host of another thread's line; -1 for none."""
+        """Return the executions that threads, on the hosts of other lines, were in; -1 for none."""
         hosts = self.threads["host"].cast(pl.String)
         host = pl.Series([*hosts, None], dtype=pl.String)[np.where(line < 0, len(hosts), line)]
         frame = pl.DataFrame(
@@ -204,7 +205,7 @@ class Paths:
         return self.callbacks.on(self.axis.at(lines.fill_null(-1).to_numpy(), time_ns))
 
     def _groups(self) -> tuple[Ints, Layer]:
-        """Of each message the number of its proven group, -1 without; and what ran of that."""
+        """Return each message's proven group, -1 without one, and the executions of the groups."""
         in_vain = (pl.col("state").cast(pl.String) == "busy") & (pl.col("executed") == 0)
         free = self._of_executors((pl.col("state").cast(pl.String) == "wait") | in_vain)
 
@@ -245,7 +246,7 @@ class Paths:
         return number, Layer(layer.begin, layer.end, row)
 
     def _all_pieces(self, messages: Ints, phases: int) -> pl.DataFrame:
-        """What `named` takes."""
+        """Return the pieces that `named` takes."""
         m = self.messages[messages]
         own_line, edges = self.lines["own"][messages], self.callbacks.begin
         moments = (
@@ -258,7 +259,7 @@ class Paths:
         return pl.concat([self._told(self._pieces(chunk, phases)) for chunk in rows])
 
     def _pieces(self, messages: Ints, phases: int) -> pl.DataFrame:
-        """Pieces of messages in order: message, phase, line, begin_ns, end_ns, idle, group."""
+        """Cut messages into ordered pieces: message, phase, line, begin_ns, end_ns, idle, group."""
         m = self.messages[messages]
         moments = np.stack([m[name].to_numpy() for name in MOMENTS[: phases + 1]], 1)
         lines = {name: line[messages] for name, line in self.lines.items()}
@@ -323,7 +324,7 @@ class Paths:
 
 
 def _filled(column: pl.Series, null: int = -1) -> Ints:
-    """As numbers, with one more that is null."""
+    """Return the column as numbers, with one further entry for null."""
     numbers = column.cast(pl.Int64).fill_null(null).to_numpy()
     return np.append(numbers, null)
 
@@ -331,20 +332,20 @@ def _filled(column: pl.Series, null: int = -1) -> Ints:
 def parts_of_quantile(
     paths: Paths, topics: frozenset[str], latency_ns: ArrayLike, q: float
 ) -> Mapping[str, float]:
-    """Mean segments, from publish to callback_start, of the messages between two quantiles.
+    """Return mean segments, from publish to callback_start, of the messages around a quantile.
 
-    These are (1 - q) / 2 to either side of q, at most 0.05. The means are scaled so that
-    they add up to the q-quantile to the end.
+    These are the messages between the quantiles (1 - q) / 2, at most 0.05, to either side of q. The
+    means are scaled so that they add up to the q-quantile of the latency.
 
     Parameters
     ----------
     topics, latency_ns
-        Of which the quantile is; ns, at least one.
+        Topics and latencies of the quantile; at least one latency, in ns.
 
     Returns
     -------
-    ns by kind of segment and, where it is known, the callback that held the message up; empty
-    where no message has a path.
+    ns by kind of segment and, where known, the callback that held the message up; empty where no
+    message has a path.
     """
     value, half = quantile(latency_ns, q), min(0.05, (1 - q) / 2)
     low, high = (quantile(latency_ns, max(level, 0.0)) for level in (q - half, q + half))

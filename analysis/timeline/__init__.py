@@ -1,1 +1,1 @@
-"""What happened when, drawn: tracks of intervals with levels of detail, arrows, journeys."""
+"""Draw events over time: tracks of intervals with levels of detail, arrows, journeys."""

@@ -1,4 +1,4 @@
-"""What led from callback to callback: arrows of a window, and the way of a message."""
+"""Find connections between callbacks: the arrows of a window, and the way of a message."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from roslens.collectors.ros2.services import begin_of
 from roslens.recording.arrays import Ints, NDArray, np
 
 MOST_ARROWS = 500
-"""More arrows than this are a carpet: none is drawn, and their number is told."""
+"""Beyond this number arrows are unreadable: none is drawn, and their number is shown."""
 
 _NUMBER = "callback_instance_id"
 
 MOST_JOURNEYS = 32
-"""A way is followed so far in each direction; messages that go round in a circle never end."""
+"""Most steps of a way in each direction; messages that go round in a circle never end."""
 
 MESSAGE, REQUEST, RESPONSE, LOST_MESSAGE = 0, 1, 2, 3
 
@@ -37,18 +37,18 @@ _COLUMNS = {
 
 @dataclass(frozen=True)
 class Arrows:
-    """What was under way in a window.
+    """Messages and calls that were under way in a window.
 
     Attributes
     ----------
     rows
-        ``begin_ns`` (publication, or sending) and ``end_ns`` (start of the callback; of a response:
-        when the client took it), ``from_id`` and ``to_id`` (callback instances, null outside of
-        them), ``name`` (topic or service), ``from_node``, ``to_node``, ``kind`` (`MESSAGE`,
-        `REQUEST`, `RESPONSE`, `LOST_MESSAGE`, which ends where it begins), ``place`` (of a message
-        among the latencies of its topic, 0..1; null of others).
+        ``begin_ns`` (publication, or sending) and ``end_ns`` (start of the callback; for a response
+        the time at which the client took it), ``from_id`` and ``to_id`` (callback instances, null
+        outside of callbacks), ``name`` (topic or service), ``from_node``, ``to_node``, ``kind``
+        (`MESSAGE`, `REQUEST`, `RESPONSE`, `LOST_MESSAGE`, which ends where it begins), ``place``
+        (rank of a message among the latencies of its topic, 0..1; null for others).
     count
-        How many there are; no rows beyond the most.
+        Number of arrows; beyond the allowed number there are no rows.
     """
 
     rows: pl.DataFrame
@@ -56,7 +56,7 @@ class Arrows:
 
 
 class _Spans:
-    """Intervals by begin, some of which may be long."""
+    """Intervals sorted by begin, some of which may be long."""
 
     def __init__(self, begin_ns: Ints, end_ns: Ints) -> None:
         self.begin_ns, self.end_ns = begin_ns, end_ns
@@ -69,7 +69,7 @@ class _Spans:
 
 
 class _Index:
-    """Finds values by key; equal keys keep their order."""
+    """Index that finds values by key; equal keys keep their order."""
 
     def __init__(self, keys: pl.Series, values: pl.Series) -> None:
         ordered_keys, ordered_values = keys.to_numpy(), values.to_numpy()
@@ -87,7 +87,7 @@ class _Index:
         return next(iter(self.all(key)), None)
 
     def of(self, keys: Ints) -> Ints:
-        """The first value of each; -1 without one."""
+        """Return the first value of each key; -1 without one."""
         if not self._keys.size:
             return np.full(keys.size, -1, np.int64)
         place = np.minimum(np.searchsorted(self._keys, keys), self._keys.size - 1)
@@ -100,16 +100,16 @@ _PLACE = pl.col("latency_ns").rank().over("topic") / pl.col("latency_ns").count(
 class Flows:
     """Messages from callback to callback, and service calls there and back.
 
-    Nothing is read before the first question, and of messages only numbers and times then.
+    Nothing is read before the first query; even then only ids and times of messages are read.
 
     Parameters
     ----------
     messages
-        ``messages`` of one run; delivered ones are taken.
+        ``messages`` of one run; only delivered messages are used.
     publications
         ``publications`` of the run: message_id, callback_instance_id.
     calls
-        ``service_calls`` of the run; None without.
+        ``service_calls`` of the run; None: without calls.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class Flows:
 
     @cached_property
     def _sent(self) -> pl.DataFrame:
-        """Messages that were published inside of callbacks."""
+        """Messages that were published inside callbacks."""
         return self._publications.select("message_id", _NUMBER).drop_nulls().collect()
 
     @cached_property
@@ -155,15 +155,15 @@ class Flows:
 
     @cached_property
     def _receivers(self) -> _Index:
-        """By the begin of the callback, so that the first one is found first."""
+        """Receiving callbacks, sorted by their begin, so that the earliest is found first."""
         frame = self._times[1].sort("callback_start_ns")
         return _Index(frame["message_id"], frame[_NUMBER])
 
     def way(self, callback_instance_id: int) -> list[int]:
-        """The callbacks that received a message on the way through one of them, in order of time.
+        """Return the callbacks that received a message on the way through one, in time order.
 
-        A message leads to another where the callback that received it published that; of several,
-        the one whose callback began first is followed.
+        A message leads to another where the callback that received it published the other; of
+        several, the message whose callback began first is followed.
         """
         before: list[int] = []
         number = callback_instance_id
@@ -223,7 +223,7 @@ class Flows:
 
     @cached_property
     def _lost(self) -> tuple[_Spans, pl.DataFrame]:
-        """Messages that did not arrive: from and to where they were published."""
+        """Messages that did not arrive; begin and end are both the publication."""
         frame = (
             self._messages.filter(
                 pl.col("outcome").is_in(LOST) & pl.col("publish_ns").is_not_null()
@@ -248,7 +248,7 @@ class Flows:
         return _Spans(frame["begin_ns"].to_numpy(), frame["end_ns"].to_numpy()), frame
 
     def arrows(self, begin_ns: int, end_ns: int, most: int = MOST_ARROWS) -> Arrows:
-        """Those that touch a window."""
+        """Return the arrows that touch a window."""
         times, messages = self._times
         between, calls = self._services
         lost_spans, lost = self._lost
@@ -264,12 +264,12 @@ class Flows:
         return Arrows(rows.sort("begin_ns"), count)
 
     def _named(self, chosen: pl.DataFrame) -> pl.DataFrame:
-        """Messages with what is known of them besides their times."""
+        """Return messages with their topic, nodes and sender added to their times."""
         if chosen.is_empty():
             return self._services[1].clear()
         rows = chosen["row"].to_numpy()
         first, last = int(rows.min()), int(rows.max())
-        # The rows lie close together: little is read.
+        # The rows lie close together, so little is read.
         about = (
             self._messages.select("topic", "publisher_node", "subscription_node")
             .slice(first, last - first + 1)

@@ -1,7 +1,7 @@
-"""The tracks of one run, from its tables.
+"""Build the tracks of one run from its tables.
 
-Columns are read only as far as they are drawn, and text becomes numbers as it is read: a recording
-has millions of callbacks and few names.
+Only the columns that are drawn are read, and text is converted to numbers while reading: a
+recording has millions of callbacks and few names.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from roslens.recording.arrays import np
 
 UNKNOWN_NODE = "(node unknown)"
 _PROCESS = -1
-"""In the place of a thread's number: tracks of the whole process come first."""
+"""Stands for the number of a thread: tracks of the whole process come first."""
 
 _OF_TRACK = ("begin_ns", "end_ns", "name", "id", "level")
 _CALLBACK, _RUNNING, _RUNNABLE, _WAIT, _BLOCKED = range(5)
 _STATES = {"wait": (_WAIT, "waiting for work"), "blocked": (_BLOCKED, "waiting for the lock")}
-"""Of executors' stretches: where each is drawn, and what it is called."""
+"""States of executors: the place and the label of each track."""
 _WAITS = {"preempted": "preempted", "woken": "woken, waits for a CPU"}
-"""Why a thread that could have run did not."""
+"""Why a runnable thread was not running."""
 
 
 Thread = tuple[str, int, int]
-"""Host, process, thread."""
+"""Host, process and thread."""
 Place = tuple[str, int, int, int, str]
-"""Where a track is drawn: host, process, thread, kind, label."""
+"""Position of a track: host, process, thread, kind, label."""
 
 
 def build_timeline(
@@ -46,11 +46,12 @@ def build_timeline(
     scheduling: pl.LazyFrame | None = None,
     kernel: Mapping[str, pl.LazyFrame] = MappingProxyType({}),
 ) -> Timeline:
-    """Tracks of one run.
+    """Build the tracks of one run.
 
-    Per process its use of CPUs as sampled; per thread and node the callbacks; per thread when it
-    ran on a CPU or waited for one, where the kernel was recorded (else how far its callbacks did),
-    and the executor's waiting for work and for its lock. Below all these who had each CPU.
+    Each process has a track of its sampled CPU use; each thread and node a track of callbacks; each
+    thread tracks of when it ran on a CPU or waited for one, where the kernel was recorded (else of
+    the CPU use of its callbacks), and of its executor's waits for work and for the lock. The last
+    tracks show which thread had each CPU.
 
     Parameters
     ----------
@@ -62,12 +63,12 @@ def build_timeline(
     processes
         ``processes``: host, vpid, procname.
     resources
-        ``resources``: host, vpid, time_ns, cpu_time_ns; None where they were not sampled.
+        ``resources``: host, vpid, time_ns, cpu_time_ns; None where processes were not sampled.
     scheduling
         ``callback_scheduling``: callback_instance_id, host, vpid, vtid, start_ns, duration_ns,
-        cpu_ns; drawn where there are no events of the kernel.
+        cpu_ns; drawn where there are no kernel events.
     kernel
-        Its events by name: ``sched_switch`` and ``sched_waking`` are read.
+        Kernel events by name: ``sched_switch`` and ``sched_waking`` are read.
     """
     threads = ("host", "vpid", "vtid")
     labelled, waiting, programs, executing = pl.collect_all(
@@ -80,7 +81,7 @@ def build_timeline(
                     pl.Categorical
                 ),
                 label=pl.col("node").fill_null(UNKNOWN_NODE).cast(pl.Categorical),
-                # One without an end is drawn as its beginning.
+                # A callback without an end is drawn as its beginning.
                 end_ns=pl.coalesce("end_ns", "start_ns"),
             ).with_columns(pl.col("host").cast(pl.Categorical)),
             waits.filter(pl.col("state").is_in(list(_STATES)) & pl.col("end_ns").is_not_null())
@@ -121,7 +122,7 @@ def build_timeline(
     placed += _sampled(resources, places, cpu)
     placed.sort(key=lambda pair: pair[0])
     tracks = [track for _, track in placed] + cores
-    # What was sampled before the first and after the last callback is not of interest.
+    # Samples before the first and after the last callback are not shown.
     spanning = recorded or tracks
     if not spanning:
         return Timeline([], names, 0, 1)
@@ -131,7 +132,7 @@ def build_timeline(
 
 
 class _Places:
-    """Makes tracks; knows the names of processes."""
+    """Builder of tracks that knows the names of processes."""
 
     def __init__(
         self,
@@ -143,14 +144,14 @@ class _Places:
     def tracks(
         self, rows: pl.DataFrame, number: int, kind: str, label: str | None = None
     ) -> Iterator[tuple[Place, Track]]:
-        """A track for each thread, and for each label where none is given.
+        """Yield one track per thread, and per label where no label is given.
 
         Parameters
         ----------
         rows
-            host, vpid, vtid, begin_ns, end_ns, name (its number), maybe label, id and level.
+            host, vpid, vtid, begin_ns, end_ns, name (its number), optionally label, id and level.
         number
-            Where among those of its thread a track is drawn.
+            Position of the track among those of its thread.
         """
         more_keys = [] if label else ["label"]
         for (host, vpid, vtid, *own_label), part in _parts(
@@ -184,13 +185,13 @@ class _Places:
         return self._process(place) + ("" if vtid == _PROCESS else f", thread {vtid}")
 
     def _places(self, place: Place, label: str) -> Mapping[str, tuple[str, str]]:
-        """Heading and label, by what tracks are grouped."""
+        """Return heading and label of a track, by grouping."""
         host, vpid, vtid, kind, _ = place
         process = self._process(place)
         members = [str(member) for *_, member in self.executors.get((host, vpid, vtid), ())]
         many = "s" if len(members) > 1 else ""
         executor = f"executor of thread{many} {', '.join(members)}" if members else "no executor"
-        # The first thread of a process has its number.
+        # The first thread of a process has the process's number.
         suffix = f", thread {vtid}" if vtid not in (_PROCESS, vpid) else ""
         return {
             "process": (process, label + suffix),
@@ -204,7 +205,7 @@ class _Places:
 def _sampled(
     resources: pl.LazyFrame | None, places: _Places, name: pl.Expr
 ) -> Iterator[tuple[Place, Track]]:
-    """CPUs that each traced process used, from sample to sample."""
+    """Yield the CPU use of each traced process, from sample to sample."""
     if resources is None:
         return
     process = ["host", "vpid"]
@@ -216,7 +217,7 @@ def _sampled(
         .filter(pl.format("{}/{}", *process).is_in(processes))
         .sort(*process, "time_ns")
         .with_columns(took=took, used=used, vtid=pl.lit(_PROCESS), name=name)
-        # A process that was replaced by another of its number begins again.
+        # If another process takes over the number of a process, the CPU time begins again.
         .filter((pl.col("took") > 0) & (pl.col("used") >= 0))
         .with_columns(
             begin_ns=pl.col("time_ns") - pl.col("took"),
@@ -231,7 +232,7 @@ def _sampled(
 def _running(
     scheduling: pl.LazyFrame | None, places: _Places, name: pl.Expr
 ) -> Iterator[tuple[Place, Track]]:
-    """How far callbacks ran on a CPU, of those that enclose no other."""
+    """Yield the part of time that callbacks ran on a CPU, for callbacks that enclose no other."""
     if scheduling is None:
         return
     thread = ["host", "vpid", "vtid"]
@@ -260,7 +261,7 @@ def _of_threads(
     places: _Places,
     names: list[str],
 ) -> Iterator[tuple[Place, Track]]:
-    """When each thread that executed callbacks was on which CPU, and why it was on none."""
+    """Yield when each thread with callbacks was on which CPU, and why it was on none."""
     threads = executing.select(
         pl.col("host").cast(pl.String), "vpid", vtid=pl.col("vtid").cast(pl.Int64)
     ).unique(["host", "vtid"], keep="last", maintain_order=True)
@@ -289,7 +290,7 @@ def _of_threads(
 
 
 def _cores(turns: pl.DataFrame, names: list[str]) -> Iterator[Track]:
-    """Who had each CPU."""
+    """Yield a track per CPU with the threads that had it."""
     called = turns.select(pl.format("{} {}", "by_name", "by_tid")).to_series()
     rows = turns.rename({"from_ns": "begin_ns"}).with_columns(_more_names(called, names))
     parts = dict(_parts(rows, "host", "cpu_id"))
@@ -309,22 +310,22 @@ def _cores(turns: pl.DataFrame, names: list[str]) -> Iterator[Track]:
 
 
 def _more_names(called: pl.Series, names: list[str]) -> pl.Series:
-    """The number of each name, which are put behind those that there are."""
+    """Append new names to `names` and return the index of each name."""
     more, number = _numbered(called)
     names += more
     return (number + (len(names) - len(more))).cast(pl.Int32).alias("name")
 
 
 def _parts(frame: pl.DataFrame, *keys: str) -> Iterator[tuple[Any, pl.DataFrame]]:
-    """The rows of each key, by time."""
-    # With keys in the parts: to have them beside, polars would look for them once more.
+    """Yield the rows of each key, sorted by time."""
+    # The parts include the keys: partitioning again to separate them would cost another search.
     for part in frame.partition_by(keys):
         key = part.select(keys).row(0)
         yield key, part if part["begin_ns"].is_sorted() else part.sort("begin_ns")
 
 
 def _numbered(text: pl.Series) -> tuple[list[str], pl.Series]:
-    """Its values in order, and the index of each."""
+    """Return the distinct values in order, and the index of each entry."""
     values = text.unique().cast(pl.String).sort().to_list()
     if not values:
         return values, pl.Series(dtype=pl.Int32)

@@ -1,4 +1,4 @@
-"""One message's or call's whole way, hop by hop, and what led to it and followed from it."""
+"""Follow one message or call hop by hop, with what led to it and what followed from it."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ _OF_MESSAGE = (
 
 @dataclass(frozen=True)
 class Hop:
-    """A part of a message's way.
+    """One part of a message's way.
 
     Attributes
     ----------
     name
-        For people: of a message what happened and who held it up, of a call from one step to the
-        next.
+        Text for people: for a message what happened and who held it up, for a call the step at its
+        begin and at its end.
     begin_ns, end_ns
-        When.
+        Times of the begin and the end.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Hop:
 
     @property
     def duration_ns(self) -> int:
-        """How long."""
+        """Duration of the hop in ns."""
         return self.end_ns - self.begin_ns
 
 
@@ -64,17 +64,17 @@ class Journey:
     kind
         ``message`` or ``call``.
     message_id
-        Number of the message; of a call that of the request at its client; -1 without one.
+        Number of the message; for a call the number of the request at its client; -1 without one.
     topic
         Topic or service.
     publisher_node, subscription_node
-        From and to; of a call the client and the server.
+        Sender and receiver; for a call the client and the server.
     latency_ns
-        publish to callback_start; of a call request_sent to response_taken.
+        publish to callback_start; for a call request_sent to response_taken.
     callback_instance_id
-        The callback that received it.
+        The callback that received the message.
     hops
-        In order; each begins where the one before ended, so they add up to the whole. None of a
+        In order; each begins where the one before ended, so they add up to the whole. Empty for a
         message without a path.
     """
 
@@ -95,14 +95,14 @@ def journey_of(
     paths: Callable[[], Paths],
     calls: pl.LazyFrame | None = None,
 ) -> Journey | None:
-    """The way of the message or request that a callback instance received; None without one.
+    """Return the way of the message or request that a callback instance received; None without one.
 
     Parameters
     ----------
     messages, calls
         The tables ``messages`` and ``service_calls`` of one run.
     paths
-        Of this run; asked for only where there is a message.
+        Returns the paths of this run; called only where there is a message.
     """
     journeys = way_of(messages, [callback_instance_id], paths)
     if journeys:
@@ -117,7 +117,7 @@ def journey_of(
 def way_of(
     messages: pl.LazyFrame, callback_instance_ids: Sequence[int], paths: Callable[[], Paths]
 ) -> list[Journey]:
-    """The messages that these callbacks received, such as `Flows.way` tells, in order of time."""
+    """Return the messages that callbacks, such as those of `Flows.way`, received, in time order."""
     received = pl.col(_NUMBER).is_in(list(callback_instance_ids))
     rows = messages.filter(received).select(*_OF_MESSAGE).sort("publish_ns", nulls_last=True)
     unique_rows = rows.unique(_NUMBER, keep="first", maintain_order=True).collect()
@@ -146,7 +146,7 @@ def way_of(
 
 
 def _segments(path: pl.DataFrame) -> list[Hop]:
-    """Those that follow each other and are told in the same words as one."""
+    """Merge consecutive segments with the same text into one hop."""
     segments = [
         (in_words(kind, who), begin, end)
         for kind, who, begin, end in path.select("kind", "who", "begin_ns", "end_ns").iter_rows()
@@ -171,7 +171,7 @@ def _of_call(row: Mapping[str, Any]) -> Journey:
 
 
 def _hops(row: Mapping[str, Any]) -> list[Hop]:
-    """In the order in which they happened; what was not recorded is not a step."""
+    """Return hops in the order in which they happened, without steps that were not recorded."""
     steps = [(step, row[name]) for name, step in _CALL_STEPS.items() if row[name] is not None]
     steps.sort(key=lambda step: step[1])
     return [Hop(f"{a[0]} -> {b[0]}", a[1], b[1]) for a, b in pairwise(steps)]

@@ -1,4 +1,4 @@
-"""Latency over time, as many counts as can be drawn: the picture below the timeline."""
+"""Count messages by time and latency for the picture below the timeline."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from roslens.collectors.topics import INFRASTRUCTURE
 from roslens.recording.arrays import Ints, NDArray, np
 
 ROWS = 36
-"""Steps of the latency axis, equal in its logarithm."""
+"""Number of steps of the latency axis, equal on a logarithmic scale."""
 
 
 @dataclass(frozen=True)
@@ -23,13 +23,13 @@ class LatencyGrid:
     Attributes
     ----------
     counts
-        Delivered ones, shape (columns, `ROWS`), the shortest latency first.
+        Delivered messages, shape (columns, `ROWS`), the shortest latency first.
     lost
-        Those that did not arrive, shape (columns,).
+        Messages that did not arrive, shape (columns,).
     low_ns, high_ns
         Ends of the latency axis, the same for every window of a recording.
     p50_ns, p99_ns
-        Of all delivered messages of the topic; None without one.
+        Quantiles of all delivered messages of the topic; None without messages.
     """
 
     counts: NDArray[np.int32]
@@ -53,12 +53,12 @@ class _Topic:
 
 
 class Latencies:
-    """The latencies (publish to callback_start) of one run, by topic.
+    """Latencies (publish to callback_start) of one run, by topic.
 
     Parameters
     ----------
     messages
-        ``messages`` of one run; nothing is read before the first question.
+        ``messages`` of one run; nothing is read before the first query.
     """
 
     def __init__(self, messages: pl.LazyFrame) -> None:
@@ -67,7 +67,7 @@ class Latencies:
 
     @cached_property
     def topics(self) -> list[str]:
-        """Those with latencies, the busiest first; what every node has comes last."""
+        """Topics with latencies, the busiest first; topics that every node has come last."""
         counted = (
             self._messages.filter(pl.col("latency_ns").is_not_null())
             .group_by("topic")
@@ -84,7 +84,7 @@ class Latencies:
         return counted["topic"].to_list()
 
     def grid(self, topic: str, begin_ns: int, end_ns: int, columns: int) -> LatencyGrid:
-        """What to draw of a window that is so many columns wide."""
+        """Return the counts of a window that is `columns` wide."""
         messages = self._of(topic)
         first, last = np.searchsorted(messages.publish_ns, (begin_ns, end_ns))
         span = max(1, end_ns - begin_ns)
@@ -109,12 +109,12 @@ class Latencies:
     def nearest(
         self, topic: str, time_ns: int, latency_ns: float, within_ns: int, factor: float
     ) -> int | None:
-        """The callback that received the message closest to a point of the picture.
+        """Return the callback that received the message closest to a point of the picture.
 
         Parameters
         ----------
         within_ns, factor
-            How far away it may be: in time, and in latency as a ratio.
+            Greatest distance from the point: in time, and in latency as a ratio.
         """
         messages = self._of(topic)
         first, last = np.searchsorted(

@@ -1,7 +1,7 @@
-"""Tracks of intervals, and what of them can be drawn in a window of so many pixels.
+"""Hold tracks of intervals, and reduce them to what a window of some pixels can show.
 
-At most so many marks leave the kernel, however many intervals a window holds: a track with few is
-sent as it is, one with many as the busy part of each pixel column, from sums over its beginning.
+The number of marks sent is limited, however many intervals a window holds: a track with few
+is sent as it is, one with many as the busy part of each pixel column, from cumulative sums.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from roslens.recording.arrays import Floats, Ints, NDArray, np
 from roslens.recording.manifest import Hit
 
 MOST_MARKS = 10_000
-"""So many marks are sent at most, over all tracks."""
+"""Most marks that are sent, over all tracks."""
 
 
 @dataclass(frozen=True)
@@ -28,23 +28,23 @@ class Track:
     Attributes
     ----------
     key
-        Unique among the tracks.
+        Text that is unique among the tracks.
     label, group
-        For people: the track, and what it is drawn under (a process).
+        Text for people: name of the track, and heading (a process) that it is drawn under.
     kind
-        ``callback``, ``wait``, ``blocked``, ``cpu`` (how much of it was used), ``core`` (who ran
+        ``callback``, ``wait``, ``blocked``, ``cpu`` (the CPU time used), ``core`` (who ran
         on it), ``running`` or ``runnable`` (a thread on a CPU, or waiting for one).
     begin_ns, end_ns
-        Sorted by begin, shape (n,); nested intervals are allowed.
+        Times sorted by begin, shape (n,); nested intervals are allowed.
     names
         Index into the timeline's names, shape (n,).
     ids
-        Of the row that an interval is made from, shape (n,).
+        Number of the row from which an interval is made, shape (n,).
     levels
-        CPUs in use in each interval, shape (n,); of tracks of kind ``cpu`` only, whose intervals
+        CPUs in use in each interval, shape (n,); only for tracks of kind ``cpu``, whose intervals
         do not overlap.
     places
-        How it can be grouped (process, node, executor): heading and label of the track there.
+        Heading and label of the track, by grouping (process, node, executor).
     """
 
     key: str
@@ -60,12 +60,12 @@ class Track:
 
     @cached_property
     def _latest_end(self) -> Ints:
-        """The latest end so far, for intervals that began long before a window."""
+        """The latest end up to each interval, to find intervals that began long before a window."""
         return np.maximum.accumulate(self.end_ns) if self.end_ns.size else self.end_ns
 
     @cached_property
     def _outer(self) -> tuple[Ints, Ints, Floats]:
-        """Union of the intervals: begins, ends, and how long they were in all before each.
+        """Union of the intervals: begins, ends, and the total length before each.
 
         With levels: the intervals themselves, and the sum of length times level.
         """
@@ -81,15 +81,15 @@ class Track:
         return begins, ends, np.concatenate(([0.0], np.cumsum(ends - begins, dtype=np.float64)))
 
     def range(self, begin_ns: int, end_ns: int) -> tuple[int, int]:
-        """First and one past the last interval that touch the window (some between may not)."""
+        """Return the first and one past the last interval that touch the window (some may not)."""
         last = int(np.searchsorted(self.begin_ns, end_ns, side="right"))
         first = int(np.searchsorted(self._latest_end[:last], begin_ns, side="left"))
         return first, last
 
     def busy(self, edges: Ints) -> Floats:
-        """Part of each stretch between edges in which an interval lasts, 0..1, shape (n - 1,).
+        """Return the busy part of each stretch between edges, 0..1, shape (n - 1,).
 
-        With levels: the mean level, from 0.
+        With levels: the mean level, at least 0.
         """
         begins, ends, before = self._outer
         if not begins.size:
@@ -103,13 +103,13 @@ class Track:
         return np.asarray(np.diff(until) / np.diff(edges), dtype=np.float64)
 
     def starts(self, edges: Ints) -> Ints:
-        """How many intervals begin in each stretch, shape (n - 1,)."""
+        """Return the number of intervals that begin in each stretch, shape (n - 1,)."""
         return np.diff(np.searchsorted(self.begin_ns, edges, side="left")).astype(np.int64)
 
 
 @dataclass(frozen=True)
 class Slices:
-    """Marks of tracks with few intervals: one each.
+    """Marks of tracks with few intervals, one per interval.
 
     Attributes
     ----------
@@ -138,11 +138,11 @@ class Bins:
     track
         Index of the track.
     column
-        From 0, of `columns` over the window.
+        Number of the pixel column, from 0, of `columns` over the window.
     busy
         Part of the column in which an interval lasts, 0..1; of ``cpu`` tracks the mean level.
     count
-        Intervals that begin in it.
+        Number of intervals that begin in the column.
     """
 
     track: NDArray[np.int32]
@@ -154,7 +154,7 @@ class Bins:
 
 @dataclass(frozen=True)
 class Picture:
-    """What is drawn of a window."""
+    """The marks that are drawn in a window."""
 
     begin_ns: int
     end_ns: int
@@ -163,7 +163,7 @@ class Picture:
 
     @property
     def marks(self) -> int:
-        """How many marks it is made of."""
+        """Number of marks in the picture."""
         return int(self.slices.ids.size + self.bins.column.size)
 
 
@@ -176,9 +176,9 @@ class Timeline:
     tracks
         In the order in which they are drawn.
     names
-        What intervals are called.
+        Names of intervals.
     begin_ns, end_ns
-        Of everything.
+        First begin and last end, ns.
     """
 
     tracks: Sequence[Track]
@@ -187,7 +187,7 @@ class Timeline:
     end_ns: int
 
     def around(self, hits: Iterable[Hit]) -> tuple[Hit, int, int] | None:
-        """The first trigger that hit meanwhile, and from when to when to look around it, in ns."""
+        """Return the first trigger hit in the timeline, and begin and end around it in ns."""
         for hit in hits:
             if self.begin_ns <= hit.at_ns <= self.end_ns:
                 begin, end = hit.around_ns
@@ -202,16 +202,16 @@ class Timeline:
         shown: Sequence[int] | None = None,
         most: int = MOST_MARKS,
     ) -> Picture:
-        """What to draw of a window.
+        """Return the marks to draw in a window.
 
         Parameters
         ----------
         columns
-            Pixels that the window is wide.
+            Width of the window in pixels.
         shown
-            Indices of the tracks; all by default.
+            Indices of the tracks; all tracks by default.
         most
-            Marks at most, at least one per track.
+            Most marks to return; at least one per track.
         """
         indices = list(range(len(self.tracks))) if shown is None else list(shown)
         end_ns = max(end_ns, begin_ns + 1)
@@ -262,7 +262,7 @@ class Timeline:
         )
 
     def at(self, track: int, time_ns: int, within_ns: int = 0) -> int | None:
-        """Index of the innermost interval of a track at a moment, or else the nearest close by."""
+        """Return the index of the innermost interval at a moment, or of the nearest close by."""
         chosen = self.tracks[track]
         first, last = chosen.range(time_ns - within_ns, time_ns + within_ns)
         if first >= last:
@@ -275,7 +275,7 @@ class Timeline:
         return first + int(nearest[-1])
 
     def next(self, track: int, time_ns: int, by: int) -> int | None:
-        """Index of the first interval of a track from a moment on, or of the last up to it.
+        """Return the index of a track's first interval from a moment on, or of the last up to it.
 
         Parameters
         ----------
@@ -290,14 +290,14 @@ class Timeline:
     def hit(
         self, names: AbstractSet[int], tracks: AbstractSet[int], time_ns: int, by: int
     ) -> tuple[int, int] | None:
-        """Track and place of the next callback that is searched for, after or before a moment.
+        """Return track and place of the callback searched for, after or before a moment.
 
         Parameters
         ----------
         names, tracks
-            What is searched for: callbacks of these names, and all those of these tracks.
+            The search: callbacks with these names, and all callbacks of these tracks.
         by
-            1 for the next, -1 for the one before.
+            1 for the next callback, -1 for the previous one.
         """
         hits = []
         for number, track in enumerate(self.tracks):
@@ -318,13 +318,13 @@ class Timeline:
         return min(hits)[1:] if hits else None
 
     def statistics(self, begin_ns: int, end_ns: int) -> pl.DataFrame:
-        """The callbacks that begin in a range.
+        """Return figures of the callbacks that begin in a range.
 
         Returns
         -------
         polars.DataFrame
-            ``node``, ``callback``, ``count``, ``total_ms``, ``mean_ms`` and ``max_ms`` (of their
-            whole durations), those that took most of the time first.
+            ``node``, ``callback``, ``count``, ``total_ms``, ``mean_ms`` and ``max_ms`` (of whole
+            durations); the callbacks that took most of the time come first.
         """
         parts = []
         for track in self.tracks:
@@ -361,7 +361,7 @@ def _named(rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
 
 
 def _share(counts: Sequence[int], most: int) -> int:
-    """Marks that every track may have, so that all together are `most`; the few need less."""
+    """Return the marks allowed per track, `most` in total; tracks with few intervals need fewer."""
     left, room = len(counts), most
     for count in sorted(counts):
         if count * left > room:

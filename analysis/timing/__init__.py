@@ -1,1 +1,1 @@
-"""The timing model: what a recording says of when callbacks run and how long."""
+"""Build a timing model from a recording: when callbacks run, and for how long."""

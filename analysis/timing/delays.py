@@ -1,4 +1,4 @@
-"""What passes between a callback being ready and its start, by what executors do meanwhile."""
+"""Split the time from ready to start of a callback by the executor's activity."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from roslens.recording.arrays import Ints, np
 
 _THREAD = ("host", "vpid", "vtid")
 _LEAST_FOUND = 3
-"""Fewer tell nothing of the soonest: what always waits for others is never found at once."""
+"""Least number of finds: a callback that always waits for others is never found at once."""
 _LEAST_POLLS = 0.1
-"""Part of the waits that are polls, so that these are told from what only looks like one."""
+"""Least part of the waits that must be polls, to tell polls from waits that only look like one."""
 _NEVER = 2**62
 
 
 def with_waits(rows: pl.DataFrame, intervals: pl.DataFrame) -> pl.DataFrame:
-    """The executions with the wait that led to each: ``wait_ns`` to ``woken_ns``.
+    """Add the wait that led to each execution: ``wait_ns`` to ``woken_ns``.
 
-    Null where the thread did not wait after its execution before: what it executes was left in
-    the wait set, or there is none.
+    Null where the thread did not wait after its previous execution, because the callback was left
+    in the wait set, or where there is no wait set.
     """
     waits = (
         intervals.filter(pl.col("state") == "wait")
@@ -30,7 +30,7 @@ def with_waits(rows: pl.DataFrame, intervals: pl.DataFrame) -> pl.DataFrame:
         .sort("woken_ns")
     )
     after_own = pl.col("woken_ns") >= pl.col("ended").fill_null(0)
-    # If another thread was woken later and has started something, that wait had found nothing.
+    # If another thread was woken later and has started a callback, the earlier wait found nothing.
     latest = pl.col("woken_ns") >= pl.col("woken_ns").cum_max().over("executor")
     return (
         rows.sort("start_ns", "end_ns")
@@ -46,30 +46,31 @@ def with_waits(rows: pl.DataFrame, intervals: pl.DataFrame) -> pl.DataFrame:
 def delayed(
     rows: pl.DataFrame, intervals: pl.DataFrame, executors: Sequence[TimedExecutor]
 ) -> pl.DataFrame:
-    """The executions of `with_waits` with handover, gap, poll, lag and takeover, in ns.
+    """Add handover, gap, poll, lag and takeover [ns] to the executions of `with_waits`.
 
-    A thread that waits is woken by what is ready first, and begins with what comes first in its
-    order: from the one to the start of the other is the handover. What is there when it comes to
-    wait it finds after the time of a poll, which begins with the end of its last execution if it
-    came back from that at once. From its choice to the start is a gap. What a thread of the
-    executor itself publishes it can take next; what others publish, after a lag: no later than the
-    soonest that a wait found one that was published during that wait. A takeover
-    lasts from the start until a thread of the executor looks for work again (it is negative if one
-    did before the start).
+    A waiting thread is woken by the callback that is ready first, and begins with the callback that
+    comes first in its order: the handover is the time from the first one's being ready to the start
+    of the other. If a callback is ready before the thread begins to wait, the thread finds it after
+    the time of a poll, which begins with the end of the thread's last execution if the thread came
+    back from it at once. The gap is the time from the choice of a callback to its start. A message
+    that a thread of the executor itself published can be taken next; others only after a lag, at
+    most the shortest time in which a wait found one that was published during that wait. A takeover
+    lasts from the start until a thread of the executor looks for work again (negative if one did
+    before).
 
     Parameters
     ----------
     rows
-        All times are ns.
+        Executions from `with_waits`; all times are in ns.
     intervals
-        From `on_wait_sets`, with ``executor``.
+        Intervals from `on_wait_sets`, with ``executor``.
     """
     vtids = [executor.vtids for executor in executors]
     of_executor = pl.col("executor").replace_strict(
         range(len(vtids)), vtids, return_dtype=pl.List(pl.Int32)
     )
     held = pl.col("end_ns").cum_max().shift(1).over("excluding")
-    # Threads look into the wait set one after the other.
+    # Threads search the wait set one after the other.
     looked = pl.col("start_ns").shift(1).over("executor")
     waits = pl.col("woken_ns").is_not_null().any().over("executor")
     from_others = (
@@ -105,7 +106,7 @@ def _with_delays(
 
 
 def _of_executor(rows: pl.DataFrame, waits: pl.DataFrame, threads: int) -> pl.DataFrame:
-    """With its delays, of the executions of one executor, in order, and all of its waits."""
+    """Add the delays to the executions of one executor, in order, given all of its waits."""
     start = rows["start_ns"].to_numpy()
     known = rows["ready"].is_not_null().to_numpy()
     ready = rows["ready"].fill_null(_NEVER).to_numpy()
@@ -114,18 +115,19 @@ def _of_executor(rows: pl.DataFrame, waits: pl.DataFrame, threads: int) -> pl.Da
     began = rows["wait_ns"].fill_null(-1).to_numpy()
     woken = rows["woken_ns"].fill_null(-1).to_numpy()
     waited = woken >= 0
-    # What was left in a wait set, or came into it afterwards, was found by a thread that looked.
+    # A callback left in a wait set, or added afterwards, was found by a thread that looked.
     idle = ~waited & (free <= arrived) & known & (waits.height == 0)
     handover = np.where(idle, start - ready, -1)
     wakes = np.concatenate([[-1], waits["end_ns"].sort().to_numpy()])
-    # Without a wait of its own, a thread chooses of what the last wait of another one found.
+    # A thread without a wait of its own chooses from the callbacks that the last wait of another
+    # found.
     since = np.maximum(free, wakes[np.searchsorted(wakes, start, "right") - 1] + 1)
     chosen = np.where(waited, woken, np.maximum(since, np.where(known, arrived, since)))
     gap = np.where(waited | (known & ~idle & (free > 0)), start - chosen, -1)
-    # What was ready first of all that had not started when a wait ended.
+    # The callback that was ready first among those not started when a wait ended.
     first = _first_from_here(arrived)
     polled = waited & (arrived[first] <= began)
-    # Where hardly any wait is one, it is another message's delay that looks like it.
+    # Where hardly any wait is a poll, the delay of another message looks like one.
     polled &= polled.sum() >= _LEAST_POLLS * waited.sum()
     # A thread came back at once if no thread was woken between its execution and its wait.
     ended = rows["ended"].fill_null(-1).to_numpy()
@@ -141,7 +143,7 @@ def _of_executor(rows: pl.DataFrame, waits: pl.DataFrame, threads: int) -> pl.Da
     )  # fmt: skip
     if not waits.height:
         return rows.with_columns(found="handover", takeover=pl.lit(None, dtype=pl.Int64))
-    # The wait before the execution found the message if it lasted when that was published.
+    # The wait before the execution found the message if the wait was in progress at publication.
     last = np.searchsorted(wakes, start, "right") - 1
     begins = np.append(_NEVER, waits.sort("end_ns")["begin_ns"].to_numpy())
     found = (begins[last] < ready) & (ready <= wakes[last])
@@ -152,9 +154,9 @@ def _of_executor(rows: pl.DataFrame, waits: pl.DataFrame, threads: int) -> pl.Da
 
 
 def _takeovers(rows: pl.DataFrame, waits: pl.DataFrame, threads: int, chosen: Ints) -> pl.Series:
-    """From each start until the next wait begins, or a thread finds what was left in the wait set.
+    """Return the time from each start to the next wait, or to a find of a callback left in the set.
 
-    If all other threads executed something, it is not known, and taken to be the median.
+    If all other threads were executing, it is not known, and set to the median.
     """
     if threads == 1:
         return pl.Series("takeover", [None] * rows.height, pl.Int64)
@@ -176,7 +178,7 @@ def _takeovers(rows: pl.DataFrame, waits: pl.DataFrame, threads: int, chosen: In
 def _first_from_here(
     times: np.ndarray[tuple[int], np.dtype[np.int64]],
 ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Of each entry the place of the least of itself and all that follow."""
+    """Return for each entry the place of the least of itself and all following entries."""
     least = np.minimum.accumulate(times[::-1])[::-1]
     places = np.where(times == least, np.arange(len(times)), len(times))
     return np.minimum.accumulate(places[::-1])[::-1]
@@ -185,7 +187,7 @@ def _first_from_here(
 def with_polls(
     executor: TimedExecutor, rows: pl.DataFrame, number: int, begin: int
 ) -> TimedExecutor:
-    """The executor with its polls since the begin."""
+    """Return the executor with its polls since `begin`."""
     polled = rows.filter(pl.col("executor") == number).drop_nulls("poll").sort("woken_ns")
     polls = Samples(
         at_ns=(polled["woken_ns"] - polled["poll"] - begin).clip(0).to_list(),

@@ -1,4 +1,4 @@
-"""Which threads are an executor, of what kind it is, and which callbacks exclude each other."""
+"""Find the threads and the kind of each executor, and callbacks that exclude each other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NAMES: Mapping[str, ExecutorKind] = {
     "events": "Events", "events_cbg": "EventsCBG", "eventscbg": "EventsCBG",
     "eventscbgmultithreaded": "EventsCBG",
 }  # fmt: skip
-"""As suites name them in the factor ``executor``."""
+"""Executor kinds by their names in the factor ``executor`` of suites."""
 OF_ONE_THREAD = ("SingleThreaded", "Events")
 ON_WAIT_SETS = ("SingleThreaded", "MultiThreaded")
 _THREAD = ("host", "vpid", "vtid")
@@ -27,14 +27,14 @@ _THREAD = ("host", "vpid", "vtid")
 def recorded_executors(
     rows: pl.DataFrame, intervals: pl.DataFrame, run: Run
 ) -> list[TimedExecutor]:
-    """Threads that executed the same callbacks, in the order of their first execution.
+    """Group threads that executed the same callbacks, in the order of their first execution.
 
     Parameters
     ----------
     rows
-        Executions: ``host``, ``vpid``, ``vtid``, ``callback_id``, in order.
+        Executions in order: ``host``, ``vpid``, ``vtid``, ``callback_id``.
     intervals
-        From `on_wait_sets`.
+        Intervals from `on_wait_sets`.
     """
     pairs = rows.select(*_THREAD, "callback_id").unique(maintain_order=True)
     members = executors_of(
@@ -75,7 +75,7 @@ def _executor(threads: Sequence[tuple[str, int, int]], waits: bool, run: Run) ->
 
 
 def with_executor(rows: pl.DataFrame, executors: Sequence[TimedExecutor]) -> pl.DataFrame:
-    """The executions with ``executor``, its number."""
+    """Add ``executor``, the number of the executor, to executions."""
     numbers = pl.DataFrame(
         [
             (executor.host, executor.vpid, vtid, number)
@@ -91,11 +91,12 @@ def with_executor(rows: pl.DataFrame, executors: Sequence[TimedExecutor]) -> pl.
 
 
 def grouped(rows: pl.DataFrame, executors: Sequence[TimedExecutor]) -> pl.DataFrame:
-    """The executions with ``group`` and ``reentrant`` as far as they show, and ``excluding``.
+    """Add ``group`` and ``reentrant``, as far as they show, and ``excluding`` to executions.
 
-    No event tells a callback group. A callback that ran beside itself is reentrant, and one that
-    ran beside an earlier one of its node is in another group. ``excluding`` is the group that the
-    callback is taken to be in: where nothing shows, that of its node, as by default.
+    No event states a callback group. A callback that ran at the same time as itself is reentrant,
+    and one that ran at the same time as an earlier one of its node is in another group.
+    ``excluding`` is the assumed group: where nothing shows it, that of the callback's node, as by
+    default.
     """
     pairs = _beside(rows, max(executor.threads for executor in executors))
     reentrant = sorted({a for a, b in pairs if a == b})
@@ -111,7 +112,7 @@ def grouped(rows: pl.DataFrame, executors: Sequence[TimedExecutor]) -> pl.DataFr
 
 
 def _beside(rows: pl.DataFrame, threads: int) -> set[tuple[int, int]]:
-    """Pairs of callbacks of one node that ran at the same time."""
+    """Return pairs of callbacks of one node that ran at the same time."""
     pairs: set[tuple[int, int]] = set()
     node = ["host", "vpid", "node"]
     ordered = rows.sort("start_ns")
@@ -126,28 +127,29 @@ def _beside(rows: pl.DataFrame, threads: int) -> set[tuple[int, int]]:
 
 
 def on_wait_sets(intervals: pl.DataFrame) -> pl.DataFrame:
-    """Of the table ``executor_intervals`` the threads that ever waited on a wait set."""
+    """Return the rows of ``executor_intervals`` of threads that ever waited on a wait set."""
     waiting = intervals.filter(pl.col("timeout_ns").is_not_null()).select(_THREAD).unique()
     return intervals.join(waiting, on=_THREAD, how="semi", maintain_order="left")
 
 
 def wait_set_places(rows: pl.DataFrame, intervals: pl.DataFrame) -> dict[int, int]:
-    """The place of each callback among those of its kind in its executor's wait set.
+    """Return each callback's place among those of its kind in its executor's wait set.
 
-    It is the order in which they were added. It shows in what was executed between two waits: each
-    callback once, in that order. Callbacks are ranked by how many others came after them more often
-    than before them (Copeland's method), and by number where nothing tells.
+    The place is the order in which callbacks were added. It shows in the executions between two
+    waits: each callback runs once, in that order. Callbacks are ranked by how many others came
+    after them more often than before them (Copeland's method), and by number where this does not
+    decide.
 
     Parameters
     ----------
     rows
         Executions: ``executor``, ``callback_id``, ``kind``, ``intra_process``, ``start_ns``.
     intervals
-        From `on_wait_sets`, with ``executor``.
+        Intervals from `on_wait_sets`, with ``executor``.
 
     Returns
     -------
-    By ``callback_id``, from 0; none for executors that wait without a wait set.
+    Places by ``callback_id``, from 0; executors that wait without a wait set have none.
     """
     waits = intervals.filter(pl.col("state") == "wait")
     places: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""The timing model of a recorded run."""
+"""Build the timing model of a recorded run."""
 
 from __future__ import annotations
 
@@ -37,28 +37,28 @@ _NEEDED = (
     "publications", "subscriptions", "timer_activations",
 )  # fmt: skip
 _KNOWN_OWN = 0.9
-"""Part of the executions of which the kernel must tell the own time, so that it is taken."""
+"""Least part of the executions with a kernel own time for which own times are used."""
 _ON = "callback_instance_id"
 
 Frames = Mapping[str, pl.DataFrame]
 
 
 def recorded_timing(tables: Tables, run: Run, warm_up_s: float | None = None) -> TimingModel:
-    """The timing model of one run.
+    """Build the timing model of one run.
 
     Parameters
     ----------
     tables
-        Of that run alone.
+        Tables of that run alone.
     warm_up_s
-        Left out at the start, s; none: a tenth of the time, 5 s at most.
+        Time left out at the start, s; none: a tenth of the time, at most 5 s.
 
     Raises
     ------
     NotEnoughEvidenceError
         No callback was recorded that ended after the start-up.
     """
-    # Factors are no part of it, and may be named as what is told here.
+    # Factors are not needed, and their columns may have the same names as columns added here.
     columns = {name: [column.name for column in TABLES[name].columns] for name in _NEEDED}
     collected = pl.collect_all([tables.table(name).select(columns[name]) for name in _NEEDED])
     frames = dict(zip(_NEEDED, collected, strict=True))
@@ -72,12 +72,12 @@ def recorded_timing(tables: Tables, run: Run, warm_up_s: float | None = None) ->
         )
     start_up = round((start_up_s((last - first) / 1e9) if warm_up_s is None else warm_up_s) * 1e9)
     begin = first + start_up
-    # What ran in the start-up may have kept a thread from what follows.
+    # Executions in the start-up may have kept a thread from the following ones.
     every = _executions(whole, frames)
     executions = every.drop_nulls("kind")
     heard = set(executions.filter(pl.col("kind") == "subscription")["name"].drop_nulls())
     sent = frames["publications"].filter(pl.col("topic").is_in(sorted(heard)))
-    # Afterwards nothing comes any more, and queues run empty.
+    # After the last cause nothing is published any more, and queues run empty.
     causes = pl.concat([executions["ready"].fill_null(executions["start_ns"]), sent["publish_ns"]])
     latest = causes.max()
     last = min(last, latest) if isinstance(latest, int) else last
@@ -128,9 +128,10 @@ def _cpus(run: Run) -> int | None:
 
 
 def _executions(rows: pl.DataFrame, frames: Frames) -> pl.DataFrame:
-    """Executions in order, with when the message was published or the timer was due.
+    """Return executions in order, with when the message was published or the timer was due.
 
-    That is ``ready``, null where nothing tells; ``from_vpid`` and ``from_vtid`` published it.
+    That time is ``ready``, null where it is not known; ``from_vpid`` and ``from_vtid`` published
+    it.
     """
     same_host = pl.col("publisher_host").eq_missing(pl.col("subscription_host"))
     threads = frames["publications"].select("message_id", from_vtid="vtid")
@@ -158,10 +159,10 @@ def _executions(rows: pl.DataFrame, frames: Frames) -> pl.DataFrame:
 
 
 def _with_own_time(rows: pl.DataFrame, scheduling: pl.DataFrame) -> tuple[bool, pl.DataFrame]:
-    """Whether the kernel told what executions took by themselves, and they with ``took`` (ns).
+    """Return whether the kernel recorded own times, and the executions with ``took`` (ns).
 
-    That is time on a CPU and asleep, not what others took from it; of few executions the kernel
-    may have told nothing, and these keep their duration.
+    An own time is the time on a CPU and asleep, without time taken by other threads. Where own
+    times are used, the few executions without one keep their duration.
     """
     duration = pl.col("end_ns") - pl.col("start_ns")
     own_ns = scheduling.select(_ON, own=pl.col("cpu_ns") + pl.col("blocked_ns"))
@@ -172,9 +173,9 @@ def _with_own_time(rows: pl.DataFrame, scheduling: pl.DataFrame) -> tuple[bool, 
 
 
 def _published(rows: pl.DataFrame, publications: pl.DataFrame, begin: int) -> pl.DataFrame:
-    """What was published after the begin, with the execution that did it and ``offset`` (ns).
+    """Return publications after `begin`, with their execution and ``offset`` (ns).
 
-    Of an execution that took less by itself than from start to end, offsets shrink with it.
+    Where an execution's own time is shorter than its duration, offsets shrink in proportion.
     """
     executions = rows.select(_ON, "callback_id", "number", "start_ns", "end_ns", "took")
     length = (pl.col("end_ns") - pl.col("start_ns")).clip(1)
@@ -189,7 +190,7 @@ def _published(rows: pl.DataFrame, publications: pl.DataFrame, begin: int) -> pl
 
 
 class _Of:
-    """What callbacks are made of."""
+    """Builder of callbacks from the tables of a run."""
 
     def __init__(
         self, frames: Frames, published: pl.DataFrame, places: Mapping[int, int], begin: int
@@ -253,12 +254,12 @@ class _Of:
 
 
 def _phase(first: int, period: int) -> int:
-    """When a timer was first due: later than a period if it did not run before."""
+    """Return when a timer was first due: more than a period if it did not run before."""
     return first if first >= 0 else first % period
 
 
 def _sources(rows: pl.DataFrame, published: pl.DataFrame, begin: int) -> list[Source]:
-    """What no execution of the model published, and starts of which nothing tells the cause."""
+    """Return publications from outside of the model, and starts without a known cause."""
     outside = published.filter(pl.col("number").is_null())
     from_outside = [
         Source(topic=topic, node=node, at_ns=(group["publish_ns"] - begin).to_list())

@@ -1,4 +1,4 @@
-"""The timing model as it is written down: what one can look at, edit, and simulate."""
+"""Define the timing model as a file that can be read, edited and simulated."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from roslens.recording.text import first_problem
 
 ExecutorKind = Literal["SingleThreaded", "MultiThreaded", "Events", "EventsCBG"]
 LONGEST_NS = 2**60
-"""36 years: what times can add up to without an overflow."""
+"""36 years: the greatest time, so that sums do not overflow."""
 Times = list[Annotated[int, Field(ge=0, le=LONGEST_NS)]]
-"""In ns since the model's begin, or durations in ns."""
+"""Times in ns since the model's begin, or durations in ns."""
 
 
 class _Part(BaseModel):
@@ -43,14 +43,14 @@ class Samples(_Part):
         return self
 
     def times(self, factor: float) -> Samples:
-        """Each value multiplied."""
+        """Return the samples with each value multiplied by a factor."""
         return Samples(
             at_ns=self.at_ns, value_ns=[round(value * factor) for value in self.value_ns]
         )
 
     @classmethod
     def together(cls, parts: Iterable[Samples]) -> Samples:
-        """Those of all, in order."""
+        """Merge several sets of samples, in order of time."""
         pairs = sorted(
             pair for samples in parts for pair in zip(samples.at_ns, samples.value_ns, strict=True)
         )
@@ -58,7 +58,7 @@ class Samples(_Part):
 
 
 class Publication(_Part):
-    """What an execution published."""
+    """A publication during an execution."""
 
     execution: int = Field(ge=0, description="number of the execution, from 0")
     offset_ns: int = Field(ge=0, le=LONGEST_NS, description="from the execution's start")
@@ -85,7 +85,7 @@ class TimedExecutor(_Part):
 
 
 class TimedCallback(_Part):
-    """When a callback runs, and how long."""
+    """A callback with its times: when it runs, and for how long."""
 
     id: int = Field(description="callback_id in the tables")
     kind: Literal["timer", "subscription", "service"]
@@ -134,7 +134,7 @@ class Source(_Part):
 
 
 class LeftOut(_Part):
-    """What the model does not hold."""
+    """A part of the recording that the model does not include, and why."""
 
     what: str
     why: str
@@ -176,7 +176,7 @@ class TimingModel(_Part):
         return self
 
     def executed_by(self, kind: ExecutorKind | None) -> Self:
-        """The same of that executor, which the recording did not name; None: as it is."""
+        """Return the model with an executor kind the recording did not name; None: unchanged."""
         if kind is None:
             return self
         named = {"kind": kind, "kind_from": "given"}
@@ -185,21 +185,21 @@ class TimingModel(_Part):
         )
 
     def to_json(self) -> str:
-        """As text, which `read_timing_model` reads."""
+        """Return the model as JSON text, which `read_timing_model` reads."""
         return self.model_dump_json(indent=1)
 
     def write(self, path: Path) -> None:
-        """To a file, which `read_timing_model` reads."""
+        """Write the model to a file, which `read_timing_model` reads."""
         write_atomically(path, self.to_json() + "\n")
 
 
 def read_timing_model(path: Path) -> TimingModel:
-    """From a file.
+    """Read a timing model from a file.
 
     Raises
     ------
     UsageError
-        It cannot be read or is no timing model, with the first thing that is wrong.
+        The file cannot be read or is not a timing model; the message names the first problem.
     """
     try:
         return TimingModel.model_validate(read_json(path))

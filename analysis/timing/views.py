@@ -1,4 +1,4 @@
-"""A timing model as frames and as a picture."""
+"""Show a timing model as frames and as a picture."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LINKS = {
 
 
 def callbacks_frame(model: TimingModel) -> pl.DataFrame:
-    """One row per callback, as `roslens.explore.timing.Timing.frame` says."""
+    """Return one row per callback, as documented in `roslens.explore.timing.Timing.frame`."""
     rows = []
     for callback in model.callbacks:
         executor, took = model.executors[callback.executor], callback.executions.value_ns
@@ -48,7 +48,7 @@ def callbacks_frame(model: TimingModel) -> pl.DataFrame:
 
 
 def links_frame(model: TimingModel) -> pl.DataFrame:
-    """One row per callback, topic and receiver, as `roslens.explore.timing.Timing.links` says."""
+    """Return one row per callback, topic and receiver (`roslens.explore.timing.Timing.links`)."""
     rows = []
     for callback in model.callbacks:
         for topic, count in sorted(
@@ -69,7 +69,7 @@ def links_frame(model: TimingModel) -> pl.DataFrame:
 
 
 def graph(model: TimingModel) -> Drawing | None:
-    """Callbacks as boxes with their execution times, and what they publish and receive."""
+    """Draw callbacks as boxes with their execution times, and the topics between them."""
     seconds = model.length_ns / 1e9
     rows: list[tuple[str, str, bool, int, float, float | None]] = []
     for callback in model.callbacks:

@@ -1,1 +1,1 @@
-"""Result files of other benchmark tools: what they said, and what can be said by them."""
+"""Report on result files of other benchmark tools: their figures, and what these support."""

@@ -1,4 +1,4 @@
-"""From other tools' figures to estimates over runs."""
+"""Turn other tools' figures into estimates over runs."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from roslens.analysis.statistics.quantiles import percentile_name
 from roslens.analysis.tool.runs import ToolRun
 
 COUNTS = ("sent", "received", "lost", "late", "too_late", "lost_by_gaps")
-"""Of messages: no estimates of their own."""
+"""Counts of messages, which get no estimates of their own."""
 
 _LEFT = (*COUNTS, "frequency", "message_size")
 _QUANTILES = (0.5, 0.99)
 _MEANS = ("cpu", "cpu_of_machine", "system_cpu", "rss", "rss_by_pages", "pss", "heap_in_use")
 _NEITHER = ("_rate", "_sent", "_duration", "hits", "allocations", "frees")
-"""Ends of figures of which neither more nor less is better."""
+"""Endings of metrics for which neither more nor less is better."""
 _PEAKS = ("rss_peak", "virtual_peak")
 _CLOCKS = {
     "performance_test": "from the stamp in the message, set before publish(), to its take, by the "
@@ -53,7 +53,7 @@ class Value(NamedTuple):
     Attributes
     ----------
     entity
-        What it is about, such as ``subscription /scan at /planner``; empty for the whole run.
+        Subject of the figure, such as ``subscription /scan at /planner``; empty for the whole run.
     origin
         ``written`` by the tool as a figure, or the ``mean`` or ``peak`` of its rows over time.
     """
@@ -67,9 +67,9 @@ class Value(NamedTuple):
 
 
 def values_of(one: ToolRun) -> list[Value]:
-    """Every figure of a run: those of its summary, then those of its rows over time.
+    """Return every figure of a run: first of its summary, then of its rows over time.
 
-    What is told several times of one entity is numbered, and never put together.
+    Repeated figures of one entity are numbered, and never merged.
     """
     figures: list[Value] = []
     times: dict[tuple[str, str], int] = {}
@@ -91,16 +91,16 @@ def values_of(one: ToolRun) -> list[Value]:
 
 
 def entity_of(row: dict[str, Any]) -> str:
-    """What a row of the summary or of the samples is about."""
+    """Return the subject of a row of the summary or of the samples."""
     node = f"at {row['node']}" if row["node"] else ""
     return " ".join(filter(None, (row["entity"], row["name"], node)))
 
 
 def tool_estimates(runs: Sequence[ToolRun], level: float) -> list[Estimate]:
-    """Every estimate of every cell, entity by entity.
+    """Return every estimate of every cell, entity by entity.
 
-    Single latencies give means and percentiles: over runs where there are several, else of the
-    one run. Figures that the tool condensed itself are one value per run.
+    Single latencies give means and percentiles: over runs where there are several, else within the
+    one run. Figures that the tool aggregated itself count as one value per run.
     """
     estimates: list[Estimate] = []
     for cell in by_cell(runs):
@@ -204,7 +204,7 @@ def _metric(tool: str, name: str, unit: str, origin: str) -> Metric:
 
 
 def _samples_of(tool_run: ToolRun) -> dict[str, list[float]]:
-    """Single latencies by entity, in the order in which the tool wrote them."""
+    """Return single latencies by entity, in the order in which the tool wrote them."""
     latencies: dict[str, list[float]] = {}
     keys = ["entity", "node", "name"]
     frame = tool_run.result.samples.drop_nulls("value_ns")

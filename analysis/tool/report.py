@@ -1,4 +1,4 @@
-"""What the tool notebook takes, and what it shows, section by section."""
+"""Define the parameters of the tool notebook, and build its sections."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class ToolParameters(ReportParameters):
     Attributes
     ----------
     recordings
-        None: files of other tools are no recordings.
+        Always empty: files of other tools are no recordings.
     files
-        Result files of benchmark tools, or folders that hold some.
+        Result files of benchmark tools, or folders with such files.
     factors
-        A CSV file that tells the factors of each file, by path or name; none: each is a cell.
+        A CSV file with the factors of each file, by path or name; none: each file is a cell.
     """
 
     recordings: Texts = Field(default_factory=list, max_length=0)
@@ -64,7 +64,7 @@ class ToolReport(Report[ToolParameters]):
 
     @cached_property
     def estimates(self) -> list[Estimate]:
-        """All of them."""
+        """All estimates of the report."""
         return tool_estimates(self.results.runs, self.parameters.level)
 
     @cached_property
@@ -75,7 +75,7 @@ class ToolReport(Report[ToolParameters]):
         ]
 
     def sentences(self) -> list[str]:
-        """What was read, and what in it was wrong."""
+        """Summarise the files that were read, and their errors."""
         runs = self.results.runs
         tools = ", ".join(sorted({tool_run.result.tool for tool_run in runs}))
         notes = {note for tool_run in runs for note in tool_run.result.notes}
@@ -93,16 +93,16 @@ class ToolReport(Report[ToolParameters]):
         return sentences
 
     def origin(self) -> Mapping[str, str]:
-        """The tools and how many files of theirs were read."""
+        """Return the tools and the number of runs read."""
         tools = sorted({tool_run.result.tool for tool_run in self.results.runs})
         return {"files of": ", ".join(tools), "runs": f"{len(self.results.runs):,}"}
 
     def picture(self) -> Plot | None:
-        """The estimates over runs, as many as one can read at once."""
+        """Plot the estimates over runs, as many as one can read at once."""
         return runs_plot(self.estimates, _PICTURED) if any(map(drawable, self.estimates)) else None
 
     def read(self) -> Section:
-        """The files, those that could not be read, and copies."""
+        """Report the files that were read, those that could not be read, and copies."""
         parts: list[Part] = []
         for name, reason in self.results.refused:
             parts.append(Sentence(f"{name} is refused: {reason}", loud=True))
@@ -129,7 +129,7 @@ class ToolReport(Report[ToolParameters]):
         return Section(*parts)
 
     def corrected(self) -> Section:
-        """What in the files is wrong, or is not what it is called."""
+        """Report errors in the files, and figures with a misleading name."""
         counts = Counter((tool_run.result.tool, note) for tool_run in self.results.runs
                          for note in tool_run.result.notes)  # fmt: skip
         if not counts:
@@ -141,7 +141,7 @@ class ToolReport(Report[ToolParameters]):
         return Section(ReportTable(columns, rows, title, left=frozenset(columns[:2])))
 
     def said(self) -> Section:
-        """Every figure as the tool wrote it, in our units."""
+        """Report every figure as the tool wrote it, in our units."""
         rows = [
             [tool_run.run.name, v.entity or "(run)", v.metric, *_shown(v), f"{v.samples:,}"]
             for tool_run, v in self.values[:_MOST_ROWS]
@@ -157,7 +157,7 @@ class ToolReport(Report[ToolParameters]):
         return Section(table)
 
     def over_runs(self) -> Section:
-        """The picture, and the estimates with their intervals or why there are none."""
+        """Report the picture, and the estimates with their intervals, or why these are missing."""
         parts: list[Part] = []
         if any(e.runs == 1 and e.low is not None for e in self.estimates):
             text = (
@@ -171,11 +171,11 @@ class ToolReport(Report[ToolParameters]):
         return Section(*parts, table)
 
     def files(self) -> Mapping[str, pl.DataFrame]:
-        """Every figure that the tools wrote."""
+        """Return the frame of every figure that the tools wrote."""
         return {"values.csv": self.frame()}
 
     def frame(self) -> pl.DataFrame:
-        """Every figure of every run, one row each; the factors of the run are columns."""
+        """Return every figure of every run, one row each; the factors of the run are columns."""
         factors = dict.fromkeys(
             name for tool_run in self.results.runs for name in tool_run.run.cell
         )
@@ -207,28 +207,28 @@ def _shown(value: Value) -> tuple[str, str]:
 
 
 _PICTURED = 12
-"""Rows that are read at once."""
+"""Number of rows that can be read at once."""
 _MOST_PANELS = 4
 _MOST_DRAWN = 24
 _FIRST = ("mean", "p99", "max", "loss", "cpu", "rss", "pss", "throughput")
 
 
 def drawable(estimate: Estimate) -> bool:
-    """Whether it has a value that can be drawn."""
+    """Return whether an estimate has a value that can be drawn."""
     return estimate.value is not None and math.isfinite(estimate.value)
 
 
 @style.styled
 def runs_plot(estimates: Sequence[Estimate], most: int = _MOST_PANELS * _MOST_DRAWN) -> Plot:
-    """Each run as a dot, the estimate with its interval, one panel per metric.
+    """Plot each run as a dot and each estimate with its interval, one panel per metric.
 
     Parameters
     ----------
     estimates
-        Of `roslens.analysis.tool.estimates.tool_estimates`; the metrics that say most are
-        drawn, `_MOST_PANELS` of them.
+        Estimates from `roslens.analysis.tool.estimates.tool_estimates`; `_MOST_PANELS` metrics are
+        drawn, the most important ones.
     most
-        Rows at most, in all panels together.
+        Greatest number of rows, in all panels together.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Runs as other tools' files tell them."""
+"""Read other tools' result files as runs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class ToolRun:
     Attributes
     ----------
     run
-        Its name and cell.
+        The run, with its name and cell.
     result
-        What the tool wrote.
+        The contents of the tool's file.
     """
 
     run: Run
@@ -30,18 +30,18 @@ class ToolRun:
 
 @dataclass(frozen=True)
 class ToolFiles:
-    """What the given files say.
+    """The runs and problems found in the given files.
 
     Attributes
     ----------
     runs
-        Those that count.
+        The runs that count.
     refused
-        Files that are of a known format and cannot be read: name, and why.
+        Files of a known format that cannot be read: name, and reason.
     copies
-        Files that say what another one says: name, and that of the other. They are no runs.
+        Files with the same contents as another one: name, and name of the other. They are no runs.
     alone
-        Whether each file is a cell of its own, for nobody said which are runs of one cell.
+        Whether each file is a cell of its own, as no factors were given.
     """
 
     runs: Sequence[ToolRun]
@@ -55,20 +55,20 @@ def read_files(
 ) -> ToolFiles:
     """Read result files as runs.
 
-    Runs of different tools never share a cell: with several, ``tool`` becomes a factor. Nor do
-    several files, unless `given` says so: ``file`` becomes one.
+    Runs of different tools never share a cell: with several tools, ``tool`` becomes a factor.
+    Without `given`, neither do several files: ``file`` becomes a factor.
 
     Parameters
     ----------
     places
-        As of `roslens.collectors.results.formats.find_results`.
+        Files with their formats, from `roslens.collectors.results.formats.find_results`.
     given
-        What is told of each place.
+        The factors given for each place.
 
     Raises
     ------
     UsageError
-        None can be read.
+        None of the files can be read.
     """
     alone = given is None and len(places) > 1
     given_factors = [GivenFactors()] * len(places) if given is None else given
@@ -89,7 +89,7 @@ def read_files(
             copies.append((name, seen[contents]))
             continue
         seen[contents] = name
-        # A log, its JSON and a database may tell of one run.
+        # A log, its JSON and a database may describe the same run.
         first = [identities.setdefault((r.tool, r.identity), name) for r in results if r.identity]
         copies += [(name, original) for original in dict.fromkeys(first) if original != name]
         results = [r for r in results if identities.get((r.tool, r.identity), name) == name]

@@ -1,1 +1,1 @@
-"""What if: a timing model simulated under another executor, other rates, other times."""
+"""Simulate a timing model under another executor, other rates or other execution times."""

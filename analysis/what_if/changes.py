@@ -1,4 +1,4 @@
-"""What is changed in a timing model: executor, threads, execution times, rates."""
+"""Change a timing model: its executor, threads, execution times and rates."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ _RATE = re.compile(r"(?P<topic>.+)=(?P<hz>\d+(?:\.\d+)?) ?Hz")
 _LONGEST_NS = 100 * 86_400 * 1_000_000_000
 _MOST_HZ = 1e6
 COLLECTS = (2.0, 3.0)
-"""Least and most times as long that a poll takes where entities are collected anew before it."""
+"""Least and greatest factor on the duration of a poll that must first collect its entities anew."""
 SEVERAL = (1.3, 2.0)
-"""Least and most times as long that polls and gaps take with several threads.
+"""Least and greatest factor on the durations of polls and gaps with several threads.
 
-Both are as recorded by benchmarks/predicted.py at load 1.0.
+Both were measured by benchmarks/predicted.py at load 1.0.
 """
 
 
 @dataclass(frozen=True)
 class Took:
-    """A change of execution times: a difference, a new value, or a factor.
+    """One change of execution times: a difference, a new value, or a factor.
 
     Attributes
     ----------
     name
         The callback's node or its name, which is a topic, a service or a timer's period.
     add_ns, exact_ns, factor
-        The one that is meant; None are the others.
+        The kind of change that is asked for; the other two are None.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Took:
     factor: float | None = None
 
     def in_words(self) -> str:
-        """The callback, and how its execution time is changed."""
+        """Return the callback and the change of its execution time as text."""
         if self.factor is not None:
             return f"{self.name} {self.factor:g}x"
         if self.exact_ns is not None:
@@ -65,12 +65,12 @@ class Took:
 
     @classmethod
     def of(cls, text: str) -> Took:
-        """From text such as ``callback=/planner:+2ms``.
+        """Parse text such as ``callback=/planner:+2ms``.
 
         Raises
         ------
         UsageError
-            It says something else.
+            The text does not have this form.
         """
         match = _SET.fullmatch(text)
         if match is None or (match["unit"] == "x" and match["sign"]):
@@ -87,12 +87,12 @@ class Took:
         return cls(match["name"], add_ns=-ns if match["sign"] == "-" else ns)
 
     def applied(self, ns: int) -> int:
-        """Of one execution [ns], never less than nothing.
+        """Return the changed duration of one execution [ns], never below 0.
 
         Raises
         ------
         UsageError
-            It is too long to be simulated.
+            The changed execution is too long to be simulated.
         """
         took = ns * self.factor if self.factor is not None else ns + (self.add_ns or 0)
         took = took if self.exact_ns is None else self.exact_ns
@@ -103,18 +103,18 @@ class Took:
 
 @dataclass(frozen=True)
 class Changes:
-    """All that is asked.
+    """All changes that are asked for.
 
     Attributes
     ----------
     executor, threads
-        Of all executors; None: as recorded.
+        Kind and number of threads of all executors; None: as recorded.
     cpus
-        On how many CPUs callbacks run; None: as recorded.
+        Number of CPUs on which callbacks run; None: as recorded.
     took
-        Other execution times.
+        Changes of execution times.
     rates
-        Other rates, by topic [Hz].
+        Changed rates, by topic [Hz].
     """
 
     executor: ExecutorKind | None = None
@@ -124,8 +124,8 @@ class Changes:
     rates: Sequence[tuple[str, float]] = ()
 
     def __post_init__(self) -> None:
-        """Raises UsageError: a number is below 1."""
-        # Equal to no changes, whatever sequence is empty.
+        """Raise UsageError if a number is below 1."""
+        # An empty list and an empty tuple must compare equal, as no changes.
         object.__setattr__(self, "took", tuple(self.took))
         object.__setattr__(self, "rates", tuple(self.rates))
         for name in ("threads", "cpus"):
@@ -134,7 +134,7 @@ class Changes:
                 raise UsageError(f"{name}: {number} is below 1")
 
     def in_words(self) -> str:
-        """All that is asked, in a line."""
+        """Return all changes as one line of text."""
         given = (("executor", self.executor), ("threads", self.threads), ("cpus", self.cpus))
         words = [f"{name}={value}" for name, value in given if value is not None]
         words += [took.in_words() for took in self.took]
@@ -143,12 +143,12 @@ class Changes:
 
 
 def executor_kind(name: str) -> ExecutorKind:
-    """An executor of rclcpp by its name.
+    """Return the kind of rclcpp executor that has this name.
 
     Raises
     ------
     UsageError
-        There is none of that name.
+        No executor has this name.
     """
     kinds: tuple[ExecutorKind, ...] = get_args(ExecutorKind)
     if name not in kinds:
@@ -157,12 +157,12 @@ def executor_kind(name: str) -> ExecutorKind:
 
 
 def rate_of(text: str) -> tuple[str, float]:
-    """Topic and rate [Hz], from text such as ``/scan=60Hz``.
+    """Parse topic and rate [Hz] from text such as ``/scan=60Hz``.
 
     Raises
     ------
     UsageError
-        It says something else.
+        The text does not have this form.
     """
     match = _RATE.fullmatch(text)
     if match is None or float(match["hz"]) <= 0:
@@ -171,17 +171,17 @@ def rate_of(text: str) -> tuple[str, float]:
 
 
 def changed(model: TimingModel, changes: Changes) -> TimingModel:
-    """The model with the changes made.
+    """Return the model with the changes made.
 
-    Publications stay where they are in an execution, in proportion to how long that takes. The
-    rate of a topic is changed where it comes from: the period of the timers that publish it, or
-    how often it comes from outside. Polls and gaps stay as recorded: see `with_own_work`.
+    Publications keep their relative position within an execution when its duration changes. The
+    rate of a topic is changed at its origin: the period of the timers that publish it, or the
+    times at which it arrives from outside. Polls and gaps stay as recorded: see `with_own_work`.
 
     Raises
     ------
     UsageError
-        Nothing fits a name, a number of threads does not fit an executor or is not known, or a
-        topic is published by what something else triggers.
+        No callback or topic has a given name, a number of threads does not fit an executor or is
+        not known, or a topic is published by a callback that is not a timer.
     """
     for took in changes.took:
         model = _with_times(model, took)
@@ -201,17 +201,17 @@ def changed(model: TimingModel, changes: Changes) -> TimingModel:
 
 
 def with_own_work(model: TimingModel, asked: TimingModel, cost: float) -> TimingModel:
-    """The changed model with polls and gaps of the executors that it has now.
+    """Return the changed model with polls and gaps that fit its new executors.
 
-    These take `COLLECTS` and `SEVERAL` times as long as recorded; polls that were not recorded, at
-    most as long as handovers.
+    Polls and gaps take `COLLECTS` and `SEVERAL` times as long as recorded. Polls that were not
+    recorded take at most as long as handovers.
 
     Parameters
     ----------
     model, asked
-        As recorded, and as `changed` made it.
+        The model as recorded, and the model as `changed` returned it.
     cost
-        Where between the least and the most these times are, 0..1.
+        Position of the factors between their least and greatest value, 0..1.
     """
     executors: list[TimedExecutor] = []
     gaps: list[float] = []
@@ -233,7 +233,7 @@ def with_own_work(model: TimingModel, asked: TimingModel, cost: float) -> Timing
 
 
 def _costs(executor: TimedExecutor, cost: float) -> tuple[float, float]:
-    """How many times as long polls and gaps take as on SingleThreaded."""
+    """Return the durations of polls and gaps as factors of those on SingleThreaded."""
     collects, several = (low * (high / low) ** cost for low, high in (COLLECTS, SEVERAL))
     gap = several if executor.threads > 1 else 1.0
     return gap * (collects if executor.kind == "MultiThreaded" else 1.0), gap
@@ -255,7 +255,7 @@ def _threads(
             f"the recording does not say how many CPUs there are, and {kind} has as many "
             "threads: give --threads"
         )
-    # As the constructors of both have it.
+    # The constructors of both executors choose the same number.
     return max(model.cpus, 2)
 
 
@@ -293,7 +293,7 @@ def _timed(callback: TimedCallback, took: Took) -> TimedCallback:
         )
         for publication in callback.publications
     ]
-    # A thread that came back from the execution itself comes back when that ends now.
+    # A thread that came back at the end of the execution now comes back at its new end.
     takeovers = [
         at + now - before if at >= before else at
         for at, before, now in zip(callback.takeovers_ns, old.value_ns, new, strict=False)
@@ -329,7 +329,7 @@ def _with_rate(model: TimingModel, topic: str, hz: float) -> TimingModel:
                 f"--rate {topic}: {callback.node} publishes it when {callback.name} triggers it: "
                 f"give the rate of that"
             )
-    # A timer's period is known better than how many of its executions fit in the recording.
+    # The period of a timer is more exact than the number of its executions in the recording.
     per_ns = sum(len(source.at_ns) for source in sources) / model.length_ns + sum(
         publishing[callback.id]
         / len(callback.executions.value_ns)
@@ -355,13 +355,13 @@ def _with_rate(model: TimingModel, topic: str, hz: float) -> TimingModel:
 def _slower(callback: TimedCallback, factor: float) -> TimedCallback:
     before, phase = callback.period_ns or 0, callback.phase_ns or 0
     period = max(1, round(before * factor))
-    # A timer that was made later still is.
+    # A phase of at least a period belongs to a timer that was created later, and is kept.
     phase = phase % period if phase < before else phase
     return callback.model_copy(update={"period_ns": period, "phase_ns": phase})
 
 
 def _stretched(source: Source, factor: float, length_ns: int) -> Source:
-    """Distances longer by a factor; where that leaves a rest, it begins again."""
+    """Stretch a source's intervals by a factor; repeat it where that leaves a rest."""
     times: list[int] = []
     begin = 0.0
     while begin < length_ns and source.at_ns:

@@ -1,4 +1,4 @@
-"""A prediction as a picture: recorded and predicted distribution, and what bounds it."""
+"""Plot a prediction: recorded and predicted distribution of latency, and its bound."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from roslens.recording.arrays import np
 
 @style.styled
 def prediction_plot(prediction: Prediction, curve: Curve, bound_ns: float | None = None) -> Plot:
-    """Recorded and predicted latency of one subscription, or of all together.
+    """Plot recorded and predicted latency of one subscription, or of all together.
 
     Parameters
     ----------
     curve
-        One of the prediction's.
+        One of the prediction's curves.
     bound_ns
-        What its callback takes at most from publish to callback_end, ns; None: there is none.
+        Bound of its callback from publish to callback_end, ns; None: there is no bound.
     """
     figure = style.new_figure(3.8)
     axes = figure.subplots()

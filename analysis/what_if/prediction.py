@@ -1,4 +1,4 @@
-"""Predictions: what a simulation says of latency, loss and CPU, beside what was recorded."""
+"""Predict latency, loss and CPU load by simulation, and compare them with the recording."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from roslens.analysis.what_if.system import QUANTILES, counting, simulated
 from roslens.recording.arrays import Floats, np
 
 BARS = {"latency_p50": 0.10, "latency_p99": 0.20}
-"""How far the simulation of what was recorded may lie from the recording, relative to that."""
+"""Greatest relative error of the simulation of the recording, by metric."""
 LEVEL = 0.95
 MODEL_ERROR = 0.07
-"""Predicted latencies were off by no more than this beyond resampling in 85 to 90 % of the pairs
-of recordings on which it was measured; docs/what_if.md says on which, and how it does on others."""
+"""Beyond resampling, predicted latencies were off by at most this in 85 to 90 % of the pairs of
+recordings it was measured on; docs/what_if.md names them and gives the result on others."""
 CURVE = (0.01, *(n / 50 for n in range(1, 50)), 0.99, 0.995, 0.999)
-"""The quantiles of a distribution that is drawn."""
+"""The quantiles at which a distribution is drawn."""
 _MOST, _LEAST, _EXECUTIONS = 200, 20, 2_000_000
 _COSTS = (0.0, 0.25, 0.5, 0.75, 1.0)
-"""Between the least and the most that another executor's own work costs: in equal parts."""
+"""Positions between the least and the greatest own cost of another executor, equally spaced."""
 _REACHED, _FEW = 0.95, 20
-"""A rate counts as reached from this part of it on; so few executions of a timer tell no rate."""
+"""Least part of a rate that counts as reached, and least executions that determine a rate."""
 _LOST = "the tracer lost something in this run, so executions may be missing"
 _NOT_REPRODUCED = "the simulation does not reproduce the recorded latency"
 _NO_TOPIC = "no subscription of the application received messages whose publication is known"
@@ -34,7 +34,7 @@ _NO_TOPIC = "no subscription of the application received messages whose publicat
 
 @dataclass(frozen=True)
 class Predicted:
-    """One figure.
+    """One predicted figure.
 
     Attributes
     ----------
@@ -42,16 +42,16 @@ class Predicted:
         ``latency_p50``, ``latency_p99`` (publish to callback_start, ns), ``lost`` (part of the
         messages, 0..1, whose place in the queue a later one took), ``cpu`` (cores in callbacks).
     topic, node
-        Of the subscription; None: all that count, together.
+        Topic and node of the subscription; None: all subscriptions that count, together.
     recorded, simulated
-        Mean over the runs of what was recorded, and of what a simulation in the recorded order
-        gives.
+        Means over the runs of the recorded figure, and of the figure that a simulation in the
+        recorded order gives.
     value, low, high
-        With the changes made: mean over the runs of the median over replications, and the 95 %
-        interval over replications of all runs; of latencies and CPU widened by as much as the
-        simulation missed the recording, of latencies also by `MODEL_ERROR`.
+        With the changes made: the mean over the runs of the median over replications, and the 95 %
+        interval over replications of all runs. Intervals of latencies and CPU are widened by the
+        error of the simulation of the recording, those of latencies also by `MODEL_ERROR`.
     refused
-        Why there is no prediction.
+        Why there is no prediction; None: there is one.
     """
 
     metric: str
@@ -68,14 +68,14 @@ class Predicted:
 
 @dataclass(frozen=True)
 class Curve:
-    """The latency of one subscription, or of all together, at the quantiles `CURVE`, in ns.
+    """Latencies of one subscription, or of all together, at the quantiles `CURVE`, in ns.
 
     Attributes
     ----------
     recorded
-        Mean over the runs.
+        Mean over the runs of the recorded latency.
     value, low, high
-        As predicted, as in `Predicted`; empty where that is refused.
+        Predicted latency, as in `Predicted`; empty where the prediction is refused.
     """
 
     topic: str | None
@@ -88,18 +88,18 @@ class Curve:
 
 @dataclass(frozen=True)
 class Prediction:
-    """All figures of one cell.
+    """All predicted figures of one cell.
 
     Attributes
     ----------
     figures, curves
-        All that count together first.
+        Figures and curves, those of all subscriptions together first.
     refused
         Why nothing is predicted: the simulation does not reproduce the recording.
     assumptions
-        What the recording does not tell, and what is taken instead; rates that are not reached.
+        Assumptions about properties that were not recorded; rates that are not reached.
     changes
-        What was asked.
+        The changes that were asked for.
     """
 
     runs: Sequence[str]
@@ -113,13 +113,13 @@ class Prediction:
     curves: Sequence[Curve] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return the prediction as plain data."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class _Simulated:
-    """Of one run: quantile x replication x callback (and all), and parts per callback."""
+    """Simulation of a run: replication x callback (and all) x quantile, and parts per callback."""
 
     waits: Floats
     lost: Floats
@@ -136,7 +136,7 @@ class _Simulated:
         quantiles: Sequence[float] = QUANTILES,
     ) -> _Simulated:
         result = simulated(model, replications, seed, cpus=cpus, quantiles=quantiles)
-        waits = np.array(result["waits"], dtype=np.float64)  # what is None becomes nan
+        waits = np.array(result["waits"], dtype=np.float64)  # None becomes nan
         lost = np.array(result["lost"], dtype=np.float64)
         executions = np.array(result["executions"], dtype=np.float64)
         busy = np.array(result["busy"], dtype=np.float64)
@@ -148,7 +148,7 @@ class _Simulated:
 
     @classmethod
     def together(cls, parts: Sequence[_Simulated]) -> _Simulated:
-        """All replications."""
+        """Concatenate the replications of several results."""
         arrays = ([getattr(part, field.name) for part in parts] for field in fields(cls))
         return cls(*map(np.concatenate, arrays))
 
@@ -158,17 +158,17 @@ def _with_sum(counts: Floats, places: Sequence[int]) -> Floats:
 
 
 def predicted(models: Sequence[TimingModel], changes: Changes, seed: int) -> Prediction:
-    """What would be, of runs under the same conditions.
+    """Predict the figures of runs under the same conditions with the changes made.
 
-    First each model is simulated as it was recorded, in that order, which leaves out the chance of
+    Each model is first simulated as recorded, in the recorded order, which leaves out the chance of
     resampling (correlated inspection: A. M. Law, Simulation Modeling and Analysis, 5th ed., 5.6.1).
-    Where that does not reproduce P50 within 10 % and P99 within 20 %, it is refused: as a whole, or
-    that subscription.
+    Where this simulation does not reproduce P50 within 10 % and P99 within 20 %, the prediction is
+    refused: all of it, or that subscription's.
 
     Parameters
     ----------
     models
-        One per run.
+        One timing model per run.
 
     Raises
     ------
@@ -275,7 +275,7 @@ def _figures(
 
 
 def recorded_latency(models: Sequence[TimingModel]) -> tuple[float, ...]:
-    """P50 and P99 of all that count together, each the mean over the runs, ns."""
+    """Return P50 and P99 of all subscriptions that count, each the mean over the runs, ns."""
     places = [counting(model) for model in models]
     return tuple(_recorded(models, places, q) for q in QUANTILES)
 
@@ -315,7 +315,7 @@ def _predicted(
     bar: float | None = None,
     error: float = 0.0,
 ) -> Predicted:
-    """With what simulations gave, an array per run: as it was recorded, and as it is asked for."""
+    """Complete a figure with simulations of the recording and of the changes, an array per run."""
     every = np.concatenate(will)
     if not all(np.isfinite(run).any() for run in (*was, *will)):
         return replace(figure, refused="in a simulation nothing came to it")
@@ -337,7 +337,7 @@ def _predicted(
 
 
 def _not_reproduced(figure: Predicted, latencies: Sequence[Predicted]) -> Predicted | None:
-    """The figure, refused with latencies that were simulated and did not come out."""
+    """Return the figure refused if a simulated latency misses the recording, else None."""
     if not any(latency.refused and latency.simulated is not None for latency in latencies):
         return None
     return _refused(figure)
@@ -351,7 +351,7 @@ def _refused(figure: Predicted) -> Predicted:
 def _widened(
     value: float, low: float, high: float, error: float, off: float
 ) -> tuple[float, float]:
-    """The interval with the model's error, as wide as the simulation missed the recording."""
+    """Widen the interval by the model's error and by the error of the simulated recording."""
     below, above = (
         float(np.hypot(max(0.0, distance), error * value))
         for distance in (value - low, high - value)
@@ -372,7 +372,7 @@ def _curve(
     *,
     error: float,
 ) -> Curve:
-    """With what simulations gave, replications x quantiles per run; none: it is refused."""
+    """Return a curve from simulations, replications x quantiles per run; none: it is refused."""
     waits = [np.sort(_waits(m, in_model)) for m, in_model in zip(models, places, strict=True)]
     recorded = [float(np.mean([quantile(sample, q) for sample in waits])) for q in CURVE]
     if not will:
@@ -390,17 +390,17 @@ def _curve(
 
 
 def _interval(replications: Floats) -> tuple[float, float]:
-    """What all but 1 - `LEVEL` of the replications lie within, a half of these on each side."""
+    """Return the central interval that holds a part `LEVEL` of the replications."""
     return quantile(replications, (1 - LEVEL) / 2), quantile(replications, (1 + LEVEL) / 2)
 
 
 def _middle(runs: Sequence[Floats]) -> float:
-    """Mean over runs, as of what was recorded, of the median over replications."""
+    """Return the mean over runs, as for recorded figures, of the median over replications."""
     return float(np.mean([np.nanmedian(run) for run in runs]))
 
 
 def _seldom(models: Sequence[TimingModel], before: Sequence[_Simulated]) -> list[str]:
-    """Which timers the simulation executes less often than they were: late ones skip periods."""
+    """Name timers that run less often in the simulation than recorded: late ones skip periods."""
     parts: dict[tuple[str | None, str | None], list[float]] = {}
     for model, again in zip(models, before, strict=True):
         for n, callback in enumerate(model.callbacks):
@@ -423,7 +423,7 @@ def _not_reached(
     after: Sequence[_Simulated],
     rates: Sequence[tuple[str, float]],
 ) -> list[str]:
-    """Which rates timers do not keep up with, by how often they are executed for their period."""
+    """Name the rates that timers do not reach, judged by how often they are executed per period."""
     sentences = []
     for topic, hz in rates:
         parts = [
@@ -442,7 +442,7 @@ def _not_reached(
 
 
 def _assumptions(models: Sequence[TimingModel], changes: Changes) -> list[str]:
-    """What is taken where nothing was recorded."""
+    """Return the assumptions made where nothing was recorded."""
     sentences = ["What an executor needs between executions is as recorded."]
     if changes.executor or changes.threads:
         sentences = [

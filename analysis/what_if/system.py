@@ -1,4 +1,4 @@
-"""A timing model as the simulation takes it."""
+"""Convert a timing model to the form that the simulation takes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from roslens.recording import UsageError
 
 QUANTILES = (0.5, 0.99)
 LEAST_BLOCKS = 20
-"""So many blocks a recording is cut into: fewer say little of how it varies."""
+"""Number of blocks a recording is cut into: fewer say little about its variation."""
 _MOST_TIMES, _MOST = 100, 1_000_000
 """A simulation is given up beyond this multiple of the recorded executions plus this number."""
 _ORDERS = {
@@ -25,7 +25,7 @@ _WAITABLE = 4
 
 
 def counting(model: TimingModel) -> list[int]:
-    """Places of the subscriptions whose latency counts: of the application, known, and heard."""
+    """Return the places of subscriptions of the application with a known topic and messages."""
     return [
         place
         for place, callback in enumerate(model.callbacks)
@@ -46,25 +46,25 @@ def simulated(
     schedule: bool = False,
     quantiles: Sequence[float] = QUANTILES,
 ) -> dict[str, Any]:
-    """Simulate a model repeatedly, each time for as long as it was recorded.
+    """Simulate a model repeatedly, each time for the length of its recording.
 
     Parameters
     ----------
     replications
-        How often.
+        Number of simulations.
     seed
-        For the resampling of blocks; None: each time as recorded, in that order.
+        Seed for the resampling of blocks; None: all samples in the recorded order.
     cpus
-        On how many callbacks run; none: as recorded.
+        Number of CPUs on which callbacks run; None: as recorded.
     schedule
-        Also give each execution: callback's place, ready, start, end (ns).
+        Whether to also return each execution: callback's place, ready, start, end (ns).
     quantiles
-        Which ones of the latency, 0..1.
+        Quantiles of the latency to return, 0..1.
 
     Returns
     -------
-    ``executions``, ``lost``, ``busy`` (ns): a list per replication with one entry per callback;
-    ``waits`` (ns): the same, each with one entry per quantile, and last of all that count.
+    ``executions``, ``lost``, ``busy`` (ns): a list per replication with one entry per callback.
+    ``waits`` (ns): likewise, with one entry per quantile, and a last one for all that count.
 
     Raises
     ------
@@ -121,14 +121,14 @@ def _system(model: TimingModel, cpus: int | None) -> dict[str, object]:
 
 
 def _cpus(model: TimingModel, asked: int | None) -> int | None:
-    """How many limit the simulation: durations hold already what executions lost on their own."""
+    """Return the CPUs that limit a simulation; durations already include time lost as recorded."""
     if model.execution_time == "own":
         return asked or model.cpus
     return asked if asked is not None and (model.cpus is None or asked < model.cpus) else None
 
 
 def group_of(callback: TimedCallback) -> str:
-    """The group that a callback is taken to be in: that of its node where nothing is known."""
+    """Return the callback group assumed for a callback: one per node where no group is known."""
     return callback.group or f"{callback.executor}|{callback.node}"
 
 
@@ -162,9 +162,9 @@ def _callback(
 def _filled(
     callback: TimedCallback, every: Sequence[TimedCallback], key: Literal["handovers", "gaps"]
 ) -> Samples:
-    """Samples of the callback; else of others in its executor; else the other ones of its own.
+    """Return samples of the callback, else of its executor's callbacks, else its other samples.
 
-    A thread is woken alike by everything, whereas how long a gap is depends on what is taken.
+    All callbacks wake a thread alike, whereas the length of a gap depends on what is taken.
     """
     samples: Samples = getattr(callback, key)
     if samples.value_ns:

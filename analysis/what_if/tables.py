@@ -1,4 +1,4 @@
-"""A prediction as a table."""
+"""Show a prediction as a table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NAMES = {"latency_p50": "P50", "latency_p99": "P99", "lost": "lost", "cpu": "CP
 
 
 def prediction_parts(predictions: Mapping[str, Prediction]) -> list[Sentence | ReportTable]:
-    """The table of each cell, and why nothing is predicted."""
+    """Return the table of each cell, and why nothing is predicted."""
     parts: list[Sentence | ReportTable] = []
     for cell, prediction in predictions.items():
         if prediction.refused is not None:
@@ -24,7 +24,7 @@ def prediction_parts(predictions: Mapping[str, Prediction]) -> list[Sentence | R
 
 
 def prediction_table(prediction: Prediction, cell: str) -> ReportTable:
-    """One row per figure: recorded, simulated as recorded, predicted with its interval."""
+    """Return one row per figure: recorded, simulated as recorded, predicted with its interval."""
     interval = (
         "Latency is from the first publish event to callback_start, CPU that of callbacks alone. "
         f"The interval is that of a run as long as the recorded ones: {prediction.level:.0%} of "

@@ -1,1 +1,1 @@
-"""What communication through rclcpp costs: periods, loss, backlog, hops and copies of messages."""
+"""Measure the cost of communication through rclcpp: periods, loss, backlog, hops and copies."""

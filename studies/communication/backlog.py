@@ -1,10 +1,10 @@
-"""How many messages were already waiting behind a message when it was taken.
+"""Count the messages that were already waiting behind a message when it was taken.
 
 No event of ROS marks the moment at which a sample reaches the subscription's queue (ours does, with
-Fast DDS only). What every trace does tell is how many later messages the same publisher had sent by
+Fast DDS only). Every trace shows, however, how many later messages the same publisher had sent by
 then. The oldest message of a full queue has depth - 1 others behind it: where that is the rule,
-latency measures the queue's length, not the transport. And a message that was lost while at least
-depth later ones were sent before the next was taken was pushed out of a full queue, as was each
+latency measures the queue's length, not the transport. A lost message was pushed out of a full
+queue if at least depth later messages were sent before the next was taken, as was each message
 that was overwritten.
 """
 
@@ -32,13 +32,13 @@ _PUSHED_OUT = ("overwritten", "replaced")
 def with_publications_behind(messages: pl.DataFrame, published: pl.DataFrame) -> pl.DataFrame:
     """Add ``behind``: publications by the same publisher within (publish_ns, take_ns].
 
-    For a message that was not taken, up to when the same subscription took the next one of that
-    publisher. Null where none was taken any more, or the publisher is not known.
+    For a message that was not taken, the interval ends when the same subscription took the next
+    message of that publisher. Null where none was taken later, or the publisher is not known.
 
     Parameters
     ----------
     published
-        All messages, with those that `messages` leaves out: ``run``, ``publisher_id``,
+        All messages, including those that `messages` leaves out: ``run``, ``publisher_id``,
         ``message_id``, ``publish_ns``.
     """
     numbered = (
@@ -78,18 +78,18 @@ def with_publications_behind(messages: pl.DataFrame, published: pl.DataFrame) ->
 
 @dataclass(frozen=True)
 class Backlog:
-    """What one run says of its queues.
+    """The backlog of one run's queues.
 
     Attributes
     ----------
     depth_seen
-        Median of ``behind`` over received messages; None where none was taken.
+        Median of ``behind`` over received messages; None where no message was taken.
     queue_depth
-        Of the subscriptions, the smallest; None where it was not recorded.
+        The smallest depth of the subscriptions' queues; None where it was not recorded.
     pushed_out
-        Messages that were lost because a queue was full.
+        Number of messages lost because a queue was full.
     most_seen
-        The largest ``behind`` of received messages; None where none was taken.
+        The largest ``behind`` of received messages; None where no message was taken.
     """
 
     depth_seen: float | None
@@ -113,7 +113,7 @@ class Backlog:
 
 
 def backlogs(messages: pl.DataFrame, queues: pl.DataFrame) -> dict[str, Backlog]:
-    """The backlog of each run, from messages with ``behind``."""
+    """Return the backlog of each run, from messages with ``behind``."""
     depths = dict(queues.group_by("run").agg(pl.col("queue_depth").min()).iter_rows())
     taken, behind = pl.col("take_ns").is_not_null(), pl.col("behind")
     of_taken = messages.filter(taken).group_by("run").agg(behind.median(), most=behind.max())

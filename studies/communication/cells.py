@@ -1,4 +1,4 @@
-"""cells.csv: one row per cell and run."""
+"""Build cells.csv: one row per cell and run."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ COLUMNS: Mapping[str, str] = {
         "exact, approximate (some messages joined by order) or partial (some not known), and why"
     ),
 }
-"""What each column means; before them stand the factors, ``run`` and ``repetition``."""
+"""Meaning of each column; the factors, ``run`` and ``repetition`` come before these columns."""
 
 _SCHEMA = {
     "run": pl.String,
@@ -67,7 +67,7 @@ def cells(
     backlogs: Mapping[str, Backlog],
     evidence: Mapping[str, Evidence],
 ) -> pl.DataFrame:
-    """One row per run, cell by cell: its factors, and the columns of `COLUMNS`.
+    """Return one row per run, cell by cell: its factors, and the columns of `COLUMNS`.
 
     A factor that has the name of a column is called ``factor_<name>``.
     """

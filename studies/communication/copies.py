@@ -1,8 +1,9 @@
-"""How often a message is copied on its way, by the rules of rclcpp and where a log shows it.
+"""Count the copies of a message on its way, by the rules of rclcpp and where a log shows them.
 
-No event marks a copy. What is copied follows from who takes a message how, which the trace tells
-by the signatures of the callbacks. Rules: rclcpp ``IntraProcessManager::do_intra_process_publish``
-and ``AnySubscriptionCallback::dispatch`` (Iron to Kilted), for a message published as unique_ptr.
+No event marks a copy. The number of copies follows from how each subscription takes a message,
+which the symbols of its callbacks show. Rules: rclcpp
+``IntraProcessManager::do_intra_process_publish`` and ``AnySubscriptionCallback::dispatch`` (Iron to
+Kilted), for a message published as unique_ptr.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ _SHARED = re.compile(r"shared_ptr<")
 
 
 def signature(symbol: str | None) -> Signature:
-    """How a subscription's callback takes its message, from its symbol.
+    """Return how a subscription's callback takes its message, from its symbol.
 
-    unique_ptr and shared_ptr (to non-const) own what they get; const (shared_ptr to const, or a
+    unique_ptr and shared_ptr (to non-const) own the message; const (shared_ptr to const, or a
     reference) shares it.
     """
     arguments = (symbol or "").rpartition("{lambda(")[2] or (symbol or "")
@@ -65,9 +66,9 @@ class Copies:
     Attributes
     ----------
     by_rclcpp
-        Whole copies that rclcpp makes; None where a signature is not known.
+        Number of whole copies that rclcpp makes; None where a signature is not known.
     by_middleware
-        Serialisations plus deserialisations.
+        Number of serialisations plus deserialisations.
     """
 
     by_rclcpp: int | None
@@ -75,34 +76,34 @@ class Copies:
 
 
 def copies_of(owners: int, sharers: int, unknown: int, *, intra_process: bool) -> Copies:
-    """Copies of one publication for so many subscriptions.
+    """Count the copies of one publication for a number of subscriptions.
 
     Parameters
     ----------
     owners, sharers, unknown
-        Subscriptions that own what they get, that share it, of which it is not known.
+        Numbers of subscriptions that own the message, that share it, and with unknown signature.
     """
     every = owners + sharers + unknown
     if not intra_process:
-        # Serialised once, deserialised for each; an owner then gets a copy of what was taken.
+        # Serialised once, deserialised for each; an owner then gets a copy of the taken message.
         return Copies(None if unknown else owners, 1 + every)
     if unknown:
         return Copies(None, 0)
     if owners == 0:
         return Copies(0, 0)
-    # The last owner gets the message itself; several sharers get one copy together.
+    # The last owner gets the message itself; several sharers share one copy.
     return Copies(every - 1 if sharers <= 1 else owners, 0)
 
 
 def with_log(
     messages: pl.DataFrame, logged: pl.DataFrame, signatures: pl.DataFrame
 ) -> pl.DataFrame:
-    """Add the columns of `link_log` and `copy_hops`, run by run, because there may be millions.
+    """Add the columns of `link_log` and `copy_hops`, run by run, as there may be millions of rows.
 
     Parameters
     ----------
     messages
-        Those of a run stand together.
+        Messages, with those of one run in adjacent rows.
     """
     frames = []
     for run in messages["run"].unique(maintain_order=True):

@@ -1,4 +1,4 @@
-"""Estimates of a communication study: one value per run, Student t over runs."""
+"""Estimate the figures of a communication study: one value per run, Student t over runs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ AT_TIMES_NOTE = "; the queue was full at times: this holds waiting in it"
 
 
 def period_estimates(found: Traffic, runs: Sequence[Run], level: float) -> list[Estimate]:
-    """``publisher_period`` and ``subscription_period`` of each cell."""
+    """Estimate ``publisher_period`` and ``subscription_period`` of each cell."""
     estimates = []
     for metric, periods, count in (
         (PUBLISHER_PERIOD, publisher_periods(found.messages), "publications"),
@@ -54,7 +54,7 @@ def period_estimates(found: Traffic, runs: Sequence[Run], level: float) -> list[
 def depth_estimates(
     found: Traffic, backlogs: Mapping[str, Backlog], runs: Sequence[Run], level: float
 ) -> list[Estimate]:
-    """``queue_depth_seen`` of each cell; its verdict says whether the queue was full."""
+    """Estimate ``queue_depth_seen`` of each cell; the verdict says whether the queue was full."""
     taken = found.messages.lazy().filter(pl.col("take_ns").is_not_null())
     counts = taken.group_by("run").agg(pl.col("behind").count()).collect()
     of_run = counts.with_columns(
@@ -80,7 +80,7 @@ def depth_estimates(
 
 
 def full_runs(runs: Sequence[Run], backlogs: Mapping[str, Backlog]) -> tuple[int, int]:
-    """How many of the runs had a full queue, and of how many that is known."""
+    """Return the number of runs with a full queue, and the number of runs for which it is known."""
     of_runs = [backlogs[run.name] for run in runs if run.name in backlogs]
     judged = [b for b in of_runs if b.full or (b.depth_seen is not None and b.queue_depth)]
     return sum(b.full for b in judged), len(judged)
@@ -89,7 +89,7 @@ def full_runs(runs: Sequence[Run], backlogs: Mapping[str, Backlog]) -> tuple[int
 def latency_measures(
     runs: Sequence[Run], backlogs: Mapping[str, Backlog]
 ) -> Literal["backlog", "latency and backlog", "latency", "not known"]:
-    """What the latency of a cell is: where its messages waited in a full queue, its backlog."""
+    """Return what a cell's latency measures: backlog where messages waited in a full queue."""
     full, known = full_runs(runs, backlogs)
     if not known:
         return "not known"
@@ -100,7 +100,7 @@ def latency_measures(
 
 
 def hop_estimates(messages: pl.DataFrame, runs: Sequence[Run], level: float) -> list[Estimate]:
-    """Mean duration of each hop that messages of a cell have."""
+    """Estimate the mean duration of each hop that messages of a cell have."""
     delivered = messages.lazy().filter(pl.col("outcome") == "delivered")
     estimates = []
     for hop, definition in HOPS.items():
@@ -117,7 +117,7 @@ def hop_estimates(messages: pl.DataFrame, runs: Sequence[Run], level: float) -> 
 
 
 def copy_estimates(copied: pl.DataFrame, runs: Sequence[Run], level: float) -> list[Estimate]:
-    """What a log shows beside the trace, of each cell that has one: copies and the latency."""
+    """Estimate copies and latency of each cell with a log, which shows more than the trace."""
     messages = copied.lazy()
     publication = messages.unique(["run", "message_id"], keep="first", maintain_order=True)
     before = pl.col("publish_ns") - pl.col("logged_publish_ns")
@@ -148,9 +148,9 @@ def cpu_estimates(
     *,
     lost: Mapping[str, float],
 ) -> list[Estimate]:
-    """``cpu_per_publication`` of each cell whose runs were sampled, over their measured parts.
+    """Estimate ``cpu_per_publication`` over the measured parts of each cell's sampled runs.
 
-    Runs that `lost` (`lost_events`) many have none.
+    Runs with too many `lost` events (`lost_events`) are left out.
     """
     used = usage_per_run(resources, parts)
     span = pl.col("end_ns") - pl.col("begin_ns")
@@ -175,7 +175,7 @@ def cpu_estimates(
 def heap_estimates(
     heap: pl.LazyFrame, found: Traffic, runs: Sequence[Run], level: float
 ) -> list[Estimate]:
-    """Allocated blocks and bytes per publication, of each cell whose heap was recorded."""
+    """Estimate allocated blocks and bytes per publication, of each cell whose heap was recorded."""
     of_run = heap_per_publication(heap, found.messages)
     return [
         *_per_cell(ALLOCATED, of_run, ("allocated_bytes", "publications"), runs, level),
@@ -189,7 +189,7 @@ def labelled(
     backlogs: Mapping[str, Backlog],
     evidence: Mapping[str, Evidence],
 ) -> list[Estimate]:
-    """Say of each estimate what it rests on, and of latencies where they measure backlog."""
+    """Add to each estimate its evidence, and to latencies whether they measure backlog."""
     of_cell = cells_of(runs)
     return [
         _labelled(e, of_cell.get(cell_label(e.cell), []), backlogs, evidence) for e in estimates
@@ -227,12 +227,12 @@ def _per_cell(
     runs: Sequence[Run],
     level: float,
 ) -> list[Estimate]:
-    """One estimate per cell of which any run has a row in `of_run`.
+    """Return one estimate per cell of which any run has a row in `of_run`.
 
     Parameters
     ----------
     columns
-        The value of each run (null for none), and of how many samples it was made.
+        Columns with the value of each run (null for none), and with its number of samples.
     """
     by_run: dict[str, tuple[float | None, int]] = {
         run: (value, n) for run, value, n in of_run.select("run", *columns).iter_rows()
@@ -262,14 +262,14 @@ ALLOCATIONS = Metric(
 
 
 def heap_per_publication(heap: pl.LazyFrame, messages: pl.DataFrame) -> pl.DataFrame:
-    """``run``, ``allocated_bytes``, ``allocations``, both per publication, and ``publications``.
+    """Return ``run``, ``publications``, and ``allocated_bytes``, ``allocations`` per publication.
 
     Parameters
     ----------
     heap
-        The table of that name, with ``run``; its counts are since the begin of each process.
+        The table of that name, with ``run``; it counts from the begin of each process.
     messages
-        With ``run``, ``message_id``, ``publish_ns``.
+        Messages with ``run``, ``message_id``, ``publish_ns``.
     """
     published = messages.group_by("run").agg(
         pl.col("publish_ns").min().alias("first_ns"),

@@ -1,4 +1,4 @@
-"""Whether the figures of a run are exact, approximate or partial, and why."""
+"""Decide whether the figures of a run are exact, approximate or partial, and why."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Kind = Literal["exact", "approximate", "partial"]
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the figures of one run rest on.
+    """Quality of the data behind the figures of one run.
 
     Attributes
     ----------
     kind
-        exact: every message followed by its identity; approximate: some joined by order or
-        without certainty; partial: some publications, receptions or fates are not known.
+        exact: every message was followed by its identity; approximate: some messages were joined by
+        order or without certainty; partial: some publications, receptions or fates are not known.
     reasons
-        Why it is not exact.
+        Why the figures are not exact.
     """
 
     kind: Kind = "exact"
@@ -32,12 +32,12 @@ class Evidence:
 
     @property
     def label(self) -> str:
-        """For people: the kind and its reasons."""
+        """The kind and its reasons as text for people."""
         return f"{self.kind}: {'; '.join(self.reasons)}" if self.reasons else self.kind
 
 
 def evidence(found: Traffic, losses: Sequence[TracerLoss]) -> dict[str, Evidence]:
-    """What the figures of each run rest on."""
+    """Return the evidence of each run."""
     uncertain = pl.col("match").is_in(["approximate", "ambiguous"])
     counts = {
         run: (rows, unsure, unknown)

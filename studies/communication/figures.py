@@ -1,4 +1,4 @@
-"""Figures of communication: a dot per publisher, subscription or pair; one message's hops."""
+"""Plot communication: a dot per publisher, subscription or pair, and one message's hops."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from roslens.recording.manifest import Level
 from roslens.studies.communication.traffic import HOPS
 
 _SIZES = ("publishers", "subscriptions", "message_bytes", "payload", "processes")
-"""Factors that make groups of cells: as many dots each, as large messages, laid out alike."""
+"""Factors that group cells into panels with the same number of dots and size of messages."""
 
 _MOST_PANELS = 12
 
 
 AFTER_START = ("copy", "callback")
-"""Hops that come after callback_start and are no part of the latency."""
+"""Hops that come after callback_start and are not part of the latency."""
 
 
 @dataclass(frozen=True)
 class Hop:
-    """A stretch of one message's way, in ns since its publication."""
+    """A section of one message's way, in ns since its publication."""
 
     name: str
     begin_ns: int
@@ -43,9 +43,9 @@ class MessageFlow:
     Attributes
     ----------
     title
-        Which cell and message it is.
+        Names of the cell and the message.
     behind_ns
-        When the publisher sent its next messages, as far as before the take.
+        Times at which the publisher sent its next messages, up to the take.
     """
 
     title: str
@@ -65,16 +65,16 @@ def entity_plot(
     of: str,
     definition: str,
 ) -> Plot:
-    """One dot per entity, as the study of 2019 drew them, and the interval over runs beside.
+    """Plot one dot per entity, as the study of 2019 did, with the interval over runs at the side.
 
     Parameters
     ----------
     values
-        ``run``, the columns of `entity`, ``value_ms``; a row without a value is left out.
+        ``run``, the columns of `entity`, ``value_ms``; rows without a value are left out.
     estimates
-        Of the same quantity, in ns: one per cell.
+        Estimates of the same quantity, in ns: one per cell.
     what, of
-        What is shown, such as ``publisher period``, and of which entities.
+        The quantity, such as ``publisher period``, and the kind of its entities.
     """
     cells = list(cells_of(runs).values())
     constant = constant_factors(runs)
@@ -164,7 +164,7 @@ def _interval(axes: Axes, x: float, estimate: Estimate, shade: str) -> None:
     if estimate.low is None or estimate.high is None:
         axes.plot([x], [value], "s", ms=5, mfc="white", mec=shade)
         return
-    # An interval may reach below zero, where a logarithmic axis ends.
+    # A logarithmic axis cannot show an interval's end below zero.
     low = max(estimate.low / 1e6, value / 100)
     axes.plot([x, x], [low, estimate.high / 1e6], "-", lw=2.2, color=shade)
     axes.plot([x], [value], "s", ms=4.5, color=shade)
@@ -177,12 +177,12 @@ def _label(run: Run, constant: Mapping[str, Level]) -> str:
 
 @style.styled
 def flow_plot(flows: Sequence[MessageFlow], constant: Mapping[str, Level]) -> Plot:
-    """One publication per panel, hop below hop.
+    """Plot one publication per panel, with one row per hop.
 
     Parameters
     ----------
     constant
-        Factors that the titles leave out, because all cells have them.
+        Factors that the titles leave out, because they are the same in all cells.
     """
     shown = flows[:_MOST_PANELS]
     tallest = max(len(flow.hops) for flow in shown)
@@ -210,7 +210,7 @@ def _flow(axes: Axes, flow: MessageFlow) -> None:
         begin, length = hop.begin_ns * factor, (hop.end_ns - hop.begin_ns) * factor
         shade = style.colour(2 if hop.name in AFTER_START else 0)
         axes.barh(row, length, left=begin, height=0.62, color=shade, lw=0)
-        # A hop of microseconds beside one of 100 ms is still seen as a line.
+        # This line keeps a hop of microseconds visible next to one of 100 ms.
         axes.plot([begin, begin], [row - 0.31, row + 0.31], color=shade, lw=1.2)
         late = begin + length > 0.75 * end * factor
         within = late and length > 0.3 * end * factor
@@ -242,7 +242,7 @@ def _duration(ns: int) -> str:
 
 
 def median_flows(copied: pl.DataFrame, runs: Sequence[Run]) -> list[MessageFlow]:
-    """The message of median latency in the first run of each cell that has any.
+    """Return the message of median latency in the first run of each cell that has messages.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a program logged of its own messages, beside what the trace says of them."""
+"""Compare a program's log of its own messages with the trace."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from roslens.studies.communication.published import QUEUE_DEPTH
 from roslens.studies.communication.results import StudyRun, read_study
 
 _WITHIN_NS = 1_000_000_000
-"""A publication and its line in the log lie closer than that, or they are not the same."""
+"""Greatest distance in ns between a publication and its line in the log."""
 AGREE, AGREE_NS = 0.05, 15_000
-"""Trace and log agree if their mean latencies differ by this part of the trace's, or so many ns."""
+"""Greatest difference of mean latencies that agree, as part of the trace's latency, or in ns."""
 
 
 def link_log(messages: pl.DataFrame, logged: pl.DataFrame) -> pl.DataFrame:
     """Add ``logged_publish_ns`` and ``logged_callback_ns`` to messages; null without a line.
 
-    On each topic the k-th publication is the k-th of the log, where both have as many; the k-th
-    reception of a publication (it has one per subscription) is the k-th logged one.
+    On each topic, the k-th publication is the k-th of the log, where both have equally many; the
+    k-th reception of a publication (there is one per subscription) is its k-th logged reception.
 
     Parameters
     ----------
     messages
-        Of the messages table, with ``run``.
+        Rows of the messages table, with ``run``.
     logged
         ``run`` and the columns of `roslens.collectors.results.logged_messages`.
     """
@@ -87,7 +87,7 @@ def link_log(messages: pl.DataFrame, logged: pl.DataFrame) -> pl.DataFrame:
 
 
 def compare_with_log(linked: pl.DataFrame, logged: pl.DataFrame) -> pl.DataFrame:
-    """Counts and latencies by the trace and by the log, per run that has one.
+    """Return counts and latencies by the trace and by the log, per run that has a log.
 
     Parameters
     ----------
@@ -121,12 +121,12 @@ def compare_with_log(linked: pl.DataFrame, logged: pl.DataFrame) -> pl.DataFrame
 
 
 def agreement(copied: pl.DataFrame, by_reference: Collection[str]) -> pl.DataFrame:
-    """Mean latency by the trace and by the log, over the messages that both know, per run.
+    """Return mean latency by trace and log, over the messages that both contain, per run.
 
     In two cases the trace measures another interval, because a copy lies between its event and the
     program's line: a message that is published by reference with intra-process communication on is
-    copied before its first event, and a callback with unique_ptr copies what comes from the
-    middleware after callback_start. Without these copies trace and log have to agree.
+    copied before its first event, and a callback with unique_ptr copies a message from the
+    middleware after callback_start. Without these copies, trace and log have to agree.
 
     Parameters
     ----------
@@ -137,9 +137,9 @@ def agreement(copied: pl.DataFrame, by_reference: Collection[str]) -> pl.DataFra
 
     Returns
     -------
-    ``run``, ``messages``, means of them ``latency_ns``, ``logged_latency_ns``, ``before_ns`` and
-    ``after_ns`` (the copies, 0 where there is none), ``rest_ns`` (logged - traced latency -
-    copies), and ``agrees``.
+    ``run``, ``messages``, and means over these: ``latency_ns``, ``logged_latency_ns``,
+    ``before_ns`` and ``after_ns`` (the copies, 0 where there is none), ``rest_ns`` (logged - traced
+    latency - copies), and ``agrees``.
     """
     logged = pl.col("logged_callback_ns") - pl.col("logged_publish_ns")
     before = pl.col("publish_ns") - pl.col("logged_publish_ns")
@@ -166,10 +166,10 @@ def agreement(copied: pl.DataFrame, by_reference: Collection[str]) -> pl.DataFra
 
 
 def study_messages(run: StudyRun) -> pl.DataFrame:
-    """One row per publication and subscription of its publisher, as in the messages table.
+    """Return one row per publication and subscription of its publisher, as in the messages table.
 
-    A subscription is one of a publisher's if it received any message of it: of a pair in which
-    nothing arrived the files tell nothing. The callback's entry stands for the take.
+    A subscription is one of a publisher's if it received any message from it: the files do not show
+    pairs in which nothing arrived. The start of the callback stands for the take.
     """
     published = run.published.with_columns(
         pl.int_range(pl.len(), dtype=pl.Int64).alias("number"),
@@ -205,7 +205,7 @@ def study_messages(run: StudyRun) -> pl.DataFrame:
 
 
 def study_table(folder: Path) -> ReportTable:
-    """Every run in a folder of the tool's results, with the losses that it did not count.
+    """Return every run in a folder of the tool's results, with losses that the tool did not count.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Average periods of publishers, subscriptions and pairs, as the 2019 study of rclcpp took them."""
+"""Compute average periods of publishers, subscriptions and pairs as in the 2019 study of rclcpp."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SUBSCRIPTION_PERIOD = Metric(
 
 
 def publisher_periods(messages: pl.DataFrame) -> pl.DataFrame:
-    """``run``, ``topic``, ``publisher_id``, ``publications``, ``period_ns`` (null for just one).
+    """Return ``run``, ``topic``, ``publisher_id``, ``publications``, ``period_ns`` (null for one).
 
     A row of the messages table is one publication for one subscription: each counts once.
     """
@@ -36,9 +36,9 @@ def publisher_periods(messages: pl.DataFrame) -> pl.DataFrame:
 
 
 def subscription_periods(callbacks: pl.DataFrame) -> pl.DataFrame:
-    """``run``, ``topic``, ``subscription_id``, ``receptions``, ``period_ns`` (null for just one).
+    """Return ``run``, ``topic``, ``subscription_id``, ``receptions``, ``period_ns`` (null for one).
 
-    Over all executions of the callback, also those of which the message is not known.
+    Includes all executions of the callback, even those without a known message.
     """
     return _periods(callbacks.lazy(), ["run", "topic", "subscription_id"], "start_ns", "receptions")
 
@@ -58,7 +58,7 @@ def _periods(rows: pl.LazyFrame, entity: list[str], time: str, count: str) -> pl
 
 
 def pairs(messages: pl.DataFrame) -> pl.DataFrame:
-    """What each publisher's messages met at each subscription.
+    """Return counts, loss and latency of each publisher's messages at each subscription.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The published figures of rclcpp's communication (2019): as printed, and what they imply."""
+"""Read the published figures of rclcpp's communication (2019), and derive what they imply."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from roslens.analysis.runs import Run
 from roslens.collectors.results.tool_result import read_rows
 
 QUEUE_DEPTH = 10
-"""The study's queues: KEEP_LAST 10."""
+"""Depth of the study's queues: KEEP_LAST 10."""
 
 _SCHEMA = pl.Schema(
     {
@@ -32,19 +32,19 @@ _SIZE = {
 }
 _MESSAGE_SIZE = ("message_bytes", "payload")
 WITHIN = {("shared", True), ("unique", True)}
-"""Ways within a process, as `way_of` gives them."""
+"""Ways of communication within a process, as `way_of` returns them."""
 _SWITCH = {True: True, False: False, "on": True, "off": False}
 
 
 def read_published(folder: Path) -> pl.DataFrame:
-    """The printed table, with what follows from it.
+    """Read the printed table, and add derived columns.
 
     Returns
     -------
     Per cell (``pointer``, ``intra_process``): ``publisher_period_ms``,
     ``subscription_period_ms``, ``latency_mean_ms`` as printed; ``implied_loss`` (1 - publisher
     period / subscription period), ``periods`` (latency in publisher periods) and ``full``
-    (whether that is the length of a full queue, by at least `QUEUE_DEPTH`).
+    (whether the latency is that of a full queue, at least `QUEUE_DEPTH` periods).
 
     Raises
     ------
@@ -61,11 +61,11 @@ def read_published(folder: Path) -> pl.DataFrame:
 
 
 def published_cell(run: Run) -> tuple[str, bool] | None:
-    """Which of the published cells (pointer, intra-process) the cell of a run resembles.
+    """Return the published cell (pointer, intra-process) that the cell of a run resembles.
 
-    Ours are told apart by what is published (factor ``pointer``), as the study's, or by what the
-    callback takes (``callback``). None for none of them, and where the size of the messages is in
-    neither factors nor parameters.
+    Our cells are distinguished by the published pointer (factor ``pointer``), as in the study, or
+    by the callback's argument (``callback``). None if no published cell fits, and where the size of
+    the messages is in neither factors nor parameters.
     """
     settings = {**run.parameters, **run.cell}
     if not any(name in settings for name in _MESSAGE_SIZE):
@@ -76,7 +76,7 @@ def published_cell(run: Run) -> tuple[str, bool] | None:
 
 
 def way_of(cell: Cell) -> tuple[str, bool] | None:
-    """Pointer and intra-process communication of a cell, whatever its load; None without either."""
+    """Return pointer and intra-process setting of a cell, whatever its load, or None."""
     pointer = cell.get("pointer", cell.get("callback"))
     intra = _SWITCH.get(cell.get("intra_process", ""))
     if isinstance(pointer, str) and intra is not None:
@@ -85,8 +85,8 @@ def way_of(cell: Cell) -> tuple[str, bool] | None:
 
 
 def by_reference(cell: Cell) -> bool:
-    """Whether a cell publishes by reference with intra-process communication on.
+    """Return whether a cell publishes by reference with intra-process communication on.
 
-    Only the factor ``pointer`` says so: ``callback`` is what is taken.
+    Only the factor ``pointer`` shows this: ``callback`` describes how messages are taken.
     """
     return "pointer" in cell and way_of(cell) == ("shared", True)

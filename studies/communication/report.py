@@ -1,4 +1,4 @@
-"""What the communication notebook takes, and what it shows, section by section."""
+"""Define the parameters of the communication notebook, and build its sections."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class CommunicationParameters(ReportParameters):
     Attributes
     ----------
     topics
-        Topics to look at; none: the work topic of each run, else all of the application.
+        Topics to report; none: the work topic of each run, else all topics of the application.
     published
         Folder with the published figures.
     results
@@ -98,7 +98,7 @@ class CommunicationReport(Report[CommunicationParameters]):
 
     @cached_property
     def backlogs(self) -> dict[str, Backlog]:
-        """What the queues of each run held."""
+        """The backlog of each run's queues."""
         return backlogs(self.found.messages, self.found.queues)
 
     @cached_property
@@ -111,17 +111,17 @@ class CommunicationReport(Report[CommunicationParameters]):
 
     @cached_property
     def copied(self) -> pl.DataFrame:
-        """The messages with their lines in the log and the copies that it shows."""
+        """The messages with their lines in the log, and the copies that the log shows."""
         return copies.with_log(self.found.messages, self.logged, self.found.signatures)
 
     @cached_property
     def cells(self) -> pl.DataFrame:
-        """cells.csv."""
+        """The frame of cells.csv."""
         return cells(self.counting, self.found, self.backlogs, self.evidence)
 
     @cached_property
     def group(self) -> TopicGroup:
-        """The topics looked at, as the latency estimates take them."""
+        """The reported topics, as the latency estimates take them."""
         of_run: dict[str, frozenset[str]] = {}
         for run, topic in self.found.topics.iter_rows():
             of_run[run] = of_run.get(run, frozenset()) | {topic}
@@ -163,11 +163,11 @@ class CommunicationReport(Report[CommunicationParameters]):
 
     @property
     def estimates(self) -> list[Estimate]:
-        """All of them."""
+        """All estimates of the report."""
         return self._estimates
 
     def _of(self, *metrics: str) -> list[Estimate]:
-        """Estimates of these metrics, cell by cell."""
+        """Return the estimates of these metrics, cell by cell."""
         wanted = [e for e in self.estimates if e.metric in metrics]
         labels = list(cells_of(self.counting))
         return sorted(wanted, key=lambda e: labels.index(cell_label(e.cell)))
@@ -175,11 +175,11 @@ class CommunicationReport(Report[CommunicationParameters]):
     # ------------------------------------------------------------ sections
 
     def sentences(self) -> list[str]:
-        """Which way of communication is fastest and slowest, and what was lost."""
+        """Summarise the fastest and the slowest way of communication, and the losses."""
         means = [e for e in self._of("latency_mean") if e.value is not None]
         if not means:
             return ["No message with a latency was delivered: nothing can be said of it."]
-        # From before publish(), where the programs logged it: the trace may begin later.
+        # Where programs logged it, latency starts before publish(): the trace may start later.
         logged = [e for e in self._of(copies.LOGGED_LATENCY.name) if e.value is not None]
         by_log = len(logged) == len(means)
         means = logged if by_log else means
@@ -202,7 +202,7 @@ class CommunicationReport(Report[CommunicationParameters]):
         return [*sentences, *(warning.text for warning in self._backlog_warnings()[:1])]
 
     def picture(self) -> Plot | None:
-        """Every cell's distribution; of more cells than colours tell apart, means."""
+        """Plot the distribution of every cell, or means of more cells than there are colours."""
         if not any(s.delivered_ns.size for s in self.samples):
             return None
         means = [e for e in self.estimates if e.metric == "latency_mean" and e.value is not None]
@@ -214,7 +214,7 @@ class CommunicationReport(Report[CommunicationParameters]):
         return distribution_plots(self.samples, latency_metric("mean", self.group.scope).definition)
 
     def loss(self) -> Section:
-        """What the tracer lost, and what is approximate or partial for it."""
+        """Report losses of the tracer, and which figures are therefore approximate or partial."""
         parts = self.tracer_loss() + self.runs_left_out()
         labels: dict[str, list[str]] = {}
         for name, rests_on in self.evidence.items():
@@ -229,11 +229,11 @@ class CommunicationReport(Report[CommunicationParameters]):
         return Section(*parts, *self._backlog_warnings())
 
     def overview(self) -> Section:
-        """cells.csv, to be read."""
+        """Report cells.csv as a table."""
         return Section(cells_table(self.cells, self.counting))
 
     def log(self) -> Section:
-        """The trace beside what the programs logged themselves."""
+        """Report the trace and the programs' own logs side by side."""
         if not self.logged.height:
             return Section("The programs logged nothing of their messages themselves.")
         compared = compare_with_log(self.copied, self.logged)
@@ -253,7 +253,7 @@ class CommunicationReport(Report[CommunicationParameters]):
         return Section(*parts, *self._agreement(), log_table(compared, self.counting))
 
     def _agreement(self) -> list[Part]:
-        """Whether trace and log have the same latency in each cell."""
+        """Report whether trace and log have the same latency in each cell."""
         agreed = agreement(
             self.copied, [run.name for run in self.counting if by_reference(run.cell)]
         )
@@ -279,7 +279,7 @@ class CommunicationReport(Report[CommunicationParameters]):
         return [*parts, Sentence(text, loud=wrong > 0), table]
 
     def periods(self) -> Section:
-        """Periods of publishers and subscriptions."""
+        """Report the periods of publishers and subscriptions."""
         published = publisher_periods(self.found.messages)
         received = subscription_periods(self.found.callbacks)
         if not self.counting or not (published.height or received.height):
@@ -300,7 +300,7 @@ class CommunicationReport(Report[CommunicationParameters]):
         )  # fmt: skip
 
     def latency(self) -> Section:
-        """Latency per pair, its distribution, mean and percentiles."""
+        """Report latency per pair, its distribution, mean and percentiles."""
         if not any(s.delivered_ns.size for s in self.samples):
             return self._nothing()
         of_pairs = pairs(self.found.messages).with_columns(
@@ -325,21 +325,21 @@ class CommunicationReport(Report[CommunicationParameters]):
         )  # fmt: skip
 
     def pairs(self) -> Section:
-        """Loss per pair."""
+        """Report loss per pair."""
         return Section(
             pairs_table(pairs(self.found.messages), self.counting),
             estimates_table(self._of("loss"), "Loss per run"),
         )
 
     def backlog(self) -> Section:
-        """What the queues held, and what latency therefore measures."""
+        """Report the backlog of the queues, and what latency therefore measures."""
         return Section(
             *self._backlog_warnings(),
             backlog_table(self.counting, self.backlogs, self.estimates),
         )
 
     def hops(self) -> Section:
-        """Where the latency goes, and that it adds up."""
+        """Report where the latency goes, and that the hops add up to it."""
         messages = self.found.messages.filter(pl.col("latency_ns").is_not_null())
         total = pl.sum_horizontal(*(f"hop_{hop}_ns" for hop in HOPS))
         wrong = messages.filter(total != pl.col("latency_ns")).height
@@ -357,14 +357,14 @@ class CommunicationReport(Report[CommunicationParameters]):
         return Section(*parts, estimates_table(means, "Mean duration of each hop"))
 
     def flow(self) -> Section:
-        """One publication of each cell, hop by hop."""
+        """Report one publication of each cell, hop by hop."""
         flows = median_flows(self.copied, self.counting)
         if not flows:
             return self._nothing()
         return Section(flow_plot(flows, constant_factors(self.counting)))
 
     def copies(self) -> Section:
-        """Copies per message, and what allocating them costs."""
+        """Report copies per message, and the cost of allocating them."""
         table = copies_table(self.found, self.counting, self.estimates)
         heap = self._of("allocated_per_publication", "allocations_per_publication")
         means = self._of("hop_publish_call", *LOGGED, "cpu_per_publication")
@@ -382,7 +382,7 @@ class CommunicationReport(Report[CommunicationParameters]):
         )
 
     def published(self) -> Section:
-        """The published figures beside ours."""
+        """Report the published figures next to ours."""
         table = published_table(
             read_published(self.published_folder), self.counting, self.backlogs, self.estimates
         )
@@ -391,7 +391,7 @@ class CommunicationReport(Report[CommunicationParameters]):
         return Section(table, study_table(Path(self.parameters.results)))
 
     def statements(self) -> Section:
-        """What was said of these ways of communication, and whether the recordings bear it out."""
+        """Report published statements, and whether the recordings support them."""
         delivered = self.copied.lazy().filter(pl.col("outcome") == "delivered")
         within = delivered.filter(pl.col("publisher_vpid") == pl.col("subscription_vpid"))
         of_10_mb = [run.name for run in self.counting if published_cell(run)]
@@ -415,7 +415,7 @@ class CommunicationReport(Report[CommunicationParameters]):
         return Section(statements_table(judged, columns, title, notes))
 
     def _mean_latencies(self, messages: pl.LazyFrame) -> list[Observation]:
-        """By the logs where all runs have one: cells are compared by one definition."""
+        """Return mean latencies, by the logs if all runs have one: cells share one definition."""
         logged = pl.col("logged_callback_ns") - pl.col("logged_publish_ns")
         means = messages.group_by("run").agg(logged.mean(), pl.col("latency_ns").mean()).collect()
         whole = means.height > 0 and means[:, 1].null_count() == 0
@@ -425,14 +425,14 @@ class CommunicationReport(Report[CommunicationParameters]):
         return Observation(dict(run.cell), float(value), run.block)
 
     def _observations(self, of_run: pl.DataFrame) -> list[Observation]:
-        """Of the second column, where it is known."""
+        """Return the observations in the second column, where it is not null."""
         by_run = dict(of_run.drop_nulls().iter_rows())
         return [
             self._observation(run, by_run[run.name]) for run in self.counting if run.name in by_run
         ]
 
     def files(self) -> Mapping[str, pl.DataFrame]:
-        """One row per cell."""
+        """Return the frame of one row per cell."""
         return {"cells.csv": self.cells}
 
     # ------------------------------------------------------------ small things

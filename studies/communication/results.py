@@ -1,4 +1,4 @@
-"""Results of rclcpp_performance, the tool of the study of rclcpp's communication (2019).
+"""Read results of rclcpp_performance, the tool of the study of rclcpp's communication (2019).
 
 A run is a folder ``test_<intra|inter>_<shared|unique>_<P>ms_n<N>_s<S>_m<M>_l<L>`` with a file
 ``publisher_<id>`` per publisher (message id, timestamp) and ``subscription_<id>`` per subscription
@@ -28,15 +28,15 @@ _RECEIVED = ("publisher_id", "message_id", "callback_us")
 
 @dataclass(frozen=True)
 class StudyRun:
-    """One run.
+    """One run of the tool.
 
     Attributes
     ----------
     name
-        Of its folder.
+        Name of the run's folder.
     factors
-        What the name says: ``communication`` (intra, inter), ``pointer`` (shared, unique: what
-        is published), ``period_ms``, and ``n``, ``s``, ``m``, ``l`` of the tool's options:
+        Factors in the name: ``communication`` (intra, inter), ``pointer`` (shared, unique: the kind
+        that is published), ``period_ms``, and ``n``, ``s``, ``m``, ``l`` of the tool's options:
         ``publishers``, ``subscriptions``, ``messages`` (of each publisher), ``message_bytes``.
     published
         ``publisher_id``, ``message_id``, ``publish_us``; all int64, in order of time.
@@ -51,13 +51,13 @@ class StudyRun:
 
 
 def read_study(folder: Path) -> list[StudyRun]:
-    """All runs in a folder, or the one that it is, in order of name.
+    """Read all runs in a folder, or the folder as one run, in order of name.
 
     Raises
     ------
     UsageError
-        There is none; a file is cut off, not of numbers, names a message twice, or a subscription
-        received what no publisher published.
+        There is no run; a file is cut off, has text for a number, or names a message twice; or a
+        subscription received a message that no publisher published.
     """
     if not folder.is_dir():
         raise UsageError(f"{folder}: not a folder; give the one that holds test_<...>")
@@ -104,7 +104,7 @@ def _read(file: Path, columns: tuple[str, ...]) -> pl.DataFrame:
     if file.stat().st_size == 0:
         return pl.DataFrame(schema=dict.fromkeys(columns, pl.Int64))
     try:
-        # As text first: a number that is none is an error with its line, not a null.
+        # Reading text first gives an error with its line for a broken number, instead of a null.
         texts = pl.read_csv(file.read_bytes(), has_header=False, infer_schema=False)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise UsageError(f"{file}: cannot be read: {str(error).splitlines()[0]}") from error

@@ -1,9 +1,9 @@
-"""What was said of rclcpp's ways of communication, held against the recordings at hand.
+"""Judge published statements on rclcpp's ways of communication by the recordings.
 
 The first three statements are the study's (rclcpp, pull request 636, 2019), which printed one run
-of each and no interval; the fourth was reported of rclcpp later (issue 1722); the last asks what
-loaned messages promise. Each is judged by ratios of one value per run, with Holm's correction over
-its pairs (`roslens.analysis.judged`).
+of each and no interval; the fourth was reported of rclcpp later (issue 1722); the last concerns the
+promise of loaned messages. Each is judged by ratios of one value per run, with Holm's correction
+over its pairs (`roslens.analysis.judged`).
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ def statements(
     threshold: float = 0.05,
     level: float = 0.95,
 ) -> list[Statement]:
-    """All of them, each with its verdict.
+    """Return all statements, each with its verdict.
 
     Parameters
     ----------
     latencies, within, periods
-        Of each run the mean latency, that of messages within the publisher's process, and, where
-        one publisher sends 10 MB, its mean period; with the cell's factors.
+        Values of each run with the cell's factors: the mean latency, the mean latency within the
+        publisher's process, and, where one publisher sends 10 MB, its mean period.
     threshold
-        Differences below this part are of no importance.
+        Smallest relative difference that matters.
     """
     ways = [_named(o) for o in latencies if way_of(o.cell)]
     copied = [o for o in ways if o.cell.get(_POINTER) != _LOANED]
-    # What a callback takes is not what is published.
+    # The callback's argument does not determine the published pointer.
     off = [o for o in copied if _POINTER in o.cell and o.cell[_INTRA] == "off"]
     large = [_named(o) for o in periods if way_of(o.cell)]
     same = [_named(o) for o in within if way_of(o.cell)]
@@ -79,7 +79,7 @@ def statements(
 
 
 def _named(o: Observation) -> Observation:
-    """Pointer (or what the callback takes) and intra-process communication by one name each."""
+    """Rename pointer (or the callback's argument) and intra-process communication consistently."""
     pointer, intra = way_of(o.cell) or ("", False)
     rest = {k: v for k, v in o.cell.items() if k not in {"callback", _POINTER, _INTRA}}
     kind = _POINTER if _POINTER in o.cell else "callback"
@@ -88,7 +88,7 @@ def _named(o: Observation) -> Observation:
 
 
 def _loaned(o: Observation) -> Observation | None:
-    """By way: loaned, or within the process as unique pointer, as nothing is both."""
+    """Return an observation by way: loaned, or unique pointer within the process; else None."""
     pointer = o.cell.get(_POINTER)
     loaned = pointer == _LOANED
     if not loaned and (pointer, o.cell[_INTRA]) != ("unique", "on"):

@@ -1,4 +1,4 @@
-"""Tables of a communication report."""
+"""Build the tables of a communication report."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MOST_ROWS = 60
 
 
 def log_table(compared: pl.DataFrame, runs: Sequence[Run]) -> ReportTable:
-    """From `logged.compare_with_log`."""
+    """Return the comparison from `logged.compare_with_log` as a table."""
     label = {run.name: run.label for run in runs}
     rows = [row for row in compared.iter_rows(named=True) if row["run"] in label]
     differs = [
@@ -72,7 +72,7 @@ def log_table(compared: pl.DataFrame, runs: Sequence[Run]) -> ReportTable:
 def agreement_table(
     agreed: pl.DataFrame, runs: Sequence[Run], published: pl.DataFrame
 ) -> ReportTable:
-    """From `logged.agreement`, cell by cell, beside the published latency of the same cell."""
+    """Return `logged.agreement` cell by cell, with the published latency of the same cell."""
     printed = {
         (pointer, intra): ms
         for pointer, intra, ms in published.select(
@@ -141,7 +141,7 @@ _COUNTS = ("publications", "logged_publications", "receptions", "logged_receptio
 
 
 def cells_table(cells: pl.DataFrame, runs: Sequence[Run]) -> ReportTable:
-    """cells.csv to be read: a row per run."""
+    """Return cells.csv as a table with one row per run."""
     label = {run.name: run.label for run in runs}
     rows = cells.iter_rows(named=True)
     shown = [
@@ -185,7 +185,7 @@ def cells_table(cells: pl.DataFrame, runs: Sequence[Run]) -> ReportTable:
 
 
 def pairs_table(pairs: pl.DataFrame, runs: Sequence[Run]) -> ReportTable:
-    """Loss per pair of publisher and subscription: how many pairs lost, and the worst."""
+    """Return loss per publisher and subscription: number of pairs with loss, and the worst."""
     rows = []
     for label, members in cells_of(runs).items():
         of_cell = pairs.filter(pl.col("run").is_in([run.name for run in members]))
@@ -232,7 +232,7 @@ def pairs_table(pairs: pl.DataFrame, runs: Sequence[Run]) -> ReportTable:
 def backlog_table(
     runs: Sequence[Run], backlogs: Mapping[str, Backlog], estimates: Sequence[Estimate]
 ) -> ReportTable:
-    """What each cell's queues held, beside its latency in publisher periods."""
+    """Return the backlog of each cell's queues, with its latency in publisher periods."""
     rows: list[list[str]] = []
     marked: set[int] = set()
     for label, members in cells_of(runs).items():
@@ -287,7 +287,7 @@ def backlog_table(
 
 
 def copies_table(found: Traffic, runs: Sequence[Run], estimates: Sequence[Estimate]) -> ReportTable:
-    """Copies of a publication in each cell, by rclcpp's rules and as far as a log shows them."""
+    """Return the copies of a publication in each cell, by rclcpp's rules and by the log."""
     rows = []
     for label, members in cells_of(runs).items():
         first = members[0]
@@ -313,7 +313,7 @@ def copies_table(found: Traffic, runs: Sequence[Run], estimates: Sequence[Estima
         by_metric = {e.metric: e for e in estimates if dict(e.cell) == dict(first.cell)}
         counted = _count(copies.by_rclcpp)
         if intra.any() and copies.by_rclcpp is not None:
-            # No event tells by which publish() a message came.
+            # No event shows which variant of publish() sent a message.
             counted += f"; by reference {copies.by_rclcpp + 1:,}"
         rows.append(
             [
@@ -369,14 +369,14 @@ def published_table(
     backlogs: Mapping[str, Backlog],
     estimates: Sequence[Estimate],
 ) -> ReportTable:
-    """The printed figures, what they imply, and ours of the same cell."""
+    """Return the printed figures, what they imply, and ours of the same cell."""
     ours: dict[tuple[str, bool], dict[str, Estimate]] = {}
     measures: dict[tuple[str, bool], str] = {}
     names: dict[tuple[str, bool], str] = {}
     for members in cells_of(runs).values():
         cell = published_cell(members[0])
         if cell is not None:
-            # Of some recordings it is only known what the callback takes.
+            # Some recordings only show the argument of the callback.
             taken = members[0].cell.get("callback")
             names[cell] = "" if "pointer" in members[0].cell else f"callback takes {taken}"
             ours[cell] = {e.metric: e for e in estimates if dict(e.cell) == dict(members[0].cell)}
@@ -467,7 +467,7 @@ def _estimate(estimate: Estimate | None) -> str:
 
 
 def _from_the_event(latency: Estimate | None) -> str:
-    """What the trace says of a latency of which it lacks the beginning."""
+    """Return a latency of which the trace lacks the beginning, as a lower bound."""
     return "-" if latency is None or latency.value is None else f"at least {_estimate(latency)}"
 
 

@@ -1,4 +1,4 @@
-"""The messages of a communication report with their hops, and the callbacks that took them.
+"""Read the messages of a communication report with their hops, and the callbacks that took them.
 
 The durations of a message's hops add up to its latency, to the nanosecond.
 """
@@ -25,17 +25,17 @@ HOPS: Mapping[str, str] = {
     "take": "rmw_take -> rclcpp_take; none within a process",
     "dispatch": "rclcpp_take (within a process: the dequeue) -> callback_start",
 }
-"""What each hop reaches from and to. A hop whose end was not recorded goes on into the next one
-that was."""
+"""Begin and end of each hop. A hop whose end was not recorded extends into the next recorded
+one."""
 
 _ENDS = ("rmw_publish_ns", "take_ns", "rclcpp_take_ns", "callback_start_ns")
 
 
 def with_hops(messages: pl.DataFrame) -> pl.DataFrame:
-    """Add ``hop_<hop>_ns`` for each of `HOPS`; null where there is no such hop or no event of it.
+    """Add ``hop_<hop>_ns`` for each of `HOPS`; null where the hop or its event is missing.
 
-    Only for messages with a latency: for those the hops that are not null add up to
-    ``latency_ns`` exactly, because each begins where the one before ended.
+    Applies only to messages with a latency: their hops that are not null add up to ``latency_ns``
+    exactly, because each begins where the one before ended.
     """
     whole = pl.col("latency_ns").is_not_null()
     before = [pl.col("publish_ns")]
@@ -48,7 +48,7 @@ def with_hops(messages: pl.DataFrame) -> pl.DataFrame:
 
 
 def merged_hops(messages: pl.DataFrame) -> dict[str, int]:
-    """How many messages between processes lack the end of each hop, for want of its event."""
+    """Count the messages between processes without an event for the end of each hop."""
     rows = messages.filter(
         pl.col("latency_ns").is_not_null() & ~pl.col("intra_process").fill_null(value=False)
     )
@@ -58,13 +58,13 @@ def merged_hops(messages: pl.DataFrame) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Traffic:
-    """Messages and receptions on the topics looked at.
+    """Messages and receptions on the reported topics.
 
     Attributes
     ----------
     messages
         Rows of the messages table with ``run``, ``behind`` (`backlog`) and the durations of its
-        `HOPS`. Replayed deliveries are left out: they were published before. Sorted by
+        `HOPS`. Replayed deliveries are left out, as they were published earlier. Sorted by
         publication.
     callbacks
         One row per execution of a subscription's callback: ``run``, ``topic``,
@@ -95,15 +95,15 @@ _MESSAGE = (
 def traffic(
     tables: Tables, runs: Sequence[Run], topics: Sequence[str] = (), warm_up_s: float = 0.0
 ) -> Traffic:
-    """What the runs published and received; read run by run, because there may be millions.
+    """Read messages and receptions of the runs, run by run because there may be millions.
 
     Parameters
     ----------
     topics
-        None: the work topic of each run's manifest, else all of the application that somebody
-        subscribes to.
+        Topics to read; none: the work topic of each run's manifest, else all topics of the
+        application with a subscription.
     warm_up_s
-        Publications (and callbacks) so soon after the run's first one are left out.
+        Publications (and callbacks) within this time after the run's first one are left out, s.
     """
     counted = pl.col("run").is_in([run.name for run in runs])
     whole_only(tables.table("losses").filter(counted), "the study of communication")
@@ -123,7 +123,7 @@ def _of_run(tables: Tables, run: Run, topics: Sequence[str], warm_up_s: float) -
 
 
 def _of_topics(tables: Tables, chosen: pl.DataFrame, warm_up_s: float) -> _Frames:
-    """The frames of `Traffic`, of at most one run."""
+    """Return the frames of `Traffic`, of at most one run."""
     on = ["run", "topic"]
     rows = (
         tables.table("messages")
@@ -179,7 +179,7 @@ def _of_topics(tables: Tables, chosen: pl.DataFrame, warm_up_s: float) -> _Frame
 
 
 def _application(tables: Tables) -> list[str]:
-    """Topics of one run that somebody subscribes to, without those that every node has."""
+    """Return topics of one run with a subscription, without those that every node has."""
     messages = tables.table("messages").filter(pl.col("outcome") != "no_subscriber")
     callbacks = tables.table("callback_instances").filter(pl.col("kind") == "subscription")
     names = pl.concat([messages.select("topic"), callbacks.select(topic="name")])

@@ -1,1 +1,1 @@
-"""The study of executors: load, latency, waiting and working, and which differ."""
+"""Study executors: load, latency, waiting and working, and which executors differ."""

@@ -1,4 +1,4 @@
-"""What a benchmark tool wrote about a run, beside the same figures from its trace."""
+"""Compare a benchmark tool's figures of a run with the same figures from its trace."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ EXPLANATION = (
 
 
 def agreement(messages: pl.DataFrame, result: ToolResult) -> pl.DataFrame:
-    """Latency per subscription by both.
+    """Return latency per subscription by the tool and by the trace.
 
     Parameters
     ----------
     messages
-        Of one run: ``topic``, ``subscription_node``, ``latency_ns``.
+        Messages of one run: ``topic``, ``subscription_node``, ``latency_ns``.
     result
-        What the tool wrote about the same run.
+        The tool's result of the same run.
 
     Returns
     -------
     ``node``, ``topic``, ``received_tool``, ``received_trace``, and for mean, sd (of the
     population), min and max ``<statistic>_tool_ns``, ``<statistic>_trace_ns``; null where only one
-    of them knows it.
+    source has the statistic.
     """
     reported = (
         result.summary.filter(

@@ -1,4 +1,4 @@
-"""Figures of executors: figures against the load, pairs as a grid, effects as a forest."""
+"""Plot executors: figures against the load, pairs as a grid, effects as a forest."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _COLUMNS = 3
 _MOST_PANELS = 12
 _MOST_PAIRS = 10
 _WITH_INTERVAL = 6
-"""Up to so many columns there is room for an interval in a square."""
+"""Greatest number of columns with room for an interval in a square."""
 _FEW_PAIRS = 2
-"""Up to so many there is room for an axis each."""
+"""Greatest number of pairs with room for an axis each."""
 PAIR_COLOURS: Mapping[str, str] = {
     "more": style.LOUD,
     "less": "#0072B2",
@@ -34,18 +34,18 @@ PAIR_COLOURS: Mapping[str, str] = {
 
 @style.styled
 def load_plot(estimates: Sequence[Estimate], factor: str, load: str, title: str) -> Plot:
-    """One metric against the load, one line per executor, one picture per other condition.
+    """Plot one metric against the load, one line per executor, one panel per other condition.
 
     Parameters
     ----------
     estimates
-        Of one metric.
+        Estimates of one metric.
     factor
-        That of the lines.
+        Factor that distinguishes the lines.
     load
-        That of the axis; one point per line where no factor is a load.
+        Factor on the axis; one point per line where no factor is a load.
     """
-    # One line without a name where the factor was not varied.
+    # Where the factor was not varied, there is one line without a name.
     levels = list(dict.fromkeys(str(e.cell.get(factor, "")) for e in estimates))
     panels: dict[str, list[Estimate]] = {}
     for e in estimates:
@@ -61,7 +61,7 @@ def load_plot(estimates: Sequence[Estimate], factor: str, load: str, title: str)
     for axes, (label, members) in zip(grid.flat, shown, strict=False):
         _lines(axes, members, levels, (factor, load), scale)
         axes.set_title(style.wrapped(label), fontsize=7.5, fontweight="normal")
-    # Panels share this axis.
+    # All panels share this axis.
     if high:
         grid[0][0].set_yscale("log")
         style.plain_numbers(grid[0][0], "y")
@@ -87,7 +87,7 @@ def load_plot(estimates: Sequence[Estimate], factor: str, load: str, title: str)
 
 
 def _spans_decades(estimates: Sequence[Estimate]) -> bool:
-    """Whether a linear axis would press the smaller values to the ground."""
+    """Return whether a linear axis would flatten the smaller values."""
     values = [
         value
         for e in estimates
@@ -121,7 +121,7 @@ def _lines(
             ),
             key=lambda point: point[0],
         )  # fmt: skip
-        # Beside each other, for intervals would hide each other.
+        # Points are shifted apart, as intervals at one place would hide each other.
         aside = 1.06 ** (index - 1) if wide else 1.0
         span = loads[-1] - loads[0] if loads else 0.0
         nudge = 0.0 if wide else 0.02 * (index - 1) * (span or 1.0)
@@ -145,12 +145,12 @@ def _is_number(estimate: Estimate, name: str) -> bool:
 
 @style.styled
 def pairs_plot(found: Sequence[Pair], factor: str, most_rows: int = 40) -> Plot:
-    """Verdicts of all pairs: one row per condition and metric, one column per pair.
+    """Plot the verdicts of all pairs: one row per condition and metric, one column per pair.
 
     Parameters
     ----------
     found
-        In the order in which rows are wanted; the pairs that differ most make the columns.
+        Pairs in the order of the rows; the pairs that differ most make the columns.
     """
     row = partial(_row, averaged=_averaged(found))
 
@@ -218,18 +218,18 @@ def _forest(
     factor: str,
     of_rows: int,
 ) -> Plot:
-    """Few pairs: the ratios with their intervals, an axis for each pair.
+    """Plot few pairs: the ratios with their intervals, one axis per pair.
 
     Parameters
     ----------
     placed
-        Panel, row, and the pair that stands there.
+        Panel and row of each pair, and the pair.
     labels, heads
-        Of rows and panels.
+        Labels of rows and headings of panels.
     factor
-        Of what the levels are, and where they are compared.
+        Name of the factor, and conditions under which its levels are compared.
     of_rows
-        How many rows there would be.
+        Number of rows without the limit.
     """
     high = 0.14 * max(2, *(label.count("\n") + 2 for label in labels))
     figure = style.new_figure(high * len(labels) + 1.1)
@@ -263,14 +263,14 @@ def _forest(
 
 
 def _row(p: Pair, averaged: Mapping[str, str]) -> tuple[str, str]:
-    """Metric and conditions, or over how many of these."""
+    """Return metric and conditions of a pair, or the number of conditions of an average."""
     if p.over > 1:
         return p.metric, averaged[p.metric]
     return p.metric, cell_label(p.conditions) if p.conditions else ""
 
 
 def _averaged(pairs: Sequence[Pair]) -> dict[str, str]:
-    """By metric over how many conditions its averages are."""
+    """Return the number of conditions in the averages, by metric."""
     over: dict[str, set[int]] = {}
     for p in pairs:
         if p.over > 1:
@@ -289,7 +289,7 @@ def _within(pairs: Sequence[Pair]) -> str:
 
 
 def _ratio(value: float) -> str:
-    """As short as a square is narrow."""
+    """Return a ratio in few characters, to fit a square."""
     if value >= 9999:
         return ">9999"
     if value < 0.1:
@@ -299,7 +299,7 @@ def _ratio(value: float) -> str:
 
 @style.styled
 def effects_plot(found: Sequence[FactorEffect], metric: str) -> Plot:
-    """Main effects and interactions as ratios with intervals."""
+    """Plot main effects and interactions as ratios with intervals."""
     shown = [e for e in found if e.value is not None and e.low is not None and e.high is not None]
     figure = style.new_figure(0.26 * len(shown) + 0.9)
     axes = figure.subplots()

@@ -1,4 +1,4 @@
-"""What the executors notebook takes, and what it shows, section by section."""
+"""Define the parameters of the executors notebook, and build its sections."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ class ExecutorsParameters(ReportParameters):
     Attributes
     ----------
     factor
-        The factor whose levels are compared two by two.
+        The factor whose levels are compared in pairs.
     load
-        The factor that is drawn along the axis; empty: payload, message size or clients, whichever
+        The factor on the axis; empty: the first of payload, message size and clients that
         varies.
     threshold
-        Differences below this part are of no importance.
+        Smallest relative difference that matters.
     """
 
     factor: str = Field("executor", min_length=1)
@@ -77,11 +77,11 @@ class ExecutorsParameters(ReportParameters):
 
 
 LOADS = ("payload", "message_bytes", "clients", "size", COUNT)
-"""Factors that are a load, the first that varies is drawn along the axis."""
+"""Factors that are a load; the first that varies is on the axis."""
 
 PAYLOADS = ("payload", "message_bytes", "size")
 _TAILS = ("p99", "mean", "max")
-"""Statistics that are for statements and tables, not for figures."""
+"""Statistics that appear in statements and tables only, not in figures."""
 
 _SURE = ("more", "less")
 _BYTES = "rss"
@@ -101,7 +101,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
 
     @cached_property
     def work(self) -> list[Work]:
-        """What each run did, and how long each piece took."""
+        """The work of each run, with the duration of each piece."""
         return work_of_runs(
             self.tables.table("messages"),
             self.tables.table("service_calls"),
@@ -112,23 +112,23 @@ class ExecutorsReport(Report[ExecutorsParameters]):
 
     @cached_property
     def usage(self) -> pl.DataFrame:
-        """CPU and memory, one row per run."""
+        """CPU load and memory, one row per run."""
         return usage_per_run(self.tables.resources, self.measured_parts, self.parameters.warm_up_s)
 
     @cached_property
     def work_estimates(self) -> list[Estimate]:
-        """How long the work took."""
+        """Estimates of how long the work took."""
         return work_estimates(self.work, self.level)
 
     @cached_property
     def resource_estimates(self) -> list[Estimate]:
-        """CPU and memory."""
+        """Estimates of CPU load and memory."""
         return resource_estimates(self.usage, self.counting, self.level)
 
     @cached_property
     def busy_estimates(self) -> list[Estimate]:
-        """Waiting, callbacks, the lock, and the executor's own work."""
-        # What lasts longer than was recorded at a time is not seen in runs that paused.
+        """Estimates of waiting, callbacks, lock waits, and the executor's own work."""
+        # In runs that paused, an interval longer than one recorded part would be missed.
         whole = ~pl.col("run").is_in(self._paused)
         losses = self.tables.table("losses")
         busy = busy_per_run(self.tables.table("executor_intervals").filter(whole), losses)
@@ -147,7 +147,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
 
     @cached_property
     def entity_estimates(self) -> list[Estimate]:
-        """Memory per entity."""
+        """Estimates of memory per entity."""
         memory = {
             str(name): float(value)
             for name, value in self.usage.select("run", _BYTES).drop_nulls().iter_rows()
@@ -156,7 +156,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
 
     @property
     def estimates(self) -> list[Estimate]:
-        """All of them."""
+        """All estimates of the report."""
         return [
             *self.work_estimates,
             *self.resource_estimates,
@@ -166,15 +166,15 @@ class ExecutorsReport(Report[ExecutorsParameters]):
 
     @cached_property
     def observations(self) -> dict[str, list[Observation]]:
-        """Per metric one value per run, with the factors that tell cells apart.
+        """Observations by metric: one value per run, with the factors that distinguish cells.
 
-        No percentile of a cell whose runs have too few samples for it.
+        Percentiles of a cell are left out if its runs have too few samples for them.
         """
         observations: dict[str, list[Observation]] = {}
-        # Lower bounds say nothing of which executor is faster.
+        # Lower bounds do not show which executor is faster.
         work = {w.run.name: w for w in self.work if w.measured}
         cpu = dict(self.usage.select("run", "cpu").drop_nulls().iter_rows())
-        # By size of the levels, so that the least is what others are held against.
+        # Sorted by size of the levels, so that the smallest level becomes the reference.
         for members in cells_of(self.counting).values():
             times = {run.name: work[run.name].values_ns for run in members if run.name in work}
             statistics: dict[str, Callable[[Floats], float]] = {
@@ -212,7 +212,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
 
     @cached_property
     def overall(self) -> dict[str, list[Pair]]:
-        """The same pairs over all conditions that have both, by metric."""
+        """The pairs of levels averaged over all conditions that have both, by metric."""
         return self._compared_by(overall_pairs)
 
     def _compared_by(self, compare: Callable[..., list[Pair]]) -> dict[str, list[Pair]]:
@@ -225,7 +225,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
 
     @cached_property
     def load(self) -> str:
-        """The factor along the axis; empty where none is a load."""
+        """The factor on the axis; empty where no factor is a load."""
         if self.parameters.load:
             return self.parameters.load
         cells = [run.cell for run in self.counting]
@@ -236,7 +236,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
 
     @cached_property
     def _headline(self) -> dict[str, list[Pair]]:
-        """By metric pairs on average over conditions; those within one if it has no average."""
+        """Pairs by metric, averaged over conditions, or within them if there is no average."""
         averaged = {
             metric: members
             for metric, members in self.overall.items()
@@ -246,14 +246,14 @@ class ExecutorsReport(Report[ExecutorsParameters]):
 
     @cached_property
     def _headline_pairs(self) -> list[Pair]:
-        """Of these, pairs of medians and of CPU, the largest sure difference first."""
+        """Pairs of medians and of CPU from the headline, the largest sure difference first."""
         return sorted(
             _shown(self._headline),
             key=lambda p: (p.verdict not in _SURE, -abs(math.log(not_none(p.ratio)))),
         )
 
     def sentences(self) -> list[str]:
-        """Which executor is slower or takes more CPU, by how much; else why none can be said."""
+        """State which executor is slower or takes more CPU, by how much, or why none is named."""
         factor = self.parameters.factor
         headline = self._headline_pairs
         if not headline:
@@ -284,7 +284,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         return sentences
 
     def _counted(self, pairs: Sequence[Pair], where: str) -> str:
-        """How many of the pairs differ."""
+        """Return a sentence with the number of pairs that differ."""
         unsure = sum(p.verdict == "not_enough_evidence" for p in pairs)
         alike = sum(p.verdict == "no_difference" for p in pairs)
         differ = len(pairs) - unsure - alike
@@ -297,7 +297,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         return sentence + (f", and {unsure} cannot be told apart." if unsure else ".")
 
     def _at_p99(self, pair: Pair) -> str:
-        """That P99 tells the contrary of a pair of medians; nothing where it does not."""
+        """Return a clause if P99 contradicts a pair of medians, else an empty text."""
         where = (pair.conditions, pair.level, pair.reference)
         for p in self._headline.get(f"{pair.metric.removesuffix('_p50')}_p99", ()):
             if (p.conditions, p.level, p.reference) == where and p.ratio is not None:
@@ -306,9 +306,9 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         return ""
 
     def picture(self) -> Plot | None:
-        """The pairs, those metrics and conditions first in which levels differ most.
+        """Plot the pairs, first the metrics and conditions in which levels differ most.
 
-        Without any the medians of all cells.
+        Without pairs, plot the medians of all cells.
         """
         if not self._headline_pairs:
             of_work = [e for e in self.work_estimates if e.metric.endswith("_p50")]
@@ -329,11 +329,11 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         return pairs_plot([*averaged, *within], self.parameters.factor, _PICTURED)
 
     def loss(self) -> Section:
-        """What the tracer lost, and the runs that enter no estimate."""
+        """Report losses of the tracer, and the runs that enter no estimate."""
         return Section(*self.tracer_loss(), *self.runs_left_out(), *self._mixed())
 
     def _mixed(self) -> list[Part]:
-        """Cells of several distributions cannot be taken together."""
+        """Warn if the runs are of several ROS distributions."""
         distros = {run.ros_distro for run in self.counting if run.ros_distro}
         if len(distros) < 2:
             return []
@@ -344,7 +344,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         return [Sentence(text, loud=True)]
 
     def work_done(self) -> Section:
-        """How long messages, calls and goals took, against the load."""
+        """Report how long messages, calls and goals took, against the load."""
         if not self.work:
             text = "No message, service call or goal with a beginning and an end was traced."
             return Section(Sentence(text, loud=True))
@@ -387,12 +387,12 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         return [load_plot(narrowed, self.parameters.factor, self.load or "load", title)]
 
     def _narrowed(self, estimate: Estimate) -> Estimate:
-        """The estimate with only the factors that tell cells apart."""
+        """Return the estimate with only the factors that distinguish cells."""
         names = {*self._telling, self.load}
         return replace(estimate, cell={k: v for k, v in estimate.cell.items() if k in names})
 
     def cpu(self) -> Section:
-        """CPU and memory against the load."""
+        """Report CPU load and memory against the load."""
         if not self.resource_estimates:
             return Section("CPU and memory were not recorded.")
         return Section(
@@ -402,7 +402,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         )
 
     def busy(self) -> Section:
-        """Waiting and working."""
+        """Report how long executors waited and worked."""
         metrics = {e.metric for e in self.busy_estimates if e.value is not None}
         without = (
             "have no executor events (record ros2:*; only the tracers of roslens record when an "
@@ -427,7 +427,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         )
 
     def compared(self) -> Section:
-        """Every pair of executors under the same conditions."""
+        """Report every pair of executors under the same conditions."""
         all_pairs = [pair for members in self.pairs.values() for pair in members]
         if not all_pairs:
             text = f"There are no two levels of the factor {self.parameters.factor!r} to compare."
@@ -440,7 +440,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         )
 
     def factor_effects(self) -> Section:
-        """Main effects and interactions, per kind of work."""
+        """Report main effects and interactions, per kind of work."""
         parts: list[Part] = []
         for metric, members in self.observations.items():
             if metric.endswith(_TAILS):
@@ -464,7 +464,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         return effects(narrow, level=self.level)
 
     def entities(self) -> Section:
-        """Memory against the number of entities."""
+        """Report memory against the number of entities."""
         if not self.entity_estimates:
             return Section()
         return Section(
@@ -479,7 +479,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         )  # fmt: skip
 
     def tools(self) -> Section:
-        """The benchmark's own figures beside those from the trace."""
+        """Report the benchmark's own figures next to those from the trace."""
         parts: list[Part] = []
         for run in self.counting:
             result = self.tables.tool_results.get(run.name)
@@ -496,7 +496,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         return Section(EXPLANATION, *parts)
 
     def statements(self) -> Section:
-        """What the published study said, and whether these recordings bear it out."""
+        """Report statements of the published study, and whether these recordings support them."""
         cpu_pairs = self.pairs.get("cpu", [])
         cpu = {"cpu": self.observations.get("cpu", [])}
         means = {"latency_mean": self.observations.get("latency_mean", [])}
@@ -518,7 +518,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         )
 
     def _without_actions(self, metric: str) -> list[Pair]:
-        """Over all conditions but those of actions."""
+        """Return pairs over all conditions except those of actions."""
         members = self.observations.get(metric, [])
         rest = [o for o in members if not statements.is_of_actions(o.cell)]
         parameters = self.parameters
@@ -527,7 +527,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         )
 
     def _over_time(self) -> list[Statement]:
-        """What the study said of CPU over time, from the runs that were long enough."""
+        """Judge the study's statements on CPU over time, by the runs that were long enough."""
         samples = cpu_between_samples(
             self.tables.resources, self.measured_parts, self.parameters.warm_up_s
         )
@@ -563,7 +563,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         ]
 
     def _by_payload(self, observations: Mapping[str, Sequence[Observation]]) -> list[Pair]:
-        """Pairs of payloads, in all conditions; none where another load was varied."""
+        """Return pairs of payloads, in all conditions; empty where another load was varied."""
         if self.load not in PAYLOADS:
             return []
         return [
@@ -579,7 +579,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         ]
 
     def files(self) -> Mapping[str, pl.DataFrame]:
-        """All pairs: over all conditions, then within each."""
+        """Return the frame of all pairs: over all conditions, then within each."""
         groups = (self.overall, self.pairs)
         return {
             "pairs.csv": pairs_frame(
@@ -589,7 +589,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
 
 
 def _shown(pairs_by_metric: Mapping[str, Sequence[Pair]]) -> list[Pair]:
-    """Pairs of medians and of CPU that have a ratio."""
+    """Return pairs of medians and of CPU that have a ratio."""
     return [
         p
         for members in pairs_by_metric.values()
@@ -599,7 +599,7 @@ def _shown(pairs_by_metric: Mapping[str, Sequence[Pair]]) -> list[Pair]:
 
 
 def pairs_frame(found: Sequence[Pair]) -> pl.DataFrame:
-    """One row per pair: metric, conditions (and over how many), ratio with interval, p, verdict."""
+    """Return one row per pair: metric, conditions, their number, ratio, interval, p, verdict."""
     names = list(dict.fromkeys(name for p in found for name in p.conditions))
     return pl.DataFrame(
         [
@@ -623,7 +623,7 @@ def pairs_frame(found: Sequence[Pair]) -> pl.DataFrame:
 
 
 def _whole_designs(members: Sequence[Observation]) -> list[tuple[str, list[Observation]]]:
-    """Split where the first factor's levels have other factors (messages, calls, goals)."""
+    """Split observations by the first factor if its levels have other factors (messages, calls)."""
     names = list(dict.fromkeys(name for o in members for name in o.cell))
     cells = {tuple(str(o.cell.get(n)) for n in names) for o in members}
     product = 1

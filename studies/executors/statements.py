@@ -1,7 +1,7 @@
-"""What the study of executors said, held against the recordings at hand.
+"""Judge the statements of the study of executors by the recordings.
 
 The study (rclcpp's EventsExecutor against EventsCBGExecutor, 2025, with iRobot's ros2-performance)
-published graphs without data: its curves cannot be computed again. Its statements can be tested.
+published graphs without data: its curves cannot be recomputed, but its statements can be tested.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ _ACTIONS = ("action", "actions")
 
 
 def _name(executor: object) -> str:
-    """An executor, whichever suite or tool names it."""
+    """Return the name of an executor in one form, whatever suite or tool names it."""
     return str(executor).lower().replace("_", "").removesuffix("executor")
 
 
 def is_of_the_study(executor: object) -> bool:
-    """Whether the study compared it, with one other on one thread."""
+    """Return whether an executor is one of the two that the study compared, on one thread."""
     return _name(executor) in {_EVENTS, _CBG}
 
 
 def _of_the_study(pairs: Sequence[Pair]) -> list[Pair]:
-    """Pairs of the two executors that the study compared, this one on one thread."""
+    """Return pairs of the two executors that the study compared, EventsCBG on one thread."""
     return [p for p in pairs if {_name(p.level), _name(p.reference)} == {_EVENTS, _CBG}]
 
 
 def is_of_actions(conditions: Cell) -> bool:
-    """Whether the work was goals."""
+    """Return whether the work was action goals."""
     return conditions.get("workload") in _ACTIONS
 
 
 def cpu_statement(cpu_pairs: Sequence[Pair], overall: Sequence[Pair] = ()) -> Statement:
-    """Events and EventsCBG take the same CPU; of actions the study had long runs only.
+    """Judge whether Events and EventsCBG take the same CPU; actions are left out.
 
     Parameters
     ----------
     cpu_pairs
         All pairs of executors, within the same conditions.
     overall
-        Over all conditions without actions.
+        Pairs over all conditions without actions.
     """
     kept = [p for p in _of_the_study(cpu_pairs) if not is_of_actions(p.conditions)]
     claim = "Events and EventsCBG take the same CPU for messages and calls."
@@ -54,21 +54,21 @@ def cpu_statement(cpu_pairs: Sequence[Pair], overall: Sequence[Pair] = ()) -> St
 
 
 def latency_statement(mean_pairs: Sequence[Pair], overall: Sequence[Pair] = ()) -> Statement:
-    """Events and EventsCBG have the same mean latency of messages.
+    """Judge whether Events and EventsCBG have the same mean latency of messages.
 
     Parameters
     ----------
     mean_pairs
-        All pairs of executors, of the mean latency of messages in each run.
+        All pairs of executors, by the mean latency of messages in each run.
     overall
-        Over all conditions.
+        Pairs over all conditions.
     """
     claim = "Events and EventsCBG have the same mean latency."
     return _with_average(judged(claim, _of_the_study(mean_pairs), "alike"), overall)
 
 
 def _with_average(statement: Statement, overall: Sequence[Pair]) -> Statement:
-    """With the ratio over all conditions, which the verdict does not rest on."""
+    """Add the ratio over all conditions, on which the verdict does not depend."""
     means = [
         f"on average over {pair.over} conditions {told(pair)}"
         for pair in _of_the_study(overall)
@@ -78,16 +78,16 @@ def _with_average(statement: Statement, overall: Sequence[Pair]) -> Statement:
 
 
 def payload_statement(what: str, of_payload: Sequence[Pair], rmw: str = "") -> Statement:
-    """With Cyclone DDS CPU or latency rises with the payload, on both executors.
+    """Judge whether CPU or latency rises with the payload on Cyclone DDS, on both executors.
 
     Parameters
     ----------
     what
         "CPU" or "Latency".
     of_payload
-        Pairs of payloads under the same other conditions; of each the largest step is judged.
+        Pairs of payloads under equal other conditions; in each the largest step is judged.
     rmw
-        The middleware of all runs, where they have but one.
+        The middleware of all runs, if it is the same.
     """
     widest: dict[str, Pair] = {}
     for pair in of_payload:
@@ -110,18 +110,19 @@ def _step(pair: Pair) -> float:
 
 @dataclass(frozen=True)
 class OverTime:
-    """What the study said of CPU in long runs with one kind of work.
+    """A statement of the study on CPU in long runs with one kind of work.
 
     Attributes
     ----------
     measure
         ``mean``, ``largest`` or ``deviation`` (standard) of the CPU between samples of a run.
     workloads
-        As the suites of rclcpp and of rclpy name it.
+        Names of the work in the suites of rclcpp and of rclpy.
     less
-        The executor of which the study's measure was less.
+        The executor for which the study's measure was less.
     threshold
-        A difference below this part is none: the smallest that the study speaks of, if it does.
+        Smallest relative difference that counts: the smallest the study mentions, if it mentions
+        one.
     """
 
     claim: str
@@ -131,7 +132,7 @@ class OverTime:
     threshold: float = 0.05
 
     def judged(self, found: Sequence[Pair]) -> Statement:
-        """Its verdict from pairs of the two executors, within the same conditions."""
+        """Return the verdict from pairs of the two executors, within the same conditions."""
         pairs = [p if _name(p.level) == self.less else turned(p) for p in found]
         return judged(self.claim, pairs, "less")
 
@@ -164,7 +165,7 @@ def _publishers(conditions: Cell) -> float:
 
 
 def saving_statement(cpu_pairs: Sequence[Pair]) -> Statement:
-    """EventsCBG takes at least 15 % less CPU than SingleThreaded (rosbag2's pull request 2472).
+    """Judge whether EventsCBG saves at least 15 % CPU over SingleThreaded (rosbag2, request 2472).
 
     Parameters
     ----------

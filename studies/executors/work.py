@@ -1,4 +1,4 @@
-"""What each run did and how long that took: messages, service calls or action goals."""
+"""Measure the work of each run: durations of messages, service calls or action goals."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Kind:
     Attributes
     ----------
     prefix
-        Of the names of its metrics.
+        Prefix of the names of its metrics.
     noun
-        For people.
+        Name for people.
     definition
-        From which event to which event.
+        First and last event of a piece of work.
     """
 
     prefix: str
@@ -68,9 +68,9 @@ class Work:
     Attributes
     ----------
     values_ns
-        How long each piece took, in order, shape (n,).
+        Duration of each piece, in order, shape (n,).
     measured
-        Whether that is so; else each took at least as long, as its beginning is not in the trace.
+        Whether durations are exact; else they are lower bounds, as the begin is not in the trace.
     """
 
     run: Run
@@ -86,10 +86,10 @@ def work_of_runs(
     runs: Sequence[Run],
     warm_up_s: float = 0.0,
 ) -> list[Work]:
-    """The work of each run: messages on its work topic, else goals, calls, its own busiest topic.
+    """Return the work of each run: its work topic, else goals, calls, or its busiest own topic.
 
-    An action is made of services and topics: the first of these that a run has is what it was made
-    for. Runs without any are left out.
+    An action consists of services and topics, so the first of these kinds that a run has is its
+    purpose. Runs without any work are left out.
     """
     by_run: dict[str, Work] = {}
     by_name = {run.name: run for run in runs}
@@ -128,7 +128,7 @@ def _messages(messages: pl.LazyFrame, runs: Sequence[Run], warm_up_s: float) -> 
 
 
 def _parts(rows: pl.LazyFrame, warm_up_s: float) -> dict[str, pl.DataFrame]:
-    """By run what began after the warm-up and has ended, in order."""
+    """Return by run the pieces that began after the warm-up and have ended, in order."""
     begin = pl.col("begin_ns")
     frame = (
         rows.filter(begin >= begin.min().over("run") + round(warm_up_s * 1e9))
@@ -140,7 +140,7 @@ def _parts(rows: pl.LazyFrame, warm_up_s: float) -> dict[str, pl.DataFrame]:
 
 
 def work_estimates(work: Sequence[Work], level: float = 0.95) -> list[Estimate]:
-    """Mean, P50, P99 and the largest of each cell, over the runs that did work of its kind."""
+    """Estimate mean, P50, P99 and maximum of each cell, over the runs with work of its kind."""
     all_estimates: list[Estimate] = []
     for kind in dict.fromkeys(w.kind for w in work):
         of_run = {w.run.name: w for w in work if w.kind == kind}
@@ -162,17 +162,17 @@ ENTITY, COUNT = "entity", "count"
 def entity_estimates(
     memory: Mapping[str, float], runs: Sequence[Run], name: str, level: float = 0.95
 ) -> list[Estimate]:
-    """``memory_per_entity`` for each kind of entity: a line per block, Student t over blocks.
+    """Estimate ``memory_per_entity`` by kind: a line per block, Student t over blocks.
 
     Parameters
     ----------
     memory
-        Bytes of each run, by its name.
+        Memory of each run in bytes, by name of the run.
     runs
-        Those with the factors ``entity`` and ``count`` are taken; blocks with fewer than two
-        counts are left out.
+        Runs, of which those with the factors ``entity`` and ``count`` are used; blocks with fewer
+        than two counts are left out.
     name
-        Of the memory: ``rss`` or ``pss``.
+        Kind of the memory: ``rss`` or ``pss``.
     """
     metric = Metric(
         "memory_per_entity",

@@ -1,1 +1,1 @@
-"""Study of micro-ROS: memory by kind, throughput by transport, latency by direction."""
+"""Study micro-ROS: memory by kind, throughput by transport, latency by direction."""

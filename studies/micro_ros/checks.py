@@ -1,4 +1,4 @@
-"""Checks as verdicts: budgets, physical limits, memory left at exit, sums of directions."""
+"""Check budgets, physical limits, memory left at exit, and sums of directions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from roslens.studies.micro_ros.transports import TransportRun
 
 
 def budget_checks(slopes: Sequence[Slope], budgets: Mapping[str, float]) -> list[Statement]:
-    """Each budget against the interval of the total slope (of the only kind where no total)."""
+    """Check each budget against the interval of the total slope, or of an entity's only slope."""
     slope = partial(Statement, "slope within budget", unit="byte")
     checks = []
     for entity, limit in budgets.items():
@@ -43,7 +43,7 @@ def budget_checks(slopes: Sequence[Slope], budgets: Mapping[str, float]) -> list
 def throughput_checks(
     throughput: pl.DataFrame, lines: Mapping[str, PhysicalLine]
 ) -> list[Statement]:
-    """Each throughput against what its line carries; one check for a transport without one."""
+    """Check each throughput against its line's rate; one check per transport without a rate."""
     checks = []
     unknown: dict[str, None] = {}
     for row in throughput.iter_rows(named=True):
@@ -74,12 +74,12 @@ def throughput_checks(
 
 
 def live_checks(live: pl.DataFrame) -> list[Statement]:
-    """Whether all that was allocated was given back at exit; one check for all that did.
+    """Check that all allocations were freed at exit; one check for all programs that freed all.
 
     Parameters
     ----------
     live
-        As `results.folder.LIVE`.
+        Frame with the columns of `results.folder.LIVE`.
     """
     name = "nothing allocated at exit"
     left = live.filter(pl.col("live_bytes") != 0)
@@ -105,18 +105,18 @@ def live_checks(live: pl.DataFrame) -> list[Statement]:
 
 
 _STACK_CHECK = "stack_check"
-"""ThreadX searches the end of the fill by halving, which may find a gap between used words."""
+"""ThreadX bisects for the end of the fill, which may find a gap between used words instead."""
 
 
 def two_ways_checks(ways: pl.DataFrame) -> list[Statement]:
-    """Whether memory counted in another way is the same, or no less where it includes more.
+    """Check that memory counted in two ways is equal, or no less where the other includes more.
 
-    ThreadX's stack checking finds no more than was used, but may find less: see `_STACK_CHECK`.
+    ThreadX's stack checking never finds more than was used, but may find less: see `_STACK_CHECK`.
 
     Parameters
     ----------
     ways
-        As `results.folder.WAYS`.
+        Frame with the columns of `results.folder.WAYS`.
     """
     checks = []
     for (memory, way), group in ways.group_by("memory", "way", maintain_order=True):
@@ -141,12 +141,12 @@ def two_ways_checks(ways: pl.DataFrame) -> list[Statement]:
 
 
 def account_checks(accounts: pl.DataFrame) -> list[Statement]:
-    """Whether both sides account for every message of a transport.
+    """Check that both sides account for every message of a transport.
 
     Parameters
     ----------
     accounts
-        As `results.folder.ACCOUNTS`.
+        Frame with the columns of `results.folder.ACCOUNTS`.
     """
     checks = []
     groups = accounts.group_by("source", "transport", maintain_order=True)
@@ -168,7 +168,7 @@ def account_checks(accounts: pl.DataFrame) -> list[Statement]:
 
 
 def measured_sum_checks(runs: Sequence[TransportRun]) -> list[Statement]:
-    """Whether measured directions add up to the measured round trip, in every exchange."""
+    """Check that measured directions add up to the measured round trip, in every exchange."""
     checks = []
     for run in runs:
         subject = f"{run.transport}, {run.source}"
@@ -193,7 +193,7 @@ def measured_sum_checks(runs: Sequence[TransportRun]) -> list[Statement]:
 
 
 def printed_sum_checks(sums: Sequence[PrintedSum]) -> list[Statement]:
-    """Whether printed directions add up; if they do, it is because one was computed so."""
+    """Check that printed directions add up; if so, one was computed from the others."""
     return [
         Statement(
             "client + agent = round trip",
@@ -211,7 +211,7 @@ def printed_sum_checks(sums: Sequence[PrintedSum]) -> list[Statement]:
 
 
 def checks_frame(checks: Sequence[Statement]) -> pl.DataFrame:
-    """``check``, ``subject``, ``verdict``, ``value``, ``limit``, ``unit``, ``text``."""
+    """Return ``check``, ``subject``, ``verdict``, ``value``, ``limit``, ``unit``, ``text``."""
     names = ("claim", "subject", "verdict", "value", "limit", "unit", "because")
     numbers = dict.fromkeys(("value", "limit"), pl.Float64)
     return pl.DataFrame(

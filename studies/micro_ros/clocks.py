@@ -1,11 +1,11 @@
-"""How far two clocks are apart, bounded by exchanged messages.
+"""Bound the difference of two clocks by exchanged messages.
 
-A message that is sent when the client's clock says c and received when the agent's says a tells
+A message that is sent when the client's clock says c and received when the agent's says a shows
 that the client's clock, at a, says at least c: no message arrives before it was sent. The answer
-bounds it from the other side. With clocks that differ by an offset and a drift these bounds are
-half planes, and what remains is found by linear programming (Duda et al. 1987, ICDCS; Moon, Skelly
-and Towsley 1999, INFOCOM; Zhang, Liu and Xia 2002, INFOCOM). The truth lies within whatever the
-delays are, symmetric or not; nothing is assumed about their distribution.
+bounds the clock from the other side. For clocks that differ by an offset and a drift these bounds
+are half planes, and the remaining region is found by linear programming (Duda et al. 1987, ICDCS;
+Moon, Skelly and Towsley 1999, INFOCOM; Zhang, Liu and Xia 2002, INFOCOM). The truth lies within
+it whatever the delays are, symmetric or not; nothing is assumed about their distribution.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ClockFit:
     drift
         Bounds of the drift in ns per ns.
     refused
-        Why there is none.
+        Why there is no fit; None: there is one.
     """
 
     origin_ns: int
@@ -54,23 +54,23 @@ class ClockFit:
 
     @property
     def offset_ns(self) -> tuple[float, float, float]:
-        """Difference in the middle of the run: estimate and bounds."""
+        """Difference in the middle of the run in ns: estimate and bounds."""
         low = float(self.low_ns[self.middle]) + self.difference_ns
         high = float(self.high_ns[self.middle]) + self.difference_ns
         return (low + high) / 2, low, high
 
     @property
     def middle_ns(self) -> float:
-        """The agent's time in the middle of the run."""
+        """The agent's time in the middle of the run, ns."""
         return self.origin_ns + float(self.knots_ns[self.middle])
 
     def difference_at(self, agent_ns: Floats) -> tuple[Floats, Floats]:
-        """Difference beyond `difference_ns` and half the width of its bounds.
+        """Return the difference beyond `difference_ns`, and half the width of its bounds.
 
         Parameters
         ----------
         agent_ns
-            Relative to `origin_ns`.
+            Agent's times, relative to `origin_ns`.
         """
         low = np.interp(agent_ns, self.knots_ns, self.low_ns)
         high = np.interp(agent_ns, self.knots_ns, self.high_ns)
@@ -89,13 +89,13 @@ def fit_clocks(
     Parameters
     ----------
     resolution_ns
-        Of both clocks together: how much later than its stamp a moment can have been.
+        Resolution of both clocks together: how much later than its stamp a moment can have been.
 
     Returns
     -------
     ClockFit
-        With `refused` set where there are too few exchanges, or no line lies between the bounds:
-        then a clock was set, its drift changed, or stamps are wrong.
+        The fit, with `refused` set where there are too few exchanges, or where no line lies between
+        the bounds: then a clock was set, its drift changed, or stamps are wrong.
     """
     t1, t2, t3, t4 = (
         np.asarray(stamps, dtype=np.int64)
@@ -104,10 +104,10 @@ def fit_clocks(
     count = t1.size
     if count < LEAST_EXCHANGES:
         return _refused(count, f"{count} exchanges; {LEAST_EXCHANGES} are needed")
-    # Differences first, as integers: times since the epoch leave no digits.
+    # Differences are taken first, as integers: times since the epoch exceed a float's digits.
     origin, difference = int(t2[0]), int(t1[0] - t2[0])
-    # Stamps lie before the first arrival and after the last answer by at most their round trips.
-    # A hundredth more, since these were taken on the client's clock.
+    # Stamps lie before the first arrival and after the last answer by at most their round trips. A
+    # hundredth is added, as round trips were taken on the client's clock.
     round_trips = 1.01 * (t4 - t1) + resolution_ns
     first, last = float((t2 - origin - round_trips).min()), float((t3 - origin + round_trips).max())
     forward = (t2 - origin).astype(np.float64)
@@ -117,8 +117,8 @@ def fit_clocks(
     span = float(max(forward.max(), backward.max()) - min(forward.min(), backward.min()))
     if span <= 0:
         return _refused(count, "all exchanges are at the same time")
-    # What is left beside a rough drift is small, whatever the length of the run: the slope between
-    # the quickest exchanges of both halves.
+    # After a rough drift is removed, values are small, whatever the length of the run. The drift is
+    # the slope between the quickest exchanges of both halves.
     early = int((most - least)[: count // 2].argmin())
     late = count // 2 + int((most - least)[count // 2 :].argmin())
     rough = (least[late] - least[early]) / max(1.0, forward[late] - forward[early])
@@ -173,11 +173,11 @@ class Directions:
     Attributes
     ----------
     client_ns, agent_ns
-        Client to agent, agent to client, shape (n,).
+        Latencies from client to agent and from agent to client, shape (n,).
     uncertainty_ns
-        Of each direction, from the synchronisation of the clocks; what one gains the other loses.
+        Uncertainty of each direction by the clocks; a gain of one direction is a loss of the other.
     turnaround_ns
-        Between receiving and answering, on the agent's clock.
+        Time between receiving and answering, on the agent's clock.
     """
 
     client_ns: Floats
@@ -193,7 +193,7 @@ def directions(
     agent_sent_ns: ArrayLike,
     client_received_ns: ArrayLike,
 ) -> Directions:
-    """Latency by direction, with the client's stamps brought to the agent's clock."""
+    """Return latency by direction, with the client's stamps converted to the agent's clock."""
     t1, t2, t3, t4 = (
         np.asarray(stamps, dtype=np.int64)
         for stamps in (client_sent_ns, agent_received_ns, agent_sent_ns, client_received_ns)
@@ -209,10 +209,11 @@ def directions(
 
 
 def to_agent(fit: ClockFit, client_ns: Ints) -> tuple[Floats, Floats]:
-    """Times of the client's clock on the agent's, relative to its origin; and half widths."""
+    """Convert client times to the agent's clock, relative to its origin, with half widths."""
     relative = (client_ns - (fit.origin_ns + fit.difference_ns)).astype(np.float64)
     agent = relative
-    # The difference is asked for at the agent's time; drifts are small, so this settles at once.
+    # The difference depends on the agent's time; drifts are small, so the iteration settles at
+    # once.
     for _ in range(3):
         difference, width = fit.difference_at(agent)
         agent = relative - difference

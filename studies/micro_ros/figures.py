@@ -1,4 +1,4 @@
-"""Figures of the micro-ROS study."""
+"""Draw the figures of the micro-ROS study."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _COLUMNS = 4
 
 @style.styled
 def memory_plot(slopes: Sequence[Slope]) -> Plot:
-    """Bytes against the number of entities, a panel per entity, a colour per kind of memory."""
+    """Plot bytes against number of entities, a panel per entity, a colour per kind of memory."""
     entities = list(dict.fromkeys(s.entity for s in slopes))
     figure, grid = style.panels(len(entities), _COLUMNS, 2.8, 1.1, sharey=True)
     panels = list(grid.flat)
@@ -52,20 +52,20 @@ def memory_plot(slopes: Sequence[Slope]) -> Plot:
 
 @style.styled
 def history_plot(slope: Slope, claimed: float | None, name: str = "claimed") -> Plot:
-    """Bytes against slots of the history, and the line that MTU x depth would give.
+    """Plot bytes against slots of the history, and the line that MTU x depth would give.
 
     Parameters
     ----------
     claimed
-        Bytes per slot; None where nothing is claimed.
+        Claimed bytes per slot; None where nothing is claimed.
     name
-        What the claim is.
+        Name of the claim.
     """
     figure = style.new_figure(3.1)
     left, right = figure.subplots(1, 2)
     _points(left, slope, style.colour(0))
     x = slope.counts
-    # Through the first point: the claim is about the slope.
+    # The line goes through the first point, as the claim is about the slope.
     if claimed is not None:
         left.plot(x, (slope.values[0] + claimed * (x - x[0])) / 1e3, "--", lw=1.2, color=style.LOUD)
         beyond = slope.values - slope.values[0] - claimed * (x - x[0])
@@ -95,7 +95,7 @@ def history_plot(slope: Slope, claimed: float | None, name: str = "claimed") -> 
 
 @style.styled
 def throughput_plot(throughput: pl.DataFrame, lines: Mapping[str, PhysicalLine]) -> Plot:
-    """Throughput against payload, one line per transport, physical limits dashed."""
+    """Plot throughput against payload, one line per transport, physical limits dashed."""
     figure = style.new_figure(4.0)
     axes = figure.subplots()
     handles = []
@@ -145,7 +145,7 @@ def throughput_plot(throughput: pl.DataFrame, lines: Mapping[str, PhysicalLine])
 
 @style.styled
 def printed_latency_plot(sums: Sequence[PrintedSum]) -> Plot:
-    """Both directions of each printed exchange, one above the other as a bar."""
+    """Plot both directions of each printed exchange as one stacked bar."""
     figure = style.new_figure(0.9 + 0.36 * len(sums))
     axes = figure.subplots()
     y = np.arange(len(sums))
@@ -179,7 +179,7 @@ def _kind(memory: str) -> int:
 
 @style.styled
 def directions_plot(runs: Sequence[TransportRun]) -> Plot:
-    """Median latency by direction of each run, with what synchronisation leaves open."""
+    """Plot the median latency by direction of each run, with the uncertainty of the clocks."""
     shown = [r for r in runs if r.directions is not None]
     transports = list(dict.fromkeys(r.transport for r in shown))
     figure = style.new_figure(1.0 + 0.75 * len(transports))
@@ -221,12 +221,12 @@ def directions_plot(runs: Sequence[TransportRun]) -> Plot:
 
 @style.styled
 def hops_plot(medians: pl.DataFrame) -> Plot:
-    """The hops of a message from the device to a node's callback, and of its answer, as bars.
+    """Plot the hops of a message from the device to a node's callback and back as bars.
 
     Parameters
     ----------
     medians
-        Of `roslens.studies.micro_ros.hops.hop_medians`.
+        Medians from `roslens.studies.micro_ros.hops.hop_medians`.
     """
     figure = style.new_figure(0.9 + 0.36 * medians.height)
     axes = figure.subplots()
@@ -257,7 +257,7 @@ def hops_plot(medians: pl.DataFrame) -> Plot:
 
 @style.styled
 def round_trip_plot(runs: Sequence[TransportRun]) -> Plot:
-    """Distribution of the round trip, one line per run, a colour per transport."""
+    """Plot the distribution of the round trip, one line per run, a colour per transport."""
     transports = list(dict.fromkeys(r.transport for r in runs))
     figure = style.new_figure(3.6)
     axes = figure.subplots()

@@ -1,9 +1,9 @@
-"""Messages of a device from its publisher to the callback of a ROS node, and the answers back.
+"""Follow a device's messages from its publisher to the callback of a ROS node, and the answers.
 
-The device is not traced: what it tells are stamps of its own clock. The node is. Both are one row
-where the node logged which message of the recording a stamped one was (its source timestamp, which
-the agent gave it), and on one clock by the bounds of
-`roslens.studies.micro_ros.clocks`: nothing arrives before it was sent.
+The device is not traced: it only gives stamps of its own clock. The node is traced. Both form one
+row where the node logged the source timestamp of a stamped message, which the agent had given it
+and which identifies it in the recording. The bounds of `roslens.studies.micro_ros.clocks` bring
+both to one clock: nothing arrives before it was sent.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DEVICE_MESSAGES = pl.Schema(
             (
                 "sequence",
                 "device_publish_ns",  # before rcl_publish on the device
-                "error_ns",  # of the device's times: hard bounds on either side
+                "error_ns",  # error of the device's times: hard bounds on either side
                 "agent_write_ns",  # the agent's source timestamp, on the clock of the events
                 "take_ns",  # rmw_take of the node
                 "callback_start_ns",
@@ -37,7 +37,7 @@ DEVICE_MESSAGES = pl.Schema(
         ),
     }
 )
-"""A row is an exchange; all times are those of the recording's events."""
+"""One row per exchange; all times are on the clock of the recording's events."""
 
 HOPS = {
     "device to agent": ("device_publish_ns", "agent_write_ns"),
@@ -46,15 +46,15 @@ HOPS = {
     "callback to answer": ("callback_start_ns", "answer_publish_ns"),
     "answer to device": ("answer_publish_ns", "device_callback_ns"),
 }
-"""From which time to which."""
+"""Begin and end of each hop, as columns."""
 OF_DEVICE = ("device to agent", "answer to device")
-"""Those that the error of the device's clock is part of."""
+"""Hops whose durations contain the error of the device's clock."""
 
 
 def device_messages(
     found: MicroRosResults, one_sided: pl.LazyFrame, publications: pl.LazyFrame
 ) -> pl.DataFrame:
-    """Each exchange with its hops.
+    """Return each exchange with its hops.
 
     Parameters
     ----------
@@ -64,15 +64,16 @@ def device_messages(
     Returns
     -------
     polars.DataFrame
-        As `DEVICE_MESSAGES`, without exchanges that the recording does not hold, and without those
-        of a transport of which clocks cannot be brought together.
+        Columns of `DEVICE_MESSAGES`, without exchanges that the recording does not contain, and
+        without those of a transport whose clocks cannot be synchronised.
     """
     if found.takes.is_empty():
         return DEVICE_MESSAGES.to_frame()
     answers = publications.filter(pl.col("callback_instance_id").is_not_null()).select(
         *("run", "callback_instance_id"), pl.col("publish_ns").alias("answer_publish_ns")
     )
-    # The callback of an account publishes as well, but is no exchange's; of one's the first counts.
+    # The callback of an account publishes too, but in no exchange; in others the first event
+    # counts.
     answers = answers.group_by("run", "callback_instance_id").agg(pl.min("answer_publish_ns"))
     traced = (
         one_sided.filter(
@@ -99,10 +100,10 @@ def device_messages(
 
 
 def _on_one_clock(rows: pl.DataFrame, links: Mapping[tuple[str, str], Link]) -> pl.DataFrame:
-    """Of one transport of one run."""
+    """Synchronise the clocks of one transport of one run."""
     link = links[rows["source"][0], rows["transport"][0]]
     offsets = rows["clock_offset_ns"]
-    # The agent stamps by the system's clock, which is known to the events' as well as it scatters.
+    # The agent stamps by the system clock, known relative to that of the events up to its scatter.
     scatter = int(np.ptp(offsets.to_numpy()))
     fit = fit_clocks(
         rows["client_sent_ns"].to_numpy(),
@@ -124,12 +125,12 @@ def _on_one_clock(rows: pl.DataFrame, links: Mapping[tuple[str, str], Link]) -> 
 
 
 def hop_medians(messages: pl.DataFrame) -> pl.DataFrame:
-    """The median of each hop, of the whole way, and of the error, by transport.
+    """Return the median of each hop, of the whole way, and of the error, by transport.
 
     Parameters
     ----------
     messages
-        As `DEVICE_MESSAGES`.
+        Frame with the columns of `DEVICE_MESSAGES`.
 
     Returns
     -------
@@ -154,14 +155,14 @@ def hop_medians(messages: pl.DataFrame) -> pl.DataFrame:
 
 
 def hop_checks(messages: pl.DataFrame, exchanges: pl.DataFrame) -> list[Statement]:
-    """Whether no hop of a message ends before it begins, within the error of the clocks.
+    """Check that no hop of a message ends before it begins, within the error of the clocks.
 
     Parameters
     ----------
     messages
-        As `DEVICE_MESSAGES`.
+        Frame with the columns of `DEVICE_MESSAGES`.
     exchanges
-        All of them, of which some may not be in the recording.
+        All exchanges, of which some may not be in the recording.
     """
     checks = []
     groups = messages.group_by("source", "transport", maintain_order=True)
@@ -187,12 +188,12 @@ def hop_checks(messages: pl.DataFrame, exchanges: pl.DataFrame) -> list[Statemen
 
 
 def hops_sentence(medians: pl.DataFrame) -> str:
-    """How long a message takes from the device to the node's callback, by transport.
+    """Return a sentence on the time from the device to the node's callback, by transport.
 
     Parameters
     ----------
     medians
-        Of `hop_medians`.
+        Medians from `hop_medians`.
     """
     each = [
         f"{m['device to callback'] / 1e6:,.2f} ms ± {m['error'] / 1e6:,.2f} "

@@ -1,6 +1,6 @@
-"""What a physical line can carry, and whether a throughput is possible on it.
+"""Compute what a physical line can carry, and judge whether a throughput is possible on it.
 
-Also whether printed latencies by direction add up to the printed round trip.
+Also check whether printed latencies by direction add up to the printed round trip.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from roslens.recording import UsageError
 
 @dataclass(frozen=True)
 class PhysicalLine:
-    """A line with its rate.
+    """A physical line with its rate.
 
     Attributes
     ----------
     bit_per_s
-        Symbols a second; for a UART its baud rate.
+        Symbols per second; for a UART its baud rate.
     bits_per_byte
         Bits on the line per byte, such as 10 for a UART with one start and one stop bit.
     """
@@ -32,14 +32,14 @@ class PhysicalLine:
 
     @property
     def bytes_per_s(self) -> float:
-        """The most bytes a second, with nothing but payload on the line."""
+        """The greatest number of bytes per second, with nothing but payload on the line."""
         return self.bit_per_s / self.bits_per_byte
 
 
 def judge_throughput(bytes_per_s: float, line: PhysicalLine) -> tuple[Verdict, str]:
-    """Whether a line carries a throughput, and how much of it that is, for people.
+    """Return whether a line carries a throughput, and a text with its share of the line.
 
-    ``impossible_as_bytes``: it is above the line, but below it if the figure is bits.
+    ``impossible_as_bytes``: the throughput exceeds the line, but would fit if the figure were bits.
     """
     most = line.bytes_per_s
     part = bytes_per_s / most
@@ -55,7 +55,7 @@ def judge_throughput(bytes_per_s: float, line: PhysicalLine) -> tuple[Verdict, s
 
 
 def lines_of(lines: pl.DataFrame, given: Mapping[str, object]) -> dict[str, PhysicalLine]:
-    """Lines by transport: the known ones, and those that the user gives.
+    """Return lines by transport: the known ones, and those that the user gives.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class PrintedSum:
     difference_ns
         client + agent - RTT.
     allowed_ns
-        What rounding of the three figures can make of an exact sum.
+        Greatest difference that rounding of the three figures can explain.
     """
 
     transport: str
@@ -117,12 +117,12 @@ class PrintedSum:
 
 
 def printed_sums(latency: pl.DataFrame) -> list[PrintedSum]:
-    """The sum of each printed exchange.
+    """Return the sum of each printed exchange.
 
     Parameters
     ----------
     latency
-        As `results.frames.LATENCY`.
+        Frame with the columns of `results.frames.LATENCY`.
     """
     return [
         PrintedSum(
@@ -131,7 +131,7 @@ def printed_sums(latency: pl.DataFrame) -> list[PrintedSum]:
             row["agent_ns"],
             row["rtt_ns"],
             row["client_ns"] + row["agent_ns"] - row["rtt_ns"],
-            # Half a digit of each of three figures, and what floats add to it.
+            # Half a digit of each of three figures, plus the error of floats.
             1.5 * row["resolution_ns"] + 1e-3,
         )
         for row in latency.iter_rows(named=True)

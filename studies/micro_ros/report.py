@@ -1,4 +1,4 @@
-"""What the micro-ROS notebook takes, and what it shows, section by section."""
+"""Define the parameters of the micro-ROS notebook, and build its sections."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -68,15 +68,15 @@ class MicroRosParameters(ReportParameters):
     Attributes
     ----------
     recordings
-        Recordings of the suite micro-ros, or folders that hold some; none: the published figures.
+        Recordings of the suite micro-ros, or folders with recordings; none: the published figures.
     results
-        Folders with the files of a board's test bench, which are looked at as recordings are.
+        Folders with the files of a board's test bench, which are analysed like recordings.
     source
         ``recordings`` or ``published``; empty: published where nothing else is given.
     budgets
-        Most bytes per entity (or slot), by entity.
+        Greatest number of bytes per entity (or slot), by entity.
     lines
-        Line rates in bit/s by transport, or pairs with the bits that a byte takes.
+        Line rates in bit/s by transport, or pairs of rate and bits per byte.
     """
 
     recordings: Texts = Field(default_factory=list)
@@ -87,7 +87,7 @@ class MicroRosParameters(ReportParameters):
 
     @property
     def is_published(self) -> bool:
-        """Whether the published figures are looked at."""
+        """Whether the published figures are analysed."""
         return not self.recordings and not self.results
 
     @model_validator(mode="after")
@@ -105,9 +105,9 @@ class MicroRosReport(Report[MicroRosParameters]):
     Parameters
     ----------
     tables
-        Recordings; None: none.
+        Recordings; None: no recordings.
     measured
-        What recordings and folders of results have; None: the published figures are looked at.
+        Results of recordings and of folders; None: the published figures are analysed.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class MicroRosReport(Report[MicroRosParameters]):
 
     @cached_property
     def found(self) -> MicroRosResults:
-        """What is looked at: the measured, else the published."""
+        """The analysed results: the measured, else the published ones."""
         if self.measured is not None:
             return self.measured
         return MicroRosResults(
@@ -145,12 +145,12 @@ class MicroRosReport(Report[MicroRosParameters]):
 
     @cached_property
     def slopes(self) -> list[Slope]:
-        """Memory per entity."""
+        """Slopes of memory per entity."""
         return slopes_of(with_totals(self.found.memory), self.level)
 
     @cached_property
     def published_slopes(self) -> dict[Key, Slope]:
-        """Those of the published figures, to be shown beside measured ones."""
+        """Slopes of the published figures, shown next to measured ones."""
         if self.measured is None:
             return {}
         slopes = slopes_of(with_totals(self.published.memory), self.level)
@@ -158,7 +158,7 @@ class MicroRosReport(Report[MicroRosParameters]):
 
     @property
     def claims(self) -> dict[Key, float]:
-        """Bytes that the publication states in words; only beside its own figures."""
+        """Bytes that the publication states in words; only together with its own figures."""
         if self.measured is not None:
             return {}
         return {
@@ -168,12 +168,12 @@ class MicroRosReport(Report[MicroRosParameters]):
 
     @cached_property
     def sums(self) -> list[PrintedSum]:
-        """Printed exchanges."""
+        """Sums of printed exchanges."""
         return printed_sums(self.found.latency)
 
     @cached_property
     def transport_runs(self) -> list[transports.TransportRun]:
-        """Each transport of each run, its clocks brought together."""
+        """Each transport of each run, with synchronised clocks."""
         return transports.transport_runs(self.found.exchanges, self.found.links)
 
     @cached_property
@@ -185,12 +185,12 @@ class MicroRosReport(Report[MicroRosParameters]):
 
     @cached_property
     def transport_estimates(self) -> list[Estimate]:
-        """Latency by direction, round trips, clocks."""
+        """Estimates of latency by direction, round trips and clocks."""
         return transports.transport_estimates(self.transport_runs, self.level)
 
     @cached_property
     def throughput_estimates(self) -> list[Estimate]:
-        """Throughput over runs; published ones have none."""
+        """Estimates of throughput over runs; empty for published figures."""
         if self.measured is None:
             return []
         level = self.level
@@ -202,7 +202,7 @@ class MicroRosReport(Report[MicroRosParameters]):
 
     @cached_property
     def all_checks(self) -> list[Statement]:
-        """Every verdict."""
+        """All checks with their verdicts."""
         return [
             *checks.live_checks(self.found.live),
             *checks.two_ways_checks(self.found.ways),
@@ -216,7 +216,7 @@ class MicroRosReport(Report[MicroRosParameters]):
 
     @property
     def _checked(self) -> str:
-        """How many checks failed, and how many could not be made."""
+        """Sentence with the numbers of checks that failed and that could not be made."""
         failed = [c for c in self.all_checks if c.failed]
         decided = [c for c in self.all_checks if c.decided]
         first = f", first: {failed[0].claim} {failed[0].because}" if failed else ""
@@ -226,7 +226,7 @@ class MicroRosReport(Report[MicroRosParameters]):
 
     @property
     def estimates(self) -> list[Estimate]:
-        """All of them."""
+        """All estimates of the report."""
         return [
             *(slope.estimate for slope in self.slopes),
             *self.throughput_estimates,
@@ -240,7 +240,7 @@ class MicroRosReport(Report[MicroRosParameters]):
     # ------------------------------------------------------------ sections
 
     def sentences(self) -> list[str]:
-        """What an entity costs, how long a message takes, what the checks say; failures first."""
+        """State the cost of an entity, the time of a message, and the checks; failures first."""
         sentences = []
         totals = [s for s in self.slopes if s.memory == "total" and not is_history(s.entity)]
         shown = [
@@ -268,13 +268,13 @@ class MicroRosReport(Report[MicroRosParameters]):
         return sentences
 
     def origin(self) -> Mapping[str, str]:
-        """The board of the published figures, or the folders that were given."""
+        """Return the board of the published figures, or the folders that were given."""
         if self.measured is None:
             return {"published by": "eProsima", "board": "Renesas EK-RA6M5"}
         return {"from": ", ".join(self.parameters.results)} if self.parameters.results else {}
 
     def picture(self) -> Plot | None:
-        """Memory per entity, without an RTOS where that was measured, else throughput."""
+        """Plot memory per entity, without an RTOS where that was measured, else throughput."""
         slopes = [s for s in self.slopes if not is_history(s.entity)]
         if slopes:
             return figures.memory_plot([s for s in slopes if not on_rtos(s.entity)[1]] or slopes)
@@ -282,7 +282,7 @@ class MicroRosReport(Report[MicroRosParameters]):
         return figures.throughput_plot(throughput, self.lines) if throughput.height else None
 
     def source(self) -> Section:
-        """What is looked at, and what could not be used."""
+        """Report the analysed results, and files that could not be used."""
         if self.measured is None:
             return Section(
                 "Published figures: one board, one build, digitised or printed; no runs."
@@ -309,14 +309,14 @@ class MicroRosReport(Report[MicroRosParameters]):
         return Section(*parts)
 
     def checks(self) -> Section:
-        """Verdicts, first what is wrong."""
+        """Report the verdicts of the checks, failures first."""
         if not self.all_checks:
             return Section("There is nothing to check.")
         sentence = Sentence(self._checked, loud=any(c.failed for c in self.all_checks))
         return Section(sentence, checks_table(sorted(self.all_checks, key=lambda c: not c.failed)))
 
     def memory(self) -> Section:
-        """Memory per entity."""
+        """Report memory per entity."""
         slopes = [s for s in self.slopes if not is_history(s.entity)]
         if not slopes:
             return Section("There is no memory of entities to look at.")
@@ -330,7 +330,7 @@ class MicroRosReport(Report[MicroRosParameters]):
         return Section(*parts)
 
     def history(self) -> Section:
-        """Memory per slot of the RMW history."""
+        """Report memory per slot of the RMW history."""
         slopes = [s for s in self.slopes if is_history(s.entity)]
         static = {s.entity: s for s in slopes if s.memory == "static"}
         if HISTORY not in static:
@@ -345,7 +345,7 @@ class MicroRosReport(Report[MicroRosParameters]):
         return Section(*parts, slopes_table(slopes, self.published_slopes, self.claims))
 
     def statements(self) -> Section:
-        """What the publication says against what its figures say, and what was measured."""
+        """Report the publication's statements against its figures, and against measurements."""
         measured: list[Part] = []
         if self.found.is_micro_ros:
             estimates = [*self.transport_estimates, *self.throughput_estimates]
@@ -377,7 +377,7 @@ class MicroRosReport(Report[MicroRosParameters]):
         )
 
     def throughput(self) -> Section:
-        """Throughput against payload."""
+        """Report throughput against payload."""
         throughput = self.found.throughput
         parts: list[Part] = []
         if throughput.height:
@@ -390,7 +390,7 @@ class MicroRosReport(Report[MicroRosParameters]):
         return Section(*parts or ["No throughput was measured."])
 
     def latency(self) -> Section:
-        """Latency by direction."""
+        """Report latency by direction."""
         parts: list[Part] = []
         if self.sums:
             parts += [figures.printed_latency_plot(self.sums), printed_latency_table(self.sums)]
@@ -409,14 +409,14 @@ class MicroRosReport(Report[MicroRosParameters]):
         return Section(*parts or ["No latency was measured."])
 
     def round_trips(self) -> Section:
-        """Distribution of the round trip."""
+        """Report the distribution of the round trip."""
         runs = [run for run in self.transport_runs if run.rtt_ns.size]
         if not runs:
             return Section("There is no distribution: at most one exchange is known.")
         return Section(figures.round_trip_plot(runs))
 
     def files(self) -> Mapping[str, pl.DataFrame]:
-        """Slopes of memory, every verdict, and the messages of a device by their hops."""
+        """Return the slopes of memory, all verdicts, and the messages of a device by their hops."""
         files = {
             "slopes.csv": slopes_frame(self.slopes),
             "checks.csv": checks.checks_frame(self.all_checks),

@@ -1,4 +1,4 @@
-"""Memory per entity: the slope of bytes against the number of entities."""
+"""Estimate memory per entity as the slope of bytes against the number of entities."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from roslens.analysis.statistics.trends import least_squares
 from roslens.recording.arrays import Floats, np
 
 HISTORY = "history"
-"""The entity whose count is slots of the RMW history."""
+"""The entity whose count is the number of slots of the RMW history."""
 
 RTOSES = {"freertos": "FreeRTOS", "threadx": "ThreadX"}
-"""Real-time operating systems, by how the names of entities that were measured on them end."""
+"""Real-time operating systems, by the suffix in the names of entities measured on them."""
 
 KINDS = ("static", "stack", "dynamic", "total")
 
@@ -42,15 +42,15 @@ class Slope:
     Attributes
     ----------
     entity, memory
-        Such as ``publisher`` and ``static``.
+        Names such as ``publisher`` and ``static``.
     counts, values
         The points: number of entities, bytes (mean over sources of that number), shape (n,).
     sources
-        How many runs (or publications) the points are from.
+        Number of runs (or publications) that the points come from.
     between_runs
-        The most by which they differ at a number of entities, in bytes; None of a single one.
+        Greatest difference between runs at one number of entities, in bytes; None for one run.
     intercept
-        Bytes at no entity; None where there is no line.
+        Bytes at zero entities; None where there is no line.
     estimate
         The slope.
     """
@@ -66,7 +66,7 @@ class Slope:
 
     @property
     def largest_residual(self) -> float | None:
-        """The farthest that a point lies from the line, in bytes."""
+        """The greatest distance of a point from the line, in bytes."""
         if self.intercept is None or self.estimate.value is None:
             return None
         line = self.intercept + self.estimate.value * self.counts
@@ -74,17 +74,17 @@ class Slope:
 
 
 def slopes_of(memory: pl.DataFrame, level: float = 0.95) -> list[Slope]:
-    """The slope of each kind of memory of each entity.
+    """Estimate the slope of each kind of memory of each entity.
 
-    Least squares through the means at each count; the interval is Student's t with n - 2
-    degrees of freedom over the scatter of those means about the line. It covers that scatter
-    (reading precision, alignment, a relation that is not quite a line), not other boards,
-    compilers or configurations, of which there is one.
+    The line is the least squares fit through the means at each count; the interval is Student's t
+    with n - 2 degrees of freedom over the scatter of those means about the line. It covers that
+    scatter (reading precision, alignment, a relation that is not quite a line), but not other
+    boards, compilers or configurations, of which there is one.
 
     Parameters
     ----------
     memory
-        As `results.frames.MEMORY`.
+        Frame with the columns of `results.frames.MEMORY`.
     level
         Nominal coverage.
     """
@@ -142,7 +142,7 @@ def with_totals(memory: pl.DataFrame) -> pl.DataFrame:
 
 
 def slopes_frame(slopes: Sequence[Slope]) -> pl.DataFrame:
-    """``entity``, ``memory``, ``slope``, ``low``, ``high``; bytes per entity or slot."""
+    """Return ``entity``, ``memory``, ``slope``, ``low``, ``high``; bytes per entity or slot."""
     return pl.DataFrame(
         [(s.entity, s.memory, s.estimate.value, s.estimate.low, s.estimate.high) for s in slopes],
         schema=dict.fromkeys(("entity", "memory"), pl.String)
@@ -166,18 +166,18 @@ _ENTITIES = ("publisher", "subscriber", "service", "client")
 
 
 def is_history(entity: str) -> bool:
-    """Whether the count of `entity` is slots of a history."""
+    """Return whether the count of `entity` is the number of slots of a history."""
     return entity.startswith(HISTORY)
 
 
 def on_rtos(entity: str) -> tuple[str, str]:
-    """An entity without the RTOS that it was measured on, and the RTOS; "" for none."""
+    """Return an entity without the suffix of its RTOS, and the RTOS; "" for none."""
     base, _, rtos = entity.rpartition("_")
     return (base, RTOSES[rtos]) if rtos in RTOSES else (entity, "")
 
 
 def _order(entity: object, memory: object) -> tuple[bool, int, int, str, int]:
-    """Entities as the publication has them, for each RTOS, others by name, the history last."""
+    """Return a sort key: entities as published, by RTOS, then others by name, the history last."""
     base, rtos = on_rtos(str(entity))
     rank = _ENTITIES.index(base) if base in _ENTITIES else len(_ENTITIES)
     kind = KINDS.index(str(memory)) if memory in KINDS else len(KINDS)

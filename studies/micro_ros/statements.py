@@ -1,9 +1,9 @@
-"""What the publication states, compared with its own figures and with micro-ROS as measured here.
+"""Judge the publication's statements by its own figures, and by micro-ROS as measured here.
 
-The board of the publication was measured once per point, so that there are no intervals but those
-of slopes. The rules for its figures are these: two figures are alike within `ABOUT`; a statement
-about an order or a rise holds where every pair of figures that it speaks of bears it out, and does
-not where one is against it.
+The board of the publication was measured once per point, so only slopes have intervals. The rules
+for its figures are these: two figures are alike within `ABOUT`; a statement about an order or a
+rise holds where every pair of figures that it concerns supports it, and does not hold where one
+pair contradicts it.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from roslens.analysis.verdicts.statement import Statement, Verdict
 from roslens.studies.micro_ros.slopes import HISTORY, KINDS, Slope
 
 ABOUT = 0.05
-"""The word "about" is taken to allow 5 %."""
+"""Relative tolerance for the word "about": 5 %."""
 
 
 def alike(one: float, other: float) -> bool:
-    """Whether the other figure is about the one."""
+    """Return whether the second figure is about equal to the first."""
     return abs(other - one) <= ABOUT * abs(one)
 
 
 def memory_statements(claims: pl.DataFrame, slopes: Sequence[Slope]) -> list[Statement]:
-    """One per claim, about the memory of an entity or of a slot of the history.
+    """Judge each claim about the memory of an entity or of a slot of the history.
 
-    A claim per entity says "about": it is supported where the interval lies within `ABOUT` of
-    it, and not so where it lies outside. The claim per slot of the history is exact,
-    so that the interval must contain it.
+    A claim per entity says "about": it is supported where the interval lies within `ABOUT` of the
+    claim, and "not so" where it lies outside. The claim per slot of the history is exact, so the
+    interval must contain it.
     """
     estimates = {(s.entity, s.memory): s.estimate for s in slopes}
     statements = []
@@ -60,7 +60,7 @@ def memory_statements(claims: pl.DataFrame, slopes: Sequence[Slope]) -> list[Sta
 
 
 def differences_of_totals(memory: pl.DataFrame) -> pl.Series:
-    """Total minus static, stack and dynamic in bytes, of each count for which all were given."""
+    """Return total minus static, stack and dynamic [B] of each count with all four figures."""
     is_total, size = pl.col("memory") == "total", pl.col("bytes")
     return (
         memory.group_by("source", "entity", "count", maintain_order=True)
@@ -77,24 +77,24 @@ VARIANTS = {
     "publisher_400_bytes": "memory does not depend on the size of the topic",
     "publisher_one_topic": "memory does not depend on the number of topics",
 }
-"""Publishers with one thing changed, by the name of their part."""
+"""Claims about publishers with one property changed, by the name of their part."""
 FOLLOWS = "latency follows the transport: the more throughput, the shorter the round trip"
 _Known = dict[tuple[str, str], Estimate]
-"""By metric (of throughput with the payload) and transport."""
+"""Estimates by metric (of throughput with the payload) and transport."""
 RELIABILITIES = ("reliable", "best_effort")
 
 
 def measured_statements(
     slopes: Sequence[Slope], estimates: Sequence[Estimate], emulated: Collection[str] = ()
 ) -> list[Statement]:
-    """What the study says: independence of memory, a constant stack, and of transports.
+    """Judge the study's claims: independence of memory, a constant stack, order of transports.
 
     Parameters
     ----------
     slopes
-        Of memory, with those of `VARIANTS`.
+        Slopes of memory, including those of `VARIANTS`.
     estimates
-        Of latency and throughput by transport, such as ``udp reliable``.
+        Estimates of latency and throughput by transport, such as ``udp reliable``.
     emulated
         Transports without a line rate.
     """
@@ -109,12 +109,12 @@ def measured_statements(
 
 
 def own_statements(estimates: Sequence[Estimate]) -> list[Statement]:
-    """What the study does not say: why TCP is slow here.
+    """Judge a claim that the study does not make: why TCP is slow here.
 
     Parameters
     ----------
     estimates
-        As of `measured_statements`.
+        As in `measured_statements`.
     """
     by_metric = _known(estimates)
     return [_waits(by_metric, reliability) for reliability in RELIABILITIES]
@@ -130,7 +130,7 @@ def _known(estimates: Sequence[Estimate]) -> _Known:
 
 
 def _independent(slopes: Mapping[tuple[str, str], Slope], entity: str, claim: str) -> Statement:
-    """Of the memory that a publisher takes, and of its stack: they may differ by `ABOUT`."""
+    """Judge whether two kinds of publisher need the same memory in total, within `ABOUT`."""
     usual, changed = slopes.get(("publisher", "total")), slopes.get((entity, "total"))
     a = None if usual is None else usual.estimate.value
     b = None if changed is None else changed.estimate.value
@@ -142,7 +142,7 @@ def _independent(slopes: Mapping[tuple[str, str], Slope], entity: str, claim: st
 
 
 def constant_stack(slope: Slope) -> Statement:
-    """The stack of an entity is constant: no more than `ABOUT` between any two of its points."""
+    """Judge whether the stack of an entity is constant: at most `ABOUT` between any two points."""
     low, high = float(slope.values.min()), float(slope.values.max())
     verdict: Verdict = "supported" if high <= low * (1 + ABOUT) else "not so"
     if slope.counts.size < 2:
@@ -154,7 +154,7 @@ def constant_stack(slope: Slope) -> Statement:
 
 
 def _order(by_metric: _Known, emulated: Collection[str], reliability: str) -> Statement:
-    """The published round trips: UDP 1.26 ms, serial 8.81 ms; of TCP there is none."""
+    """Judge the published order of round trips: UDP 1.26 ms, serial 8.81 ms; TCP has none."""
     claim = "the round trip is shorter over UDP than over the serial line"
     subject = reliability.replace("_", " ")
     udp, serial = (
@@ -170,7 +170,7 @@ def _order(by_metric: _Known, emulated: Collection[str], reliability: str) -> St
 
 
 def _follows(by_metric: _Known, reliability: str) -> Statement:
-    """By the throughput of the largest messages that go to the agent."""
+    """Judge whether round trips follow the throughput of the largest messages to the agent."""
     transports = []
     for name in (f"{transport} {reliability}" for transport in ("udp", "tcp", "tcp_no_delay")):
         rates = [e for (m, t), e in by_metric.items() if m.startswith("throughput ") and t == name]
@@ -184,7 +184,7 @@ def _follows(by_metric: _Known, reliability: str) -> Statement:
         for name, rate, trip in transports
     )
     subject = reliability.replace("_", " ")
-    # Of each two of which it is known which has more.
+    # Only pairs in which one transport is known to have more throughput.
     verdicts = {
         _rising([trip, longer])
         for (_, rate, trip), (_, less, longer) in combinations(transports, 2)
@@ -228,14 +228,14 @@ _WAYS = {"rtt_p50": "", "client_latency_p50": "to the agent ", "agent_latency_p5
 
 
 def _ms(estimate: Estimate) -> str:
-    """With its interval: directions are no better known than the clocks are."""
+    """Return milliseconds with the interval: directions are as uncertain as the clocks."""
     value, low, high = (ns and ns / 1e6 for ns in (estimate.value, estimate.low, estimate.high))
     interval = "" if low is None or high is None else f" [{low:,.2f}, {high:,.2f}]"
     return f"{value:,.2f}{interval} ms"
 
 
 def _rising(estimates: Sequence[Estimate]) -> Verdict:
-    """Whether intervals lie one above the other; where two overlap nothing is said."""
+    """Return whether intervals lie one above the other; overlapping intervals decide nothing."""
     bounds = [(e.low, e.high) for e in estimates]
     if any(low is None or high is None for low, high in bounds):
         return "cannot be judged"
@@ -245,7 +245,7 @@ def _rising(estimates: Sequence[Estimate]) -> Verdict:
 
 
 STREAMS = ("USB", "TCP", "Serial")
-"""Transports of streams, the one that is said to carry most first."""
+"""Stream transports, in the stated order of throughput, the greatest first."""
 PUB_SUB = ("publisher", "subscriber")
 UDP = ("UDP (FreeRTOS + TCP)", "UDP (ThreadX)")
 _IN_LATENCY = {
@@ -254,7 +254,7 @@ _IN_LATENCY = {
     "Serial": "Serial UART",
     "UDP (ThreadX)": "UDP (ThreadX + NetX)",
 }
-"""Transports of the throughput figures that have another name in the table of latencies."""
+"""Names in the table of latencies of transports that are named differently for throughput."""
 
 _Rates = Mapping[str, Mapping[int, float]]
 
@@ -262,14 +262,14 @@ _Rates = Mapping[str, Mapping[int, float]]
 def published_statements(
     slopes: Sequence[Slope], throughput: pl.DataFrame, latency: pl.DataFrame
 ) -> list[Statement]:
-    """All of them, each with its verdict.
+    """Return all statements about the published figures, each with its verdict.
 
     Parameters
     ----------
     slopes
-        Of the published memory.
+        Slopes of the published memory.
     throughput, latency
-        As of `results.published.PublishedFigures`.
+        Frames as in `results.published.PublishedFigures`.
     """
     total = {s.entity: s for s in slopes if s.memory == "total"}
     rates: dict[str, dict[int, float]] = {}
@@ -330,7 +330,7 @@ def _rises(rates: _Rates, transport: str) -> Statement:
 
 
 def _linear(rates: _Rates, transport: str) -> Statement:
-    """Throughput grows by the same factor as the size, within `ABOUT`."""
+    """Judge whether throughput grows by the same factor as the size, within `ABOUT`."""
     steps = [
         (small, large, rate / less, large / small)
         for (small, less), (large, rate) in pairwise(sorted(rates[transport].items()))
@@ -352,7 +352,7 @@ def _apart(rates: _Rates) -> Statement:
 
 
 def _slower_with_less(rates: _Rates, trips: Mapping[str, float]) -> Statement:
-    """Of each two transports the one that carries more with its largest messages is no slower."""
+    """Judge whether transports with more throughput of their largest messages are no slower."""
     most = {transport: rates[transport][max(rates[transport])] for transport in rates}
     by_rate = [
         (trips[_IN_LATENCY.get(transport, transport)], transport)

@@ -1,4 +1,4 @@
-"""Tables of the micro-ROS report."""
+"""Build the tables of the micro-ROS report."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ _BY_CONSTRUCTION = (
 def slopes_table(
     slopes: Sequence[Slope], published: Mapping[Key, Slope], claims: Mapping[Key, float]
 ) -> ReportTable:
-    """Slopes with intervals; published ones and claims beside.
+    """Return slopes with intervals, next to published slopes and claims.
 
     Parameters
     ----------
     published
-        By entity and kind of memory; empty where `slopes` themselves are the published ones.
+        Published slopes by entity and kind of memory; empty where `slopes` are the published ones.
     claims
         Bytes that the publication states in words.
     """
@@ -95,12 +95,12 @@ def slopes_table(
 
 
 def rtos_table(slopes: Sequence[Slope], published: Mapping[Key, Slope]) -> ReportTable | None:
-    """Slopes without an RTOS, with each, and the published ones beside each other.
+    """Return slopes without an RTOS, with each RTOS, and the published ones side by side.
 
     Parameters
     ----------
     published
-        By entity and kind of memory.
+        Published slopes by entity and kind of memory.
 
     Returns
     -------
@@ -136,7 +136,7 @@ def _slope_text(slope: Slope | None) -> str:
 
 
 def throughput_table(throughput: pl.DataFrame, lines: Mapping[str, PhysicalLine]) -> ReportTable:
-    """Throughput with what cutting rates to whole Hz can have taken off."""
+    """Return throughput, with the greatest loss by cutting rates to whole Hz."""
     rows, marked = [], set()
     for index, row in enumerate(throughput.iter_rows(named=True)):
         value, cut = row["bytes_per_s"], row["truncation_bytes_per_s"]
@@ -168,7 +168,7 @@ def throughput_table(throughput: pl.DataFrame, lines: Mapping[str, PhysicalLine]
 
 
 def printed_latency_table(sums: Sequence[PrintedSum]) -> ReportTable:
-    """Printed exchanges; no interval, and why."""
+    """Return printed exchanges, with the reason for having no interval."""
     return ReportTable(
         ["transport", "board to agent [ms]", "agent to board [ms]", "round trip [ms]", "interval"],
         [
@@ -191,7 +191,7 @@ def printed_latency_table(sums: Sequence[PrintedSum]) -> ReportTable:
 
 
 def checks_table(checks: Sequence[Statement]) -> ReportTable:
-    """Verdicts."""
+    """Return the checks with their verdicts."""
     columns = {"check": "claim", "of": "subject", "verdict": "told", "found": "because"}
     return statements_table(checks, columns, "Checks")
 
@@ -201,7 +201,7 @@ def claims_table(
     title: str = "Statements of the publication",
     said: str = "as published",
 ) -> ReportTable:
-    """Statements compared with figures; `said` says whose they are."""
+    """Return statements compared with figures; `said` is the heading that names their origin."""
     columns = {
         "statement": "subject",
         said: "claim",
@@ -231,12 +231,12 @@ _HOPS = (
 
 
 def history_table(rows: Sequence[tuple[str, int, Slope]]) -> ReportTable:
-    """Slopes of histories with slots of different size.
+    """Return slopes of histories with slots of different size.
 
     Parameters
     ----------
     rows
-        Name, MTU x depth, slope of the static memory.
+        Name, MTU x depth, and slope of the static memory of each history.
     """
     return ReportTable(
         ["history", "MTU x depth [B]", "slope [B/slot]", "beyond MTU x depth [B/slot]"],
@@ -256,12 +256,12 @@ def history_table(rows: Sequence[tuple[str, int, Slope]]) -> ReportTable:
 
 
 def static_table(static: pl.DataFrame) -> ReportTable:
-    """What static memory beyond the baseline is made of, at the largest number of entities.
+    """Return the symbols in static memory beyond the baseline, at the largest number of entities.
 
     Parameters
     ----------
     static
-        As `results.folder.STATIC`.
+        Frame with the columns of `results.folder.STATIC`.
     """
     memory = static.filter(pl.col("section").str.contains(r"^\.(data|bss)(\.|$)"))
     largest = memory.filter(pl.col("count") == pl.col("count").max().over("entity"))
@@ -291,7 +291,7 @@ def static_table(static: pl.DataFrame) -> ReportTable:
 
 
 def clocks_table(runs: Sequence[TransportRun]) -> ReportTable:
-    """Offset and drift of each run with their bounds."""
+    """Return offset and drift of each run with their bounds."""
     rows, marked, notes = [], set(), []
     for index, run in enumerate(runs):
         fit = run.fit
@@ -327,7 +327,7 @@ def clocks_table(runs: Sequence[TransportRun]) -> ReportTable:
 
 
 def sums_table(runs: Sequence[TransportRun]) -> ReportTable:
-    """Whether the measured directions add up to the measured round trip."""
+    """Return whether the measured directions add up to the measured round trip."""
     rows = []
     for run in runs:
         if run.residual_ns is None or run.allowed_ns is None:
@@ -356,12 +356,12 @@ def sums_table(runs: Sequence[TransportRun]) -> ReportTable:
 
 
 def hops_table(medians: pl.DataFrame) -> ReportTable:
-    """Medians of the hops.
+    """Return the medians of the hops.
 
     Parameters
     ----------
     medians
-        Of `roslens.studies.micro_ros.hops.hop_medians`.
+        Medians from `roslens.studies.micro_ros.hops.hop_medians`.
     """
     columns = [*HOPS, "device to callback", "error"]
     return ReportTable(
@@ -377,7 +377,7 @@ def hops_table(medians: pl.DataFrame) -> ReportTable:
 
 
 def captures_table(captures: pl.DataFrame) -> ReportTable:
-    """Bytes per second on the line, from captures."""
+    """Return bytes per second on the line, from captures."""
     return ReportTable(
         ["run", "capture", "channel", "frames", "bytes", "seconds", "kB/s"],
         [
@@ -398,7 +398,7 @@ def captures_table(captures: pl.DataFrame) -> ReportTable:
 
 
 def findings_table(findings: pl.DataFrame) -> ReportTable:
-    """What could not be used, and why."""
+    """Return the files that could not be used, and why."""
     distinct = findings.unique(maintain_order=True)
     return ReportTable(
         ["run", "left out"],

@@ -1,4 +1,4 @@
-"""Latency by direction, round trips and throughput of recorded transports."""
+"""Estimate latency by direction, round trips and throughput of recorded transports."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class TransportRun:
     Attributes
     ----------
     directions
-        None where the clocks could not be brought together.
+        Latencies by direction; None where the clocks could not be synchronised.
     rtt_ns, rtt_uncertainty_ns
-        Of each exchange, shape (n,).
+        Round trip and its uncertainty of each exchange, shape (n,).
     residual_ns, allowed_ns
-        client + turnaround + agent - round trip of each exchange, and what the reading of the
-        stopwatch, the resolution of the clocks and their drift allow; None without directions.
+        client + turnaround + agent - round trip of each exchange, and the value allowed by the
+        reading of the stopwatch, the clocks' resolution and their drift; None without directions.
     """
 
     source: str
@@ -62,12 +62,12 @@ class TransportRun:
 
     @property
     def lost(self) -> int | None:
-        """Pings without an answer; None where nobody counted them."""
+        """Number of pings without an answer; None where pings were not counted."""
         return None if self.link.pings is None else self.link.pings - self.rtt_ns.size
 
     @property
     def adds_up(self) -> int:
-        """Exchanges of which the directions add up to the round trip."""
+        """Number of exchanges whose directions add up to the round trip."""
         if self.residual_ns is None or self.allowed_ns is None:
             return 0
         return int((np.abs(self.residual_ns) <= self.allowed_ns).sum())
@@ -76,12 +76,12 @@ class TransportRun:
 def transport_runs(
     exchanges: pl.DataFrame, links: Mapping[tuple[str, str], Link]
 ) -> list[TransportRun]:
-    """Each transport of each source, its clocks brought together.
+    """Return each transport of each source, with synchronised clocks.
 
     Parameters
     ----------
     exchanges
-        As `results.folder.EXCHANGED`.
+        Frame with the columns of `results.folder.EXCHANGED`.
     """
     return [
         _run(str(source), str(transport), group, links[str(source), str(transport)])
@@ -106,14 +106,14 @@ def _run(source: str, transport: str, exchanges: pl.DataFrame, link: Link) -> Tr
         return TransportRun(source, transport, link, fit, None, rtt, uncertainty, None, None)
     latency = directions(fit, *stamps)
     residual = latency.client_ns + latency.turnaround_ns + latency.agent_ns - rtt
-    # The stopwatch may go with either clock.
+    # The stopwatch may run with either clock.
     drift = max(map(abs, fit.drift))
     allowed = uncertainty + 2 * resolution + drift * rtt
     return TransportRun(source, transport, link, fit, latency, rtt, uncertainty, residual, allowed)
 
 
 def transport_estimates(runs: Sequence[TransportRun], level: float) -> list[Estimate]:
-    """Latency by direction, round trip, and how far the clocks were apart."""
+    """Estimate latency by direction, round trip, and offset and drift of the clocks."""
     by_transport: dict[str, list[TransportRun]] = {}
     for run in runs:
         by_transport.setdefault(run.transport, []).append(run)
@@ -137,7 +137,7 @@ def transport_estimates(runs: Sequence[TransportRun], level: float) -> list[Esti
 
 
 def throughput_estimates(throughput: pl.DataFrame, level: float) -> list[Estimate]:
-    """Payload bytes per second of each transport and payload, over sources."""
+    """Estimate payload bytes per second of each transport and payload, over sources."""
     metric = Metric(
         "throughput",
         "payload bytes per second from the first to the last message received",
@@ -158,7 +158,7 @@ def throughput_estimates(throughput: pl.DataFrame, level: float) -> list[Estimat
 
 
 def refused_throughput(link: Link, level: float) -> Estimate:
-    """What stands in place of the throughput of an emulated line."""
+    """Return a refused estimate in place of the throughput of an emulated line."""
     return estimate_of(
         Metric("throughput", "payload bytes per second", "byte/s", "higher"),
         {"transport": link.transport},
@@ -174,7 +174,7 @@ def refused_throughput(link: Link, level: float) -> Estimate:
 
 
 def _widened(estimate: Estimate, widths: Sequence[float]) -> Estimate:
-    """The interval with what the clocks' synchronisation leaves open on either side."""
+    """Widen an interval on either side by the uncertainty of the clocks' synchronisation."""
     if estimate.low is None or estimate.high is None or not widths:
         return estimate
     width = max(widths)

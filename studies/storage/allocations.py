@@ -1,4 +1,4 @@
-"""What write calls allocate, and how much memory is resident: runs that count and time nothing."""
+"""Estimate allocations of write calls and resident memory, from runs that are not timed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _METRICS = (PER_CALL, PER_MESSAGE, PER_BYTE, MEMORY)
 
 
 def allocation_estimates(runs: Sequence[LiveRun], level: float) -> list[Estimate]:
-    """Allocations and peak memory, cell by cell: means over runs."""
+    """Estimate allocations and peak memory, cell by cell, as means over runs."""
     estimates = []
     for members in by_cell(runs):
         rows = [_of_run(live) for live in members]
@@ -44,7 +44,7 @@ def allocation_estimates(runs: Sequence[LiveRun], level: float) -> list[Estimate
 
 
 def allocation_sentences(found: Sequence[Estimate]) -> list[str]:
-    """Which configuration allocates least and which most, then each with its memory."""
+    """Name the configurations that allocate least and most, then each with its memory."""
     counts, memory = (_by_config(found, metric) for metric in (PER_MESSAGE, MEMORY))
     by_most = sorted(counts, key=lambda config: max(counts[config]))
     least, most = by_most[0], by_most[-1]
@@ -58,7 +58,7 @@ def allocation_sentences(found: Sequence[Estimate]) -> list[str]:
 
 
 def _by_config(estimates: Sequence[Estimate], metric: Metric) -> dict[str, list[float]]:
-    """The values of all cells of a configuration."""
+    """Return the values of all cells of each configuration."""
     values: dict[str, list[float]] = {}
     for e in estimates:
         if e.metric == metric.name and e.value is not None:
@@ -85,7 +85,7 @@ def _of_run(live: LiveRun) -> tuple[float | None, ...]:
 
 
 def allocations_table(found: Sequence[Estimate]) -> ReportTable:
-    """A row per cell."""
+    """Return allocations and memory, one row per cell."""
     headings = {
         PER_CALL: ("allocations per call", 1.0),
         PER_MESSAGE: ("per message", 1.0),

@@ -1,4 +1,4 @@
-"""Whether the tracepoints and the program's own clock say the same about a write call."""
+"""Compare the tracepoints of write calls with the program's own clock."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from roslens.studies.storage.results.runs import write_calls
 
 TOLERANCE = 0.02
 TOLERANCE_NS = 500.0
-"""Per call; whichever of the two is larger."""
+"""Tolerances of one call; the larger one applies."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Traced against self-timed write calls of one run.
+    """Traced and self-timed write calls of one run, compared.
 
     Attributes
     ----------
     calls, matched
-        Write calls, and those of which both tracepoints are in the trace.
+        Number of write calls, and of those with both tracepoints in the trace.
     self_ns, traced_ns
-        Mean time of the matched calls.
+        Mean times of the matched calls.
     median_difference_ns
         Median over calls of traced - self-timed.
     median_excess
         Median over calls of the difference's size over the call's tolerance.
     beyond
-        Calls whose two times differ by more than the tolerance: a thread was preempted between
-        the one clock reading and the other, which on a busy machine bends means.
+        Number of calls whose two times differ by more than the tolerance: a thread was preempted
+        between the two clock readings, which distorts means on a busy machine.
     """
 
     live: LiveRun
@@ -44,7 +44,7 @@ class Agreement:
 
     @property
     def difference_ns(self) -> float:
-        """Of the means, traced - self-timed."""
+        """Difference of the means, traced - self-timed, in ns."""
         return self.traced_ns - self.self_ns
 
     @property

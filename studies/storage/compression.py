@@ -1,4 +1,4 @@
-"""Compression of each message, of the file, and of MCAP's chunks, all by rosbag2 with zstd."""
+"""Compare compression of messages, of the file, and of MCAP's chunks, all by rosbag2 with zstd."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ CLAIMS = (
 
 
 def compression_claims(runs: Sequence[LiveRun]) -> list[Statement]:
-    """What became of `CLAIMS`, declared before any data."""
+    """Judge `CLAIMS`, which were declared before any data."""
     return judged(runs, CLAIMS, _compressed, _cell)
 
 
 def _compressed(live: LiveRun) -> str:
-    """What was compressed: none, message, chunks, file."""
+    """Return the unit of compression of a run: none, message, chunks or file."""
     config = live.storage.facts.plugin_config
     return "chunks" if config == CHUNKS else str(live.storage.facts.compression)
 
@@ -64,7 +64,7 @@ def _cell(live: LiveRun) -> tuple[str, str]:
 
 
 def compression_sentences(runs: Sequence[LiveRun]) -> list[str]:
-    """For each size of messages, what each way of compressing leaves and takes."""
+    """Return for each message size the bytes on disk and the time of each kind of compression."""
     sentences = []
     for size in dict.fromkeys(live.storage.facts.messages for live in runs):
         of_size = [live for live in runs if _cell(live) == (size, "MCAP")]
@@ -84,7 +84,7 @@ def compression_sentences(runs: Sequence[LiveRun]) -> list[str]:
 
 
 def compression_estimates(runs: Sequence[LiveRun], level: float) -> list[Estimate]:
-    """Time per message, cell by cell; what else is estimated is as of all runs."""
+    """Estimate time per message, cell by cell; other figures are estimated as for all runs."""
     return [
         value_over_runs(
             *(PER_MESSAGE, members[0].run.cell, [_per_message(live) for live in members]),
@@ -95,7 +95,7 @@ def compression_estimates(runs: Sequence[LiveRun], level: float) -> list[Estimat
 
 
 def compression_table(found: Sequence[Estimate]) -> ReportTable:
-    """A row per cell: bytes, time, memory."""
+    """Return bytes, time and memory, one row per cell."""
     headings = {
         ON_DISK: ("on disk [MB]", 1e-6),
         SIZE: ("bytes per byte", 1.0),

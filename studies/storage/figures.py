@@ -1,4 +1,4 @@
-"""Figures of the storage study."""
+"""Draw the figures of the storage study."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _LOOKS = {
 
 @style.styled
 def bars_plot(cells: pl.DataFrame, machine: str, definition: str) -> Plot:
-    """One bar chart per message suite and batch size with both kinds of interval.
+    """Plot one bar chart per message suite and batch size with both kinds of interval.
 
     Parameters
     ----------
     cells
-        Of `roslens.studies.storage.published.cells`.
+        Cells from `roslens.studies.storage.published.cells`.
     machine
-        Whose cells.
+        Name of the machine whose cells are drawn.
     definition
-        What a bar is.
+        Definition of a bar.
     """
     bars = cells.filter(machine=machine)
     suites = bars["messages"].unique(maintain_order=True).to_list()
     batches = bars["batch_size"].unique(maintain_order=True).to_list()
-    # The same order in all panels, by what each is of the fastest there.
+    # All panels have the same order, by mean share of the fastest throughput in a panel.
     share = pl.col("mean") / pl.col("mean").max().over("messages", "batch_size")
     ranked = bars.with_columns(share=share).group_by("plugin_config").agg(pl.col("share").mean())
     configs = ranked.sort("share", "plugin_config")["plugin_config"].to_list()
@@ -75,16 +75,16 @@ def _bars(axes: Axes, cells: pl.DataFrame, configs: Sequence[str]) -> None:
 
 @style.styled
 def effects_plot(compared: pl.DataFrame, titles: Mapping[str, str], threshold: float) -> Plot:
-    """The ratio of each comparison with its interval, a panel per takeaway and machine.
+    """Plot the ratio of each comparison with its interval, a panel per takeaway and machine.
 
     Parameters
     ----------
     compared
-        Of `roslens.studies.storage.statements.comparisons`.
+        Comparisons from `roslens.studies.storage.statements.comparisons`.
     titles
-        Of the statements.
+        Titles of the statements.
     threshold
-        So much slower is still on par; shaded.
+        Relative slowdown that still counts as on par; shaded.
     """
     panels = [
         (statement, machine, compared.filter(statement=statement, machine=machine))
@@ -126,12 +126,12 @@ def effects_plot(compared: pl.DataFrame, titles: Mapping[str, str], threshold: f
 def write_times_plot(
     samples: Mapping[tuple[str, str], Mapping[str, Sequence[Floats]]],
 ) -> Plot:
-    """How many write calls take longer than so long: a panel per suite and batch size.
+    """Plot the tail of write call times: a panel per suite and batch size.
 
     Parameters
     ----------
     samples
-        (message suite, batch size) -> configuration -> the calls' times of each run, ns.
+        Times of the calls of each run in ns, by (message suite, batch size) and configuration.
     """
     suites = list(dict.fromkeys(suite for suite, _ in samples))
     batches = list(dict.fromkeys(batch for _, batch in samples))
@@ -143,7 +143,7 @@ def write_times_plot(
             for config, runs in samples.get((suite, batch), {}).items():
                 times = np.sort(np.concatenate(runs)) / 1e3
                 beyond = 1 - np.arange(times.size) / times.size
-                # As many marks as can be told apart, and every one of the slowest.
+                # As many marks as can be distinguished, including each of the slowest calls.
                 chosen = np.unique(np.geomspace(1, times.size, 400).astype(int))
                 at = np.sort(times.size - chosen)
                 axes.step(times[at], beyond[at], lw=1.2, color=style.colour(configs.index(config)))

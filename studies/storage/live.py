@@ -1,6 +1,6 @@
-"""Runs of the storage benchmark: what each measured, as one row, and estimates over runs.
+"""Represent each run of the storage benchmark as one row, and estimate figures over runs.
 
-The throughput of a run is there in two ways: the study's, and the right one.
+The throughput of a run is computed in two ways: as in the study, and correctly.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from roslens.studies.storage.results.runs import StorageRun
 
 
 def mean_of_ratios(run: Batches) -> float:
-    """Bytes per second as the study has it: the mean over calls of each call's own ratio.
+    """Return bytes per second as in the study: the mean over calls of each call's own ratio.
 
     The close time is left out, so a configuration that only fills a buffer in most calls looks
     free.
@@ -38,12 +38,12 @@ def mean_of_ratios(run: Batches) -> float:
 
 
 def overall(run: Batches) -> float:
-    """Bytes per second: all bytes over all time, closing the file included.
+    """Return bytes per second: all bytes over all time, including closing the file.
 
     Raises
     ------
     ValueError
-        Nothing took any time.
+        Writing and closing took no time by the clock.
     """
     nanoseconds = int(run.calls["write_ns"].sum()) + run.close_ns
     if nanoseconds == 0:
@@ -96,7 +96,7 @@ _PER_RUN = {
 
 @dataclass(frozen=True)
 class LiveRun:
-    """A run that counts, with what its benchmark left.
+    """A run that counts, with the files of its benchmark.
 
     Attributes
     ----------
@@ -110,28 +110,28 @@ class LiveRun:
 
     @property
     def memory(self) -> float | None:
-        """`MEMORY` in bytes; None where the system does not say."""
+        """Value of `MEMORY` in bytes; None where the system does not report it."""
         before, peak = self.storage.facts.rss_before_bytes, self.storage.facts.rss_peak_bytes
         return None if before is None or peak is None else float(max(0, peak - before))
 
 
 def machine_of(recording: Recording) -> str:
-    """What to call a machine: the model of its CPU, never its name."""
+    """Return the label of a machine: the model of its CPU, never its name."""
     manifest = recording.manifest
     return (manifest.host.cpu_model if manifest else None) or "this machine"
 
 
 def digests_of(runs: Sequence[LiveRun]) -> pl.DataFrame:
-    """The runs in the columns of the published digests, `run` being the block.
+    """Return the runs in the columns of the published digests, with the block as `run`.
 
-    `avg_byte_throughput` is bytes over time, close included, whatever the column's name says.
+    `avg_byte_throughput` is bytes over time, including the close, whatever the column's name says.
 
     Raises
     ------
     UsageError
         A run lacks one of the factors, or one cell has two runs of a block.
     """
-    # The same campaign twice has the same blocks; other campaigns have others.
+    # Two recordings of one campaign share their blocks; other campaigns have others.
     blocks = list(dict.fromkeys(live.run.block for live in runs))
     rows = [
         (
@@ -165,7 +165,7 @@ def _study_cell(live: LiveRun) -> tuple[str, str, str]:
 
 
 def estimates(runs: Sequence[LiveRun], level: float) -> list[Estimate]:
-    """Everything that is estimated, cell by cell."""
+    """Return all estimates, cell by cell."""
     return [e for members in by_cell(runs) for e in _of_cell(members, members[0].run.cell, level)]
 
 
@@ -197,7 +197,7 @@ def _of_cell(runs: Sequence[LiveRun], cell: Cell, level: float) -> list[Estimate
 
 
 def write_times(live: LiveRun) -> Floats:
-    """Time of each write call in ns, in their order."""
+    """Return the time of each write call in ns, in their order."""
     return live.storage.batches.calls["write_ns"].to_numpy().astype(np.float64)
 
 

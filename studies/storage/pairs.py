@@ -1,4 +1,4 @@
-"""Claims that one way of writing takes less than another, cell by cell; those about a disk."""
+"""Judge claims that one way of writing takes less than another, cell by cell, also about a disk."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ RULE = (
 
 @dataclass(frozen=True)
 class Claim:
-    """That `new` takes less of something than `base`.
+    """A claim that `new` takes less of something than `base`.
 
     Attributes
     ----------
     text
-        What is claimed.
+        The claim in words.
     value
-        What is taken, of one run; None where that is not known.
+        Returns the compared quantity of one run; None where it is not known.
     new, base
-        Levels of what `judged` is told to tell apart.
+        The two compared levels, as the `level` of `judged` returns them.
     """
 
     text: str
@@ -50,14 +50,14 @@ def judged(
     level: Callable[[LiveRun], str],
     cell: Callable[[LiveRun], tuple[str, str]],
 ) -> list[Statement]:
-    """Each claim about each machine; its ratio is base / new, above 1 `new` takes less.
+    """Judge each claim on each machine; its ratio is base / new, so `new` takes less above 1.
 
     Parameters
     ----------
     level
-        Which of the two ways a run is.
+        Returns the level that a run belongs to.
     cell
-        What else differs: size of messages, and all other.
+        Returns the other properties of a run: size of messages, and everything else.
     """
     statements = []
     for machine in dict.fromkeys(live.machine for live in runs):
@@ -79,7 +79,7 @@ def _compared(
     level: Callable[[LiveRun], str],
     cell: Callable[[LiveRun], tuple[str, str]],
 ) -> tuple[list[Effect], dict[tuple[str, str], str]]:
-    """The ratio and the answer of each cell with enough runs of both."""
+    """Return the ratios and the answers of the cells with enough runs of both levels."""
     values: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for live in runs:
         value = claim.value(live)
@@ -104,7 +104,7 @@ def _compared(
 
 
 def claims_table(found: Sequence[Statement], title: str, rule: str = RULE) -> ReportTable:
-    """The claims with their answers."""
+    """Return the claims with their answers."""
     columns = {"machine": "subject", "claim": "claim", "answer": "told", "cells": "because"}
     return statements_table(found, columns, title, [rule])
 
@@ -115,12 +115,12 @@ def cells_table(
     title: str,
     note: str,
 ) -> ReportTable:
-    """A row per cell, and two columns per metric: its value and its interval.
+    """Return one row per cell, with two columns per metric: its value and its interval.
 
     Parameters
     ----------
     headings
-        Of each metric, with the factor to its unit.
+        Heading of each metric, with the factor to its unit.
     """
     cells: dict[str, dict[str, Estimate]] = {}
     for e in found:
@@ -158,7 +158,7 @@ def _per_byte(live: LiveRun) -> float:
 
 
 def disk_claims(runs: Sequence[LiveRun]) -> list[Statement]:
-    """What a disk and a sync cost; the claims were declared before data."""
+    """Judge what a disk and a sync cost; the claims were declared before data."""
     synced = [live for live in runs if _is_synced(live)]
     unsynced = [live for live in runs if not _is_synced(live)]
     on_disk = [live for live in runs if not _is_memory(live)]

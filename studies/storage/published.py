@@ -1,4 +1,4 @@
-"""All cells of the published comparison: the interval as printed, and the right one."""
+"""Compute all cells of the published comparison: the interval as printed, and the correct one."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from roslens.analysis.statistics.over_runs import MINIMUM_RUNS
 from roslens.analysis.statistics.student import t_quantile
 
 STORAGE_FACTOR = 3.92
-"""2 x 1.96: a full width as a half width, of the standard deviation, not the standard error. At 5
-runs the interval is 3.16 times too wide."""
+"""2 x 1.96: a full width used as a half width, and of the standard deviation instead of the
+standard error. At 5 runs the interval is 3.16 times too wide."""
 
 CELL = ("machine", "messages", "batch_size", "plugin_config")
 
 
 def cells(digests: pl.DataFrame, level: float = 0.95) -> pl.DataFrame:
-    """Mean throughput of each cell over its runs, with both half widths.
+    """Return the mean throughput of each cell over its runs, with both half widths.
 
     Parameters
     ----------
     digests
-        As of `results.comparison.read_digests`.
+        Digests from `results.comparison.read_digests`.
 
     Returns
     -------
@@ -34,7 +34,7 @@ def cells(digests: pl.DataFrame, level: float = 0.95) -> pl.DataFrame:
     means = digests.group_by(CELL, maintain_order=True).agg(
         n=pl.len().cast(pl.Int64), mean=average.mean(), sd=average.std()
     )
-    # Of the standard deviation, by the number of runs.
+    # Factor on the standard deviation, by number of runs.
     t_factor = {
         n: t_quantile((1 + level) / 2, n - 1) / math.sqrt(n)
         for n in means["n"].unique()
@@ -61,17 +61,17 @@ REFUSED = (
 
 
 def throughput_bounds(digests: pl.DataFrame) -> pl.DataFrame:
-    """The bound of each cell on its throughput with the close time in it, the mean over its runs.
+    """Return the bound of each cell on its throughput including the close, averaged over its runs.
 
-    A digest has the mean over calls of each call's own ratio, not the calls. The arithmetic mean
-    of ratios is never below bytes over time where calls are of equal size, so all that can be had
-    is an upper bound: 1 / (1 / avg + close_time / bytes). With messages of mixed sizes calls differ
-    in size, the mean of ratios may lie on either side, and not even a bound can be had.
+    A digest has the mean over calls of each call's own ratio, not the calls. The arithmetic mean of
+    ratios is never below bytes over time where calls are of equal size, so only an upper bound can
+    be derived: 1 / (1 / avg + close_time / bytes). With messages of mixed sizes calls differ in
+    size, the mean of ratios may lie on either side, and not even a bound can be derived.
 
     Parameters
     ----------
     digests
-        As of `results.comparison.read_digests`, of the study's own sizes.
+        Digests from `results.comparison.read_digests`, of the study's own sizes.
 
     Returns
     -------

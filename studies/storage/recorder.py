@@ -1,4 +1,4 @@
-"""Where a recorder loses messages, end to end: in the middleware or in rosbag2's cache."""
+"""Find where a recorder loses messages, end to end: in the middleware or in rosbag2's cache."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class RecorderRun:
 
 
 def recorder_estimates(runs: Sequence[RecorderRun], level: float) -> list[Estimate]:
-    """Fractions lost, by whom: Student t over runs."""
+    """Estimate the fractions lost by middleware and cache: Student t over runs."""
     return [e for members in by_cell(runs) for e in _losses(members, level)]
 
 
 def recorder_headline(runs: Sequence[RecorderRun]) -> str:
-    """What was lost in all, by whom, and up to which rate nothing was."""
+    """Return a sentence on the total losses by each part, and the highest rate without loss."""
     facts = [run.facts for run in runs]
     published, middleware, cache = _counts(facts)
     if not middleware and not cache:
@@ -59,7 +59,7 @@ def recorder_headline(runs: Sequence[RecorderRun]) -> str:
 
 
 def recorder_sentences(runs: Sequence[RecorderRun]) -> list[str]:
-    """For each plugin and configuration, the messages lost, by whom, at each rate."""
+    """Return for each plugin and configuration the messages lost at each rate, by each part."""
     by_config: dict[str, dict[int, list[RecorderFacts]]] = {}
     for run in runs:
         rates = by_config.setdefault(run.facts.plugin_config, {})
@@ -71,7 +71,7 @@ def recorder_sentences(runs: Sequence[RecorderRun]) -> list[str]:
 
 
 def _counts(facts: Sequence[RecorderFacts]) -> tuple[int, int, int]:
-    """Messages published, lost by the middleware, and lost by the cache."""
+    """Return the numbers of messages published, lost by the middleware, and lost by the cache."""
     published = sum(f.published for f in facts)
     received = sum(f.received for f in facts)
     return published, published - received, sum(f.lost_in_cache for f in facts)
@@ -89,7 +89,7 @@ def _at(rate: int, facts: Sequence[RecorderFacts]) -> str:
 
 
 def _size(count: int) -> str:
-    """As in the suite: 10KiB."""
+    """Return a size as the suite writes it, such as 10KiB."""
     for unit, factor in (("MiB", 2**20), ("KiB", 2**10)):
         if count % factor == 0:
             return f"{count // factor}{unit}"
@@ -97,7 +97,7 @@ def _size(count: int) -> str:
 
 
 def recorder_table(runs: Sequence[RecorderRun], level: float) -> ReportTable:
-    """Per cell: messages on their way, and what was lost by whom."""
+    """Return per cell the messages sent and written, and those lost by each part."""
     rows: list[list[str]] = []
     marked: set[int] = set()
     for members in by_cell(runs):

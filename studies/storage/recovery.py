@@ -1,4 +1,4 @@
-"""How many messages a crash or a power loss leaves, by configuration."""
+"""Compute how many messages survive a crash or a power loss, by configuration."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ CLAIMS = {
     "sqlite_default": "MCAP gives more messages back than SQLite does",
     "sqlite_resilient": "MCAP gives more messages back than SQLite's resilient setting does",
 }
-"""Judged of mcap_default and each of these, in each kind of failure and batch: holds in a cell if
-the mean difference over runs of the same block, with its interval by Student's t, lies above 0;
-false if it lies below. Counted is what a plain reader gives back, of messages acknowledged."""
+"""Judged for mcap_default against each of these, in each kind of failure and batch: holds in a cell
+if the mean difference over runs of the same block, with its interval by Student's t, lies above
+0; false if it lies below. The compared figure is the part of acknowledged messages that a plain
+reader returns."""
 RESILIENCE_RULE = (
     "Judged in each kind of failure and batch: the difference of what a plain reader gives back, "
     "over runs of the same block; its whole 95 % interval above 0 holds, below 0 is false."
@@ -68,7 +69,7 @@ class RecoveryRun:
 
 
 def recovery_estimates(runs: Sequence[RecoveryRun], level: float) -> list[Estimate]:
-    """Fractions that came back: the mean over a run's trials, Student t over runs."""
+    """Estimate the fractions recovered: the mean over a run's trials, Student t over runs."""
     estimates = []
     for members in by_cell(runs):
         trials = [recovery.trials for recovery in members]
@@ -81,7 +82,7 @@ def recovery_estimates(runs: Sequence[RecoveryRun], level: float) -> list[Estima
 
 
 def resilience(runs: Sequence[RecoveryRun]) -> list[Statement]:
-    """Whether MCAP offers better resilience to corruption: `CLAIMS`, on each machine."""
+    """Judge whether MCAP offers better resilience to corruption: `CLAIMS`, on each machine."""
     rows = pl.DataFrame(
         [
             (
@@ -106,7 +107,7 @@ def resilience(runs: Sequence[RecoveryRun]) -> list[Statement]:
 
 
 def _answers(rows: pl.DataFrame, base: str) -> Iterator[tuple[object, str]]:
-    """The answer of each cell that has runs enough of both."""
+    """Yield the answer of each cell with enough runs of both configurations."""
     key = ["block", "messages", "batch_size"]
     mcap = rows.filter(plugin_config="mcap_default")
     joined = mcap.join(rows.filter(plugin_config=base), on=key, suffix="_base")
@@ -119,7 +120,7 @@ def _answers(rows: pl.DataFrame, base: str) -> Iterator[tuple[object, str]]:
 
 
 def recovery_table(runs: Sequence[RecoveryRun]) -> ReportTable:
-    """Per cell: what came back, at worst and on average, and how many were lost."""
+    """Return per cell the messages recovered, on average and at worst, and the number lost."""
     rows: list[list[str]] = []
     marked: set[int] = set()
     for members in by_cell(runs):

@@ -1,4 +1,4 @@
-"""What the storage notebook takes, and what it shows, section by section."""
+"""Define the parameters of the storage notebook, and build its sections."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -73,13 +73,13 @@ class StorageParameters(ReportParameters):
     Attributes
     ----------
     recordings
-        Recordings of the suite storage, or folders that hold some; none: the published rows.
+        Recordings of the suite storage, or folders with recordings; none: the published rows.
     source
-        ``recordings`` or ``published``; empty: as `recordings` says.
+        ``recordings`` or ``published``; empty: depends on whether `recordings` is empty.
     digests
-        A digest CSV of the study's ``sweep.py``, or a folder of them, in place of the published.
+        A digest CSV of the study's ``sweep.py``, or a folder of them, instead of the published.
     threshold
-        So much slower is still on par.
+        Relative slowdown that still counts as on par.
     """
 
     recordings: Texts = Field(default_factory=list)
@@ -100,12 +100,12 @@ class StorageParameters(ReportParameters):
 
 CSV_COLUMNS = [*CELL, "mean", "half_width_published", "half_width_t"]
 _PUBLISHED = replace(AS_PUBLISHED, scale="signed")
-"""By Student's t, as its authors had it."""
+"""The interval by Student's t, of the metric as its authors defined it."""
 _HEADLINES = ("storage_throughput", "storage_write_p99", "storage_close_time")
 
 
 class Opened(Tables, Protocol):
-    """Recordings, as ``rl.open`` gives them."""
+    """Recordings, as ``rl.open`` returns them."""
 
     @property
     def recordings(self) -> Sequence[Recording]: ...  # noqa: D102
@@ -117,12 +117,12 @@ class StorageReport(Report[StorageParameters]):
     Parameters
     ----------
     opened
-        Recordings of the suite storage; None: `published` is looked at.
+        Recordings of the suite storage; None: `published` is analysed.
     published
-        Digests of the study, as of `results.comparison.read_digests`.
+        Digests of the study, from `results.comparison.read_digests`.
     """
 
-    # No ROS 2 runs here.
+    # The benchmark runs without ROS 2.
     expected_findings = frozenset({"no_ros_events", "missing_events"})
 
     def __init__(
@@ -148,12 +148,12 @@ class StorageReport(Report[StorageParameters]):
 
     @cached_property
     def live(self) -> list[LiveRun]:
-        """The runs that count and were timed."""
+        """Runs that count and were timed."""
         return [live for live in self._benchmark if live.storage.allocations is None]
 
     @cached_property
     def counted(self) -> list[LiveRun]:
-        """Those of the suite storage-allocations: counting slowed what they timed."""
+        """Runs of the suite storage-allocations: counting slowed the calls that they timed."""
         return [live for live in self._benchmark if live.storage.allocations is not None]
 
     @cached_property
@@ -164,12 +164,12 @@ class StorageReport(Report[StorageParameters]):
             native = recording.path / "native"
             if is_storage_run(native):
                 runs.append(LiveRun(run, machine_of(recording), read_storage_run(native)))
-        # As the study lists them; blocks in their order within a cell.
+        # Cells are in the order of the study; blocks keep their order within a cell.
         return sorted(runs, key=lambda live: _in_order(live.run.cell))
 
     @cached_property
     def recovery(self) -> list[RecoveryRun]:
-        """The runs of the suite storage-resilience that count."""
+        """Runs of the suite storage-resilience that count."""
         return [
             RecoveryRun(run, machine_of(self._recording_of[run.name]), read_recovery(path))
             for run, path in self._logs(RECOVERY_NAME)
@@ -177,11 +177,11 @@ class StorageReport(Report[StorageParameters]):
 
     @cached_property
     def recorded(self) -> list[RecorderRun]:
-        """The runs of the suite storage-recorder that count."""
+        """Runs of the suite storage-recorder that count."""
         return [RecorderRun(run, read_recorder(path)) for run, path in self._logs(RECORDER_NAME)]
 
     def _logs(self, name: str) -> Iterator[tuple[Run, Path]]:
-        """The runs that count and wrote a file of that name."""
+        """Yield the runs that count and wrote a file of this name."""
         for run in self.counting:
             path = self._recording_of[run.name].path / "native" / name
             if path.is_file():
@@ -189,35 +189,35 @@ class StorageReport(Report[StorageParameters]):
 
     @cached_property
     def resilience(self) -> list[Statement]:
-        """Whether MCAP resists a crash better."""
+        """Statements on whether MCAP resists a crash better."""
         return resilience(self.recovery)
 
     @cached_property
     def compressed(self) -> list[LiveRun]:
-        """The runs of the suite storage-compression that count."""
+        """Runs of the suite storage-compression that count."""
         return [live for live in self.live if live.storage.facts.compression]
 
     @cached_property
     def compression_claims(self) -> list[Statement]:
-        """What compressing messages, chunks and files costs."""
+        """Claims on the cost of compressing messages, chunks and files."""
         return compression.compression_claims(self.compressed)
 
     @cached_property
     def disk_claims(self) -> list[Statement]:
-        """What a disk costs; none where there is but one place."""
+        """Claims on the cost of a disk; empty where there is only one place."""
         on = [live for live in self.live if "place" in live.run.cell]
         return disk_claims(on) if len({live.run.cell["place"] for live in on}) > 1 else []
 
     @property
     def compared_runs(self) -> list[LiveRun]:
-        """Those that have the factors of the study, and no other."""
-        # Recordings of earlier versions have a factor `implementation`, of one level.
+        """Runs that have the factors of the study, and no others."""
+        # Recordings of earlier versions have a factor `implementation` with one level.
         factors = {*FACTORS, "implementation", "suite"}
         return [live for live in self.live if set(live.run.cell) <= factors]
 
     @cached_property
     def digests(self) -> pl.DataFrame:
-        """Throughput of each run: by bytes over time where the calls are known."""
+        """Throughput of each run, by bytes over time where the calls are known."""
         return self._published if self._opened is None else digests_of(self.compared_runs)
 
     @cached_property
@@ -232,18 +232,18 @@ class StorageReport(Report[StorageParameters]):
 
     @cached_property
     def takeaways(self) -> list[Statement]:
-        """The answers."""
+        """The study's statements with their verdicts."""
         return statements.takeaways(self.digests, self.compared)
 
     @cached_property
     def agreements(self) -> list[Agreement]:
-        """Of every run with tracepoints."""
+        """Agreement of both clocks, for every run with tracepoints."""
         pairs = [(live, agreement(live, self._recording_of[live.run.name])) for live in self.live]
         return [result for _, result in pairs if result is not None]
 
     @cached_property
     def estimates(self) -> list[Estimate]:
-        """All of them."""
+        """All estimates of the report."""
         if self._opened is not None:
             level = self.level
             return [
@@ -271,7 +271,7 @@ class StorageReport(Report[StorageParameters]):
     # ------------------------------------------------------------ sections
 
     def sentences(self) -> list[str]:
-        """What became of the study's takeaways."""
+        """Summarise the verdicts on the study's takeaways."""
         if self.recovery and not self.live:
             sentences = [_headline(self.resilience, "claims about resilience")]
             return sentences + _told(self.resilience)
@@ -301,7 +301,7 @@ class StorageReport(Report[StorageParameters]):
         ]
 
     def origin(self) -> Mapping[str, str]:
-        """How many rows of the study or of another sweep, and of which machines."""
+        """Return the number of rows of the study, or of another sweep, and their machines."""
         machines = ", ".join(self.digests["machine"].unique(maintain_order=True))
         rows = f"{self.digests.height:,}"
         if self.parameters.digests:
@@ -310,19 +310,19 @@ class StorageReport(Report[StorageParameters]):
 
     @property
     def _rows(self) -> str:
-        """Whose digests they are, where no recordings are looked at."""
+        """Name of the digests, where no recordings are analysed."""
         given = self.parameters.digests
         return f"rows from {given}" if given else "published rows"
 
     def picture(self) -> Plot | None:
-        """Throughput of every configuration on the first machine."""
+        """Plot the throughput of every configuration on the first machine."""
         if self.digests.is_empty():
             return None
         definition = _PUBLISHED.definition if self._opened is None else THROUGHPUT.definition
         return bars_plot(self.cells, self.digests["machine"][0], definition)
 
     def loss(self) -> Section:
-        """What ran, what the tracer lost, what is not whole."""
+        """Report what ran, losses of the tracer, and incomplete runs."""
         if self._opened is None and self.parameters.digests:
             return Section(
                 f"{self.digests.height:,} rows from {self.parameters.digests}, digests of the "
@@ -368,19 +368,19 @@ class StorageReport(Report[StorageParameters]):
         )
 
     def verdicts(self) -> Section:
-        """What the study says."""
+        """Report the statements of the study."""
         if self.digests.is_empty():
             return Section("No run has the factors of the study.")
         return Section(takeaways_table(self.takeaways))
 
     def throughput(self) -> Section:
-        """Bar charts as published."""
+        """Report bar charts as published."""
         definition = _PUBLISHED.definition if self._opened is None else THROUGHPUT.definition
         machines = self.digests["machine"].unique(maintain_order=True)
         return Section(*(bars_plot(self.cells, m, definition) for m in machines))
 
     def as_it_should_be(self) -> Section:
-        """The metric as published against all bytes over all time."""
+        """Report the metric as published against all bytes over all time."""
         if self._opened is None:
             return Section(
                 f"All bytes over all time is refused: {REFUSED}.",
@@ -406,7 +406,7 @@ class StorageReport(Report[StorageParameters]):
         )
 
     def effects(self) -> Section:
-        """Comparisons between configurations."""
+        """Report comparisons between configurations."""
         if self.compared.is_empty():
             return Section("There is nothing to compare.")
         tables = [compared_table(self.compared, s) for s in statements.STATEMENTS]
@@ -414,7 +414,7 @@ class StorageReport(Report[StorageParameters]):
         return Section(shown, *(table for table in tables if table.rows))
 
     def write_calls(self) -> Section:
-        """How long single write calls take."""
+        """Report how long single write calls take."""
         if self._opened is None:
             return Section(f"The {self._rows} are digests: single calls are not known.")
         samples: dict[tuple[str, str], dict[str, list[object]]] = {}
@@ -428,7 +428,7 @@ class StorageReport(Report[StorageParameters]):
         return Section(write_times_plot(ordered))  # type: ignore[arg-type]
 
     def resources(self) -> Section:
-        """Everything estimated, with CPU, memory, size and close time."""
+        """Report all estimates, with CPU load, memory, size and close time."""
         if self._opened is None:
             return Section(f"CPU, memory and size on disk are not in the {self._rows}.")
         if not self._of_runs:
@@ -441,7 +441,7 @@ class StorageReport(Report[StorageParameters]):
         )
 
     def sustained(self) -> Section:
-        """How many messages were dropped when they came at a rate."""
+        """Report how many messages were dropped when they came at a rate."""
         dropped = [e for e in self.estimates if e.metric == DROPPED.name]
         if not dropped:
             return Section("Not measured here: 'roslens record --suite storage-sustained' does.")
@@ -453,7 +453,7 @@ class StorageReport(Report[StorageParameters]):
         )
 
     def recorder(self) -> Section:
-        """Where a recorder loses messages, from the publishers to the file."""
+        """Report where a recorder loses messages, from the publishers to the file."""
         if not self.recorded:
             return Section("Not measured here: 'roslens record --suite storage-recorder' does.")
         facts = [run.facts for run in self.recorded]
@@ -468,13 +468,13 @@ class StorageReport(Report[StorageParameters]):
         )
 
     def allocations(self) -> Section:
-        """What write calls allocate."""
+        """Report the allocations of write calls."""
         if not self.counted:
             return Section("Not counted here: 'roslens record --suite storage-allocations' does.")
         return Section(allocations.allocations_table(self._of_allocations))
 
     def compression(self) -> Section:
-        """What compressing each message, chunks, or the file leaves and takes."""
+        """Report the bytes and the cost of compressing each message, chunks, or the file."""
         if not self.compressed:
             return Section("Not measured here: 'roslens record --suite storage-compression' does.")
         return Section(
@@ -483,13 +483,13 @@ class StorageReport(Report[StorageParameters]):
         )
 
     def disk(self) -> Section:
-        """What a disk costs beside memory, and a sync."""
+        """Report the cost of a disk compared with memory, and of a sync."""
         if not self.disk_claims:
             return Section("Not measured here: 'roslens record --suite storage-disk' does.")
         return Section(claims_table(self.disk_claims, "What does a disk cost?"))
 
     def recovered(self) -> Section:
-        """What a crash or a power loss leaves."""
+        """Report the messages that survive a crash or a power loss."""
         if not self.recovery:
             return Section(
                 "Not measured here (the study claimed it and did not measure it either): "
@@ -500,7 +500,7 @@ class StorageReport(Report[StorageParameters]):
         return Section(claims, recovery_table(self.recovery))
 
     def clocks(self) -> Section:
-        """Tracepoints against the program's own clock."""
+        """Report tracepoints against the program's own clock."""
         if self._opened is None:
             return Section(f"No traces belong to the {self._rows}.")
         if not self.agreements:
@@ -516,7 +516,7 @@ class StorageReport(Report[StorageParameters]):
         return Section(Sentence(text, loud=bool(differ)), agreement_table(self.agreements))
 
     def files(self) -> Mapping[str, pl.DataFrame]:
-        """Each cell, each comparison; of published rows also bounds."""
+        """Return the frames of cells and comparisons; for published rows also of bounds."""
         frames = {"cells.csv": self.cells.select(CSV_COLUMNS), "statements.csv": self.compared}
         if self._opened is None:
             frames["bounds.csv"] = throughput_bounds(self.digests)
@@ -524,7 +524,7 @@ class StorageReport(Report[StorageParameters]):
 
 
 def _headline(statements: Sequence[Statement], noun: str) -> str:
-    """`told_of`; each machine answers each statement."""
+    """Return the sentence of `told_of`, counting the answers of each machine to each statement."""
     machines = len({s.subject for s in statements})
     if machines > 1:
         noun = f"answers ({len({s.claim for s in statements})} {noun} on {machines} machines)"
@@ -532,7 +532,7 @@ def _headline(statements: Sequence[Statement], noun: str) -> str:
 
 
 def _told(statements: Sequence[Statement]) -> list[str]:
-    """Each in a sentence; of whom it is said where they are several."""
+    """Return each statement as a sentence, with its subject if there are several."""
     several = len({s.subject for s in statements}) > 1
     return [
         f"{f'{s.subject}: ' if several else ''}{s.claim}: {s.told} ({s.because})."

@@ -1,23 +1,23 @@
-"""What the study says of throughput, judged cell by cell and machine by machine.
+"""Judge the study's statements on throughput, cell by cell and machine by machine.
 
-The methods are declared here, before any data. Each comparison is the ratio of mean throughputs
+The methods were declared here before any data. Each comparison is the ratio of mean throughputs
 of base and new (above 1: new is slower) with its 95 % interval by Fieller's theorem with Welch's
 degrees of freedom, as in `roslens.analysis.verdicts.comparison`; p values are adjusted by Holm over
 all comparisons of a takeaway on a machine, at 5 %. T is the threshold.
 
 * on par: MCAP's default is on par with SQLite's default or better, at most T slower. False if
-  low > 1 + T, and so after Holm's correction; else it holds if high < 1 + T. Beside it stand
+  low > 1 + T, also after Holm's correction; else it holds if high < 1 + T. Next to it are reported
   Welch's test and the test paired by block (run is the outermost loop of the study), both of "no
   difference", and equivalence within T (two one-sided tests), Welch's and paired.
 * un-chunked: for messages of 100 B un-chunked MCAP is the fastest of all configurations. Holds in
-  a cell if it is told apart from each other one as faster; false if from one as slower.
-* CRC: checksums of chunks cost much. Declared: `MUCH` times as long or more. Holds in a cell if
+  a cell if it is found faster than each other one; false if it is found slower than one.
+* CRC: checksums of chunks cost much. Declared: at least `MUCH` times as long. Holds in a cell if
   the whole interval of the ratio lies there; false if it lies below.
 
-These three are its takeaways. Three more it says where it describes configurations and batches, and
-they are judged as un-chunked is: un-chunked MCAP is the fastest configuration of MCAP, for messages
-of every size; batches of 10 MiB against those of 1 KiB in each setting of SQLite; and SQLite's
-default, the fastest it has, against its resilient setting.
+These three are the study's takeaways. Three more statements, from its descriptions of
+configurations and batches, are judged like un-chunked: un-chunked MCAP is the fastest configuration
+of MCAP, for messages of every size; batches of 10 MiB against those of 1 KiB in each setting of
+SQLite; and SQLite's default, its fastest setting, against its resilient setting.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from roslens.analysis.verdicts.comparison import LEVEL
 from roslens.analysis.verdicts.statement import Statement, Verdict
 
 MUCH = 1.25
-"""So many times as long is "much"."""
+"""Least ratio of times that counts as "much"."""
 
 ALPHA = 0.05
 SMALL = "100B"
@@ -87,19 +87,19 @@ _OF_JUDGES = ("statement", "p_holm", "answer", "disagree")
 
 
 def comparisons(digests: pl.DataFrame, threshold: float) -> pl.DataFrame:
-    """Every comparison of the statements: `SCHEMA`.
+    """Return every comparison of the statements, with the columns `SCHEMA`.
 
-    `mean_new` and `mean_base` are bytes per second, `ratio` is base / new: above 1 `new` is slower.
-    `paired_low` and `paired_high` are of the ratio by blocks; `disagree` says whether the tests
-    answer differently at 5 % (difference by Welch or paired, equivalence). For batches `batch_size`
-    is the setting, and `new` and `base` are the batches.
+    `mean_new` and `mean_base` are in bytes per second, `ratio` is base / new: above 1 `new` is
+    slower. `paired_low` and `paired_high` bound the ratio by blocks; `disagree` says whether the
+    tests answer differently at 5 % (difference by Welch or paired, equivalence). For batches,
+    `batch_size` is the setting, and `new` and `base` are the batches.
 
     Parameters
     ----------
     digests
-        As of `results.comparison.read_digests`.
+        Digests from `results.comparison.read_digests`.
     threshold
-        T: so much slower is still on par.
+        T: relative slowdown that still counts as on par.
     """
     frames: list[pl.DataFrame] = []
     for _, machine in digests.group_by("machine", maintain_order=True):
@@ -121,15 +121,15 @@ def comparisons(digests: pl.DataFrame, threshold: float) -> pl.DataFrame:
 
 
 def takeaways(digests: pl.DataFrame, compared: pl.DataFrame) -> list[Statement]:
-    """The answer of each machine to each statement, in the order of `STATEMENTS`.
+    """Return the answer of each machine to each statement, in the order of `STATEMENTS`.
 
-    It holds in all cells, is false in all or in one that suffices, holds in part or is undecided;
-    it is refused where the runs do not suffice.
+    A statement holds in all cells, is false in all or in one that suffices, holds in part, or is
+    undecided; it is refused where there are too few runs.
 
     Parameters
     ----------
     digests, compared
-        What `comparisons` took and gave.
+        Digests that `comparisons` took, and the frame that it returned.
     """
     statements = []
     for machine in digests["machine"].unique(maintain_order=True):
@@ -149,7 +149,7 @@ def takeaways(digests: pl.DataFrame, compared: pl.DataFrame) -> list[Statement]:
 def _judged(
     statement: str, digests: pl.DataFrame, new: str, bases: list[str], threshold: float
 ) -> list[pl.DataFrame]:
-    """The comparisons of one statement on one machine; none where no cell can be compared."""
+    """Return the comparisons of one statement on one machine; empty if no cell has any."""
     rows = [row for base in bases for row in _compared(digests, new, base, threshold)]
     if not any("ratio" in row for row in rows):
         return []
@@ -171,7 +171,8 @@ def _judged(
         pl.lit(statement).alias("statement"),
         pl.Series("p_holm", adjusted, dtype=pl.Float64),
         pl.Series("answer", answers, dtype=pl.String),
-        # Told apart by one test and not by the other, or told apart and yet equivalent.
+        # One test finds a difference and the other does not, or both a difference and equivalence
+        # show.
         disagree=(different[0] != different[1])
         | (same[0] != same[1])
         | ((different[0] | different[1]) & (same[0] | same[1])),
@@ -182,14 +183,14 @@ def _judged(
 def _compared(
     digests: pl.DataFrame, new: str, base: str, threshold: float
 ) -> Iterator[dict[str, object]]:
-    """A row for each cell in which both have runs; without figures if too few are of both."""
+    """Yield a row per cell with runs of both, without figures if there are too few of both."""
     for name, cell in digests.group_by(["machine", "messages", "batch_size"], maintain_order=True):
         new_runs, base_runs = (
             cell.filter(plugin_config=config).sort("run") for config in (new, base)
         )
         if not new_runs.height or not base_runs.height:
             continue
-        # What failed with one of the two is left out of both.
+        # A run that failed with one of the two is left out of both.
         new_runs, base_runs = (
             a.join(b, on="run", how="semi", maintain_order="left")
             for a, b in ((new_runs, base_runs), (base_runs, new_runs))
@@ -247,15 +248,15 @@ _RANK: Mapping[str, int] = {"false": 0, "undecided": 1, "holds": 2}
 def over_cells(
     answers: Iterable[tuple[object, str]], *, one_suffices: bool = False
 ) -> tuple[Verdict, str]:
-    """The verdict over all cells, and how many of each answer there are.
+    """Return the verdict over all cells, and a text with the number of each answer.
 
     Parameters
     ----------
     answers
-        The cell of each comparison, and holds, false or undecided. A cell is as good as its worst
-        comparison: the fastest must be faster than each other one.
+        Cell and answer (holds, false or undecided) of each comparison. A cell has the answer of its
+        worst comparison: the fastest must be faster than each other one.
     one_suffices
-        Whether one cell in which it is false makes it false.
+        Whether one cell with the answer false makes the statement false.
     """
     worst: dict[object, str] = {}
     for cell, answer in answers:

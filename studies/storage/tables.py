@@ -1,4 +1,4 @@
-"""Tables of the storage report."""
+"""Build the tables of the storage report."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_ROWS = 60
 
 
 def takeaways_table(found: Sequence[Statement]) -> ReportTable:
-    """The statements on each machine."""
+    """Return the statements on each machine."""
     return statements_table(
         found,
         {
@@ -32,7 +32,7 @@ def takeaways_table(found: Sequence[Statement]) -> ReportTable:
 
 
 def compared_table(compared: pl.DataFrame, statement: str) -> ReportTable:
-    """The comparisons of one statement, with what other methods answer."""
+    """Return the comparisons of one statement, with the answers of other methods."""
     rows = compared.filter(statement=statement)
     columns = ["machine", "messages", "batch", "first", "second", "[MB/s]", "[MB/s]", "ratio"]
     columns += ["95 % interval", "p (Holm)", "p (paired)", "p (equivalent)", "answer"]
@@ -74,7 +74,7 @@ def compared_table(compared: pl.DataFrame, statement: str) -> ReportTable:
 
 
 def bounds_table(bounds: pl.DataFrame) -> ReportTable:
-    """The mean of each cell as the digests have it, and with the close time in it."""
+    """Return the mean of each cell in the digests, and its bound with the close time included."""
     rows = bounds.sort("mean", descending=True)
     shown = rows.filter(pl.col("mean") / pl.col("at_most") > 1.02).head(_MOST_ROWS)
     return ReportTable(
@@ -113,7 +113,7 @@ def bounds_table(bounds: pl.DataFrame) -> ReportTable:
 
 
 def agreement_table(found: Sequence[Agreement]) -> ReportTable:
-    """Self-timed against traced, cell by cell."""
+    """Return self-timed against traced write calls, cell by cell."""
     cells: dict[str, list[Agreement]] = {}
     for a in found:
         cells.setdefault(a.live.run.label, []).append(a)

@@ -1,1 +1,1 @@
-"""What the suites of the study of communication run."""
+"""Programs that the suites of the study of communication run."""

@@ -1,1 +1,1 @@
-"""What the suites of the study of executors run."""
+"""Programs that the suites of the study of executors run."""

@@ -1,1 +1,1 @@
-"""Files that runs of the study of micro-ROS leave, and its published figures, as frames."""
+"""Read the files that runs of the micro-ROS study leave, and its published figures, as frames."""

@@ -1,8 +1,8 @@
-"""The files of micro_ros_renesas_testbench: ``benchmark_out.txt`` and ``profiling_out.txt``.
+"""Read the files of micro_ros_renesas_testbench: ``benchmark_out.txt``, ``profiling_out.txt``.
 
-Both are text to which every session appends: a heading per test, then its results on indented
-lines, or ``FAILED``. A file in which blocks are cut off, mixed up or repeated is refused, for
-nobody could tell which figure belongs to which test.
+Both are text files to which every session appends: a heading per test, then its results on
+indented lines, or ``FAILED``. A file with blocks that are cut off, mixed up or repeated is
+refused, because its figures cannot be assigned to tests with certainty.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ _MEMORY = {
 
 @dataclass(frozen=True)
 class BenchmarkResults:
-    """``benchmark_out.txt``: `throughput` and `latency` rows, and the tests that failed."""
+    """Contents of ``benchmark_out.txt``: `throughput` and `latency` rows, and failed tests."""
 
     throughput: pl.DataFrame
     latency: pl.DataFrame
@@ -85,7 +85,7 @@ class BenchmarkResults:
 
 @dataclass(frozen=True)
 class ProfilingResults:
-    """``profiling_out.txt``: `memory` rows, and the tests that failed."""
+    """Contents of ``profiling_out.txt``: `memory` rows, and failed tests."""
 
     memory: pl.DataFrame
     failures: pl.DataFrame
@@ -93,7 +93,7 @@ class ProfilingResults:
 
 @dataclass
 class _Block:
-    """A heading, and what stands below it."""
+    """A heading with the results below it."""
 
     heading: re.Match[str]
     line: int
@@ -111,8 +111,8 @@ def read_benchmark(path: Path) -> BenchmarkResults:
     Raises
     ------
     UsageError
-        It cannot be read, a block is cut off, mixed up or there twice, a figure is in another
-        unit or negative, or a throughput is not its rate times its size.
+        The file cannot be read; a block is cut off, mixed up or repeated; a figure is in another
+        unit or negative; or a throughput is not its rate times its size.
     """
     throughput, latency, failures = [], [], []
     for block in _unique(path, _blocks(path, _HEADING, {**_RATE, **_TIMES})):
@@ -147,7 +147,7 @@ def read_profiling(path: Path) -> ProfilingResults:
     Raises
     ------
     UsageError
-        As `read_benchmark`.
+        For the same reasons as in `read_benchmark`.
     """
     rows, failures = [], []
     units = dict.fromkeys(_MEMORY, "B")
@@ -187,7 +187,7 @@ def _blocks(path: Path, heading: re.Pattern[str], units: Mapping[str, str]) -> I
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Number and text of the lines that are not blank."""
+    """Return number and text of the lines that are not blank."""
     text = read_text(path)
     if not text.strip():
         raise UsageError(f"{path}: is empty")
@@ -195,7 +195,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _take(where: str, block: _Block, line: str, units: Mapping[str, str]) -> None:
-    """Take a line of results into its block."""
+    """Add a line of results to its block."""
     value = _VALUE.fullmatch(line)
     if value is None or value["name"] not in units:
         raise UsageError(
@@ -211,7 +211,7 @@ def _take(where: str, block: _Block, line: str, units: Mapping[str, str]) -> Non
     if unit != units[name]:
         bits = "; is it bits?" if unit.startswith(("b", "kb", "Kb", "Mb")) else ""
         raise UsageError(f"{where}: {name} in {unit}, not in {units[name]}{bits}")
-    # A time may be: it can be the difference of two clocks that do not agree.
+    # A time may be negative, as the difference of two clocks that do not agree.
     if value["number"].startswith("-") and unit != "ms":
         raise UsageError(f"{where}: {name} of {value['number']} {unit}: it cannot be negative")
     block.values[name] = (value["number"], unit)

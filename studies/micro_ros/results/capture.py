@@ -1,4 +1,4 @@
-"""Captures of a line as text with times: ``candump -L``, ``tcpdump -tt``, plain serial logs.
+"""Read captures of a line as text with times: ``candump -L``, ``tcpdump -tt``, serial logs.
 
 candump: ``(1436509052.249713) can0 123#DEADBEEF``, CAN FD ``(...) can0 123##1DEADBEEF``;
 tcpdump: ``1436509052.249713 IP 10.0.0.1.7400 > 10.0.0.2.8888: UDP, length 42``;
@@ -20,7 +20,7 @@ CAPTURE = pl.Schema(
         "time_ns": pl.Int64,
         "channel": pl.String,  # interface, end points, or TX and RX
         "identifier": pl.String,  # CAN identifier; null elsewhere
-        "bytes": pl.Int64,  # of payload
+        "bytes": pl.Int64,  # payload only
     }
 )
 
@@ -35,7 +35,7 @@ _SERIAL = re.compile(rf"{_TIME} (?P<channel>TX|RX) (?P<data>(?:[0-9A-Fa-f]{{2}} 
 
 
 def read_capture(path: Path) -> pl.DataFrame:
-    """Read a capture in any of the three formats; one format per file.
+    """Read a capture in any of the three formats; each file has one format.
 
     Returns
     -------
@@ -45,8 +45,8 @@ def read_capture(path: Path) -> pl.DataFrame:
     Raises
     ------
     UsageError
-        It cannot be read, a line is in no known format (or in another than the first), or time
-        runs backwards.
+        The file cannot be read, a line has no known format (or another than the first line), or
+        time runs backwards.
     """
     lines = read_text(path).splitlines()
     rows: list[tuple[int, str, str | None, int]] = []
@@ -75,9 +75,9 @@ def read_capture(path: Path) -> pl.DataFrame:
 
 
 def captured_rate(capture: pl.DataFrame) -> pl.DataFrame:
-    """Bytes per second of each channel between its first and last frame.
+    """Return bytes per second of each channel between its first and last frame.
 
-    The first frame only starts the clock: its bytes do not count.
+    The first frame only starts the clock: its bytes are not counted.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Static memory of a firmware, and its ELF file by symbol, less a baseline's.
+"""Read the static memory of a firmware from its ELF file by symbol, less that of a baseline.
 
 Definition of the published study: static = ``.data`` + ``.bss``, less those of the same program
 without the application.
@@ -23,23 +23,23 @@ SYMBOLS = pl.Schema(
 )
 
 _GLOBAL = "(global symbols)"
-# Their parts, too, where the linker kept them apart.
+# This includes subsections that the linker kept apart.
 _STATIC = re.compile(r"\.(data|bss)(\.|$)")
 
 
 @dataclass(frozen=True)
 class ElfMemory:
-    """What a firmware takes of a device's memory.
+    """Static memory that a firmware needs on a device.
 
     Attributes
     ----------
     machine
-        Such as ``EM_ARM, 32 bit, little-endian``.
+        Text such as ``EM_ARM, 32 bit, little-endian``.
     static_bytes
         ``.data`` + ``.bss``.
     symbols
-        Objects and functions that have a size: ``section``, ``object`` (source file, for local
-        ones), ``symbol``, ``bytes``.
+        Objects and functions with a size: ``section``, ``object`` (source file, for local
+        symbols), ``symbol``, ``bytes``.
     """
 
     path: Path
@@ -54,7 +54,7 @@ def read_elf(path: Path) -> ElfMemory:
     Raises
     ------
     UsageError
-        It is none, or cut off.
+        The file is not an ELF file, or is cut off.
     """
     try:
         size = path.stat().st_size
@@ -62,7 +62,7 @@ def read_elf(path: Path) -> ElfMemory:
             return _read(path, ELFFile(stream), size)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
-    # What the library meets in a damaged file ends in any of these.
+    # In a damaged file, the library raises any of these.
     except (ELFError, ValueError, KeyError, AttributeError, TypeError, UnicodeDecodeError) as error:
         raise UsageError(
             f"{path}: no readable ELF file ({type(error).__name__}: {error}); is it cut off?"
@@ -75,7 +75,7 @@ def check_baseline(firmware: ElfMemory, baseline: ElfMemory) -> None:
     Raises
     ------
     UsageError
-        It is one.
+        The baseline is of another machine.
     """
     if baseline.machine != firmware.machine:
         raise UsageError(
@@ -85,13 +85,13 @@ def check_baseline(firmware: ElfMemory, baseline: ElfMemory) -> None:
 
 
 def differences(firmware: ElfMemory, baseline: ElfMemory) -> pl.DataFrame:
-    """Bytes of the firmware less those of its baseline, by symbol.
+    """Return the bytes of the firmware less those of its baseline, by symbol.
 
     Returns
     -------
     polars.DataFrame
         ``section``, ``object``, ``symbol``, ``bytes``, ``baseline_bytes``, ``difference_bytes``;
-        the largest difference first, without those that do not differ.
+        the largest difference first, without symbols that do not differ.
     """
     keys = ["section", "object", "symbol"]
     sums = [elf.symbols.group_by(keys).agg(pl.col("bytes").sum()) for elf in (firmware, baseline)]

@@ -1,4 +1,4 @@
-"""Stamped exchanges and counted messages of a transport, and which message an exchange was."""
+"""Read a transport's stamped exchanges and counted messages, and the message of each exchange."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ EXCHANGES = pl.Schema(
     dict.fromkeys(
         (
             "sequence",
-            "client_sent_ns",  # of the client's clock
-            "agent_received_ns",  # of the agent's clock
+            "client_sent_ns",  # on the client's clock
+            "agent_received_ns",  # on the agent's clock
             "agent_sent_ns",
             "client_received_ns",
-            "rtt_ns",  # on a stopwatch of the client, apart from its clock
+            "rtt_ns",  # on a stopwatch of the client, independent of its clock
             "rtt_uncertainty_ns",
         ),
         pl.Int64,
@@ -43,7 +43,7 @@ def read_exchanges(path: Path) -> pl.DataFrame:
     Raises
     ------
     UsageError
-        It cannot be read or is cut off, a sequence number is there twice, or a clock of one side
+        The file cannot be read or is cut off, a sequence number is repeated, or a clock of one side
         ran backwards within an exchange.
     """
     frame = read_rows(path, EXCHANGES)
@@ -72,7 +72,7 @@ def read_counted(path: Path) -> pl.DataFrame:
     Raises
     ------
     UsageError
-        It cannot be read or is cut off, a size is there twice, or bytes are not messages x size.
+        The file cannot be read or is cut off, a size is repeated, or bytes are not messages x size.
     """
     frame = read_rows(path, COUNTED, optional=("sent",))
     twice = frame.filter(pl.col("payload_bytes").is_duplicated())
@@ -93,12 +93,12 @@ def read_counted(path: Path) -> pl.DataFrame:
 
 
 def read_takes(path: Path) -> pl.DataFrame:
-    """Read ``takes.csv``: which message of the recording each ping was.
+    """Read ``takes.csv``, which assigns a message of the recording to each ping.
 
     Raises
     ------
     UsageError
-        It cannot be read or is cut off, or a ping or a message is there twice.
+        The file cannot be read or is cut off, or a ping or a message is repeated.
     """
     frame = read_rows(path, TAKES)
     for column in TAKES:

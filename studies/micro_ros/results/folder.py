@@ -1,6 +1,6 @@
-"""All that a run of the suite micro-ros, or a board's test bench, left in a folder.
+"""Read all files that a run of the suite micro-ros, or a board's test bench, left in a folder.
 
-The layout is described in docs/micro_ros.md. A file that cannot be used is left out and becomes a
+docs/micro_ros.md describes the layout. A file that cannot be used is left out and becomes a
 finding; the others count.
 """
 
@@ -47,8 +47,8 @@ LIVE = pl.Schema(
     {
         "source": pl.String,
         "subject": pl.String,  # such as publisher x 3, or a board's test
-        "live_bytes": pl.Int64,  # allocated and not given back at exit
-        "who": pl.String,  # places that asked for what is still live
+        "live_bytes": pl.Int64,  # allocated and not freed at exit
+        "who": pl.String,  # places that allocated the live bytes
     }
 )
 FINDINGS = pl.Schema({"source": pl.String, "what": pl.String})
@@ -86,7 +86,7 @@ WAYS = pl.Schema(
         "source": pl.String,
         "subject": pl.String,  # such as publisher x 3
         "memory": pl.String,
-        "bytes": pl.Int64,  # as it counts; dynamic: the peak of what was requested
+        "bytes": pl.Int64,  # the usual count; dynamic: the peak of requested bytes
         "otherwise_bytes": pl.Int64,
         "way": pl.String,  # map, nm, paint: the same; sbrk: no less; stack_check: no more
     }
@@ -96,25 +96,25 @@ ACCOUNTS = pl.Schema(
         **_PLACE,
         "message": pl.String(),  # ping, answer, or a size such as 100 B
         **dict.fromkeys(("sent", "received", "lost", "twice", "refused"), pl.Int64()),
-        "agrees": pl.Boolean(),  # whether device and ROS node tell the same of it
+        "agrees": pl.Boolean(),  # whether device and ROS node have the same counts
     }
 )
 
 
 @dataclass(frozen=True)
 class Link:
-    """What is known about a transport.
+    """Properties of a transport.
 
     Attributes
     ----------
     line_bit_per_s, bits_per_byte
-        Of its physical line; None where there is none.
+        Rate of its physical line; None where there is none.
     emulated
-        A UART of an emulator, a pseudo-terminal: its throughput would mean nothing.
+        Whether it is a UART of an emulator, a pseudo-terminal, whose throughput would mean nothing.
     pings
-        Sent; those without an answer are lost exchanges.
+        Number of pings sent; pings without an answer are lost exchanges.
     client_resolution_ns
-        Of the client's clock.
+        Resolution of the client's clock.
     """
 
     transport: str
@@ -143,14 +143,14 @@ class MicroRosResults:
     accounts: pl.DataFrame = field(default_factory=ACCOUNTS.to_frame)
     links: dict[tuple[str, str], Link] = field(default_factory=dict)
     slot_bytes: dict[str, int] = field(default_factory=dict)
-    """MTU x depth by the name of the history."""
+    """MTU x depth in bytes, by the name of the history."""
     is_micro_ros: bool = False
     """Whether micro-ROS itself ran there."""
     timed: dict[str, str] = field(default_factory=dict)
     """The source of each file of times, by its digest."""
 
     def add(self, name: str, frame: pl.DataFrame) -> None:
-        """Take in more rows of a frame."""
+        """Append rows to a frame."""
         setattr(self, name, pl.concat([getattr(self, name), frame]))
 
 
@@ -171,7 +171,7 @@ def read_all(folders: Iterable[tuple[str, Path]]) -> MicroRosResults:
 
 
 class _Reader:
-    """Reads one folder into results; what cannot be used becomes a finding."""
+    """Reader of one folder into results; files that cannot be used become findings."""
 
     def __init__(self, source: str, folder: Path, results: MicroRosResults) -> None:
         self.source, self.folder, self.results = source, folder, results
@@ -193,7 +193,7 @@ class _Reader:
             with read_here(self.folder, "results of micro-ROS"):
                 return read(*arguments)
         except UsageError as error:
-            # Relative: a report need not tell the folders of a machine.
+            # Paths are made relative, as a report should not show the folders of a machine.
             self._find(str(error).replace(f"{self.folder}/", "").replace(f"{self.folder}: ", ""))
             return None
 
@@ -206,7 +206,7 @@ class _Reader:
         self.results.add(name, row)
 
     def _add(self, name: str, frame: pl.DataFrame, **about: str | int) -> None:
-        """More rows of a frame, with what their file does not say."""
+        """Append rows to a frame, with columns that their file does not have."""
         values = {"source": self.source, **about}
         columns = [pl.lit(value).alias(column) for column, value in values.items()]
         schema = getattr(self.results, name).schema
@@ -259,7 +259,7 @@ class _Reader:
 
     def _heap(self, entity: str, count: int, folder: Path) -> None:
         log = read_heap(folder / "heap.mtrace")
-        # Memory as counted in another way; static memory and stack were read before.
+        # Memory counted in another way; static memory and stack were read before.
         rows = self.results.memory.filter(source=self.source, entity=entity, count=count)
         by_kind = dict(rows.select("memory", "bytes").iter_rows()) | {"dynamic": log.peak_bytes}
         self._add_row("memory", entity, count, "dynamic", float(log.requested_bytes))
@@ -300,7 +300,7 @@ class _Reader:
                 self._try(self._counted, folder / name, link, label)
 
     def _accounts(self, about: dict[str, Any], transport: str) -> None:
-        """What either side tells of each kind of message."""
+        """Read both sides' counts of each kind of message."""
         place = {"source": self.source, "transport": transport}
         path = self.folder / "transport" / transport / "about.json"
         with read_here(path, "accounts of messages", "does each name its message and its counts?"):
@@ -335,7 +335,7 @@ class _Reader:
             )
         enough = counted.join(few, on="payload_bytes", how="anti")
         seconds = (pl.col("last_ns") - pl.col("first_ns")) / 1e9
-        # The first message starts the clock: what counts are the intervals.
+        # The first message starts the clock, so intervals are counted.
         rate = (pl.col("received") - 1) * pl.col("payload_bytes") / seconds
         rates = enough.with_columns(bytes_per_s=rate, truncation_bytes_per_s=0.0)
         self._add("throughput", rates.sort("payload_bytes"), transport=name)
@@ -346,7 +346,7 @@ class _Reader:
     # ------------------------------------------------------------ a board's bench
 
     def _refuse_copy(self, path: Path) -> None:
-        """Times that are those of another source to the last digit are no further run."""
+        """Refuse a file of times identical to another source's: a copy is no further run."""
         first = self.results.timed.setdefault(sha256(path), self.source) if path.is_file() else ""
         if first not in ("", self.source):
             raise UsageError(f"{path}: the same file as in {first}: a copy is no further run")
@@ -356,7 +356,7 @@ class _Reader:
         benchmark = read_benchmark(self.folder / BENCHMARK_NAME)
         self._failures(benchmark.failures, BENCHMARK_NAME)
         boards = pl.concat([benchmark.throughput["board"], benchmark.latency["board"]]).n_unique()
-        # Several boards in one file stay apart.
+        # Several boards in one file are kept separate.
         name = (
             pl.format("{}: {}", "board", "transport") if boards > 1 else pl.col("transport")
         ).alias("transport")
@@ -404,7 +404,7 @@ def _numbers(path: Path, contents: str) -> dict[str, int]:
 
 
 def _agree(of_node: dict[str, Any], of_device: dict[str, Any]) -> bool:
-    """Whether both sides tell the same, and no more arrived than was sent."""
+    """Return whether both sides have the same counts, and no more arrived than was sent."""
     same = bool(of_device) and all(of_node[name] == count for name, count in of_device.items())
     return same and of_node["lost"] >= 0 and of_node["twice"] >= 0
 
@@ -420,7 +420,7 @@ _KEYWORDS = {
 
 
 def _entity_of(test: str) -> tuple[str | None, int]:
-    """The entity and how many, from a test's name such as ``MemoryPublisher/3``."""
+    """Return the entity and its number from a test's name such as ``MemoryPublisher/3``."""
     match = _NUMBERED.fullmatch(test)
     if match is None:
         return None, 0

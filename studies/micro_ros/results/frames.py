@@ -1,7 +1,7 @@
-"""The frames that every source of micro-ROS figures is brought into.
+"""Define the frames into which all sources of micro-ROS figures are converted.
 
-`source` names where a row is from: a run, or a publication. Bytes are bytes, rates are per
-second, times are ns.
+`source` names the origin of a row: a run, or a publication. Sizes are in bytes, rates per second,
+times in ns.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ MEMORY = pl.Schema(
     {
         "source": pl.String,
         "entity": pl.String,  # publisher, subscriber, service, client, history, ...
-        "count": pl.Int64,  # how many of them (slots, for history)
+        "count": pl.Int64,  # number of entities (slots, for history)
         "memory": pl.String,  # static, stack, dynamic, total
         "bytes": pl.Float64,
     }
@@ -25,7 +25,7 @@ THROUGHPUT = pl.Schema(
         "transport": pl.String,
         "payload_bytes": pl.Int64,
         "bytes_per_s": pl.Float64,  # payload only
-        "truncation_bytes_per_s": pl.Float64,  # how much was cut off at most by rounding down
+        "truncation_bytes_per_s": pl.Float64,  # greatest loss by rounding down
     }
 )
 """Payload throughput against payload size."""
@@ -40,4 +40,4 @@ LATENCY = pl.Schema(
         "resolution_ns": pl.Float64,  # of the printed figures
     }
 )
-"""Latency by direction, as a bench printed it: one exchange a row."""
+"""Latency by direction, as a bench printed it: one exchange per row."""

@@ -1,4 +1,4 @@
-"""The published figures of micro-ROS (``studies/micro_ros/data``) as frames."""
+"""Read the published figures of micro-ROS (``studies/micro_ros/data``) as frames."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _PRINTED_NS = 0.01e6
 
 @dataclass(frozen=True)
 class PublishedFigures:
-    """What was published.
+    """The published figures as frames.
 
     Attributes
     ----------
     memory, throughput, latency
-        As in `micro_ros_frames`.
+        As in `roslens.studies.micro_ros.results.frames`.
     claims
-        ``entity``, ``memory``, ``claimed_bytes``, ``said``: slopes in words.
+        Slopes stated in words: ``entity``, ``memory``, ``claimed_bytes``, ``said``.
     lines
-        ``transport``, ``bit_per_s``, ``bits_per_byte``, ``origin``: physical lines.
+        Physical lines: ``transport``, ``bit_per_s``, ``bits_per_byte``, ``origin``.
     """
 
     memory: pl.DataFrame
@@ -45,7 +45,7 @@ def read_published(folder: Path) -> PublishedFigures:
     Raises
     ------
     UsageError
-        A file is missing, or is not as it was published.
+        A file is missing, or differs from its published form.
     """
     with read_here(folder, "the published figures", "restore them"):
         return _figures(folder)

@@ -1,4 +1,4 @@
-"""Stacks of an RTOS' tasks, as FreeRTOS' ``vTaskList`` prints them, and logs of an allocator."""
+"""Read stacks of RTOS tasks, as FreeRTOS' ``vTaskList`` prints them, and logs of an allocator."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def read_tasks(path: Path, stack_words: Mapping[str, int]) -> dict[str, int | No
     Parameters
     ----------
     stack_words
-        Words of each task's stack, which the list does not tell.
+        Size of each task's stack in words, which the list does not contain.
 
     Returns
     -------
@@ -35,8 +35,8 @@ def read_tasks(path: Path, stack_words: Mapping[str, int]) -> dict[str, int | No
     Raises
     ------
     UsageError
-        It cannot be read, a line is cut off or mixed with another, a task is there twice, or more
-        words are free than there are.
+        The file cannot be read, a line is cut off or mixed with another, a task is repeated, or
+        more words are free than the stack has.
     """
     lines = read_text(path).splitlines()
     used: dict[str, int | None] = {}
@@ -75,14 +75,14 @@ _HEAP_LINE = re.compile(
 
 @dataclass
 class HeapLog:
-    """What a program asked of its allocator, as far as the log has been read.
+    """Requests of a program to its allocator, as far as the log has been read.
 
     Attributes
     ----------
     requested_bytes
-        Over all allocations; of a reallocation the new size.
+        Bytes of all allocations; for a reallocation its new size.
     live_bytes, peak_bytes
-        Live now, which must be 0 in the end; the most that were live at once.
+        Bytes live now, which must be 0 at the end, and the most that were live at once.
     blocks
         Size and caller of each live block, by its address.
     """
@@ -94,15 +94,15 @@ class HeapLog:
 
     @property
     def live_by_caller(self) -> dict[str, int]:
-        """Live bytes by the place that asked for them."""
+        """Live bytes by the place that requested them."""
         by_caller: Counter[str] = Counter()
         for size, where in self.blocks.values():
             by_caller[where] += size
         return dict(by_caller)
 
     def take(self, what: str, address: int, size: int, where: str) -> str | None:
-        """Take in a call; what is wrong with it."""
-        # A reallocation that failed; free(NULL), realloc(NULL, ...).
+        """Record one call; return what is wrong with it, if anything."""
+        # These are a reallocation that failed, free(NULL), and realloc(NULL, ...).
         if what == "!" or (what in "-<" and address == 0):
             return None
         if what in "-<":
@@ -129,8 +129,9 @@ def read_heap(path: Path) -> HeapLog:
     Raises
     ------
     UsageError
-        It cannot be read, is cut off (no ``= End``), holds what is no call, releases what was
-        not allocated, or allocates what is still live: then lines are missing or mixed.
+        The file cannot be read, is cut off (no ``= End``), contains a line that is no call, or
+        releases what was not allocated, or allocates what is still live: then lines are missing or
+        mixed.
     """
     log = HeapLog()
     for number, line in enumerate(_calls(path), 2):
@@ -150,7 +151,7 @@ def read_heap(path: Path) -> HeapLog:
 
 
 def _calls(path: Path) -> list[str]:
-    """The lines between ``= Start`` and ``= End``."""
+    """Return the lines between ``= Start`` and ``= End``."""
     text = read_text(path).rstrip()
     lines = [line.strip() for line in text.splitlines()]
     if not lines or lines[0] != "= Start":

@@ -1,1 +1,1 @@
-"""Files that runs of the study of storage leave, and its published figures, as frames."""
+"""Read the files that runs of the storage study leave, and its published figures, as frames."""

@@ -1,7 +1,8 @@
-"""Results of rosbag2's storage plugin comparison (rosbag2_storage_plugin_comparison, 2022).
+"""Read results of rosbag2's storage plugin comparison (2022).
 
-Its ``single_benchmark`` prints a row per ``write()`` call and last a row with the close time
-(`read_batches`); its ``sweep.py`` condenses each such run to one row (`read_digests`).
+Its ``single_benchmark`` (rosbag2_storage_plugin_comparison) prints a row per ``write()`` call
+and finally a row with the close time (`read_batches`); its ``sweep.py`` condenses each such run
+to one row (`read_digests`).
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Batches:
     calls
         One row per ``write()`` call: `num_bytes`, `num_msgs`, `write_ns` (int64).
     close_ns
-        What closing the file took.
+        Time of closing the file.
     """
 
     calls: pl.DataFrame
@@ -61,23 +62,24 @@ class Batches:
 
 
 def read_digests(path: Path | str) -> pl.DataFrame:
-    """Digests of one or several machines.
+    """Read digests of one or several machines.
 
     Parameters
     ----------
     path
-        A digest, or a folder: all files in it that begin with the digest's header. The machine's
-        name is that of the file, without ``storage_plugins_`` and ``.csv``.
+        A digest, or a folder, of which all files that begin with the digest's header are read. The
+        machine's name is the file name without ``storage_plugins_`` and ``.csv``.
 
     Returns
     -------
-    `DIGEST_SCHEMA`: throughput in bytes per second, the mean over calls of each call's own ratio
-    without the close time; close time in seconds. In the order of the files.
+    Columns of `DIGEST_SCHEMA`: throughput in bytes per second, the mean over calls of each call's
+    own ratio without the close time; close time in seconds. In the order of the files.
 
     Raises
     ------
     UsageError
-        Nothing to read, another format, a truncated file, a row twice or missing.
+        There is nothing to read, a file has another format or is truncated, or a row is repeated
+        or missing.
     """
     path = Path(path)
     files = [path]
@@ -92,12 +94,12 @@ def read_digests(path: Path | str) -> pl.DataFrame:
 
 
 def read_batches(path: Path | str) -> Batches:
-    """The raw rows of one run, as ``single_benchmark`` printed them.
+    """Read the raw rows of one run, as ``single_benchmark`` printed them.
 
     Raises
     ------
     UsageError
-        Another format, a call missing, or no close time at the end (a truncated file).
+        The format is another, a call is missing, or the close time is missing at the end.
     """
     path = Path(path)
     rows = _rows(path, BATCH_COLUMNS)
@@ -149,7 +151,7 @@ def _digest(path: Path) -> pl.DataFrame:
 
 
 def _complete(path: Path, frame: pl.DataFrame, keys: Iterable[tuple[str, ...]]) -> None:
-    """Every run has every combination of levels that the file has, as a sweep makes them."""
+    """Raise UsageError unless every run has all combinations of levels, as in a sweep."""
     runs = [str(run) for run in frame["run"].unique().sort()]
     cells = list(product(*(frame[f].unique(maintain_order=True) for f in FACTORS)))
     swept = set(keys)
@@ -164,7 +166,7 @@ def _complete(path: Path, frame: pl.DataFrame, keys: Iterable[tuple[str, ...]]) 
 
 
 def _header(path: Path) -> tuple[str, ...]:
-    """Names in the first line; none where the file is empty."""
+    """Return the names in the first line; none where the file is empty."""
     try:
         with path.open(encoding="utf-8", newline="") as stream:
             return tuple(next(csv.reader(stream), ()))
@@ -173,7 +175,7 @@ def _header(path: Path) -> tuple[str, ...]:
 
 
 def _rows(path: Path, columns: Sequence[str]) -> list[tuple[int, list[str]]]:
-    """Rows below the header with their line numbers."""
+    """Return the rows below the header with their line numbers."""
     text = read_text(path)
     if not text:
         raise UsageError(f"{path} is empty")

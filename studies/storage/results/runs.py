@@ -1,7 +1,7 @@
-"""What a run of a storage suite left in ``native/``.
+"""Read the files that a run of a storage suite left in ``native/``.
 
-``recorder.json`` of the suite storage-recorder says where messages were lost on their way,
-``recovery.csv`` of the suite storage-resilience what came back after a crash or power loss.
+``recorder.json`` of the suite storage-recorder shows where messages were lost on their way,
+``recovery.csv`` of the suite storage-resilience those recovered after a crash or power loss.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _ALLOCATIONS = pl.Schema({"sqc": pl.Int64, "allocations": pl.Int64, "allocated_b
 
 
 class Facts(BaseModel):
-    """``run.json``: what was written, how, and what it took.
+    """Contents of ``run.json``: the data written, the settings, and the cost.
 
-    Times in ns, sizes in bytes; `cpu_ns` is CPU time of all threads from before the first write
-    call until after the close. `compression` is there where rosbag2's writer compressed, the fields
+    Times are in ns, sizes in bytes; `cpu_ns` is CPU time of all threads from before the first write
+    call until after the close. `compression` is set where rosbag2's writer compressed, the fields
     from `rate_bytes_per_s` on where messages came at a rate.
     """
 
@@ -70,7 +70,7 @@ class Facts(BaseModel):
 
 
 class Verification(BaseModel):
-    """``verification.json``: what an independent reader found, equal to what was written."""
+    """Contents of ``verification.json``: an independent reader's counts, equal to those written."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -87,14 +87,14 @@ class StorageRun:
     Attributes
     ----------
     facts
-        What was written.
+        Contents of ``run.json``.
     batches
-        Each write call, and the close.
+        Times of each write call and of the close.
     verification
-        What was read back; None of older recordings that were not.
+        Results of reading back; None in older recordings, which were not read back.
     allocations
         `allocations` and `allocated_bytes` of each write call, then those of the close; None where
-        they were not counted. Counting slows what is timed.
+        they were not counted. Counting slows the timed calls.
     """
 
     facts: Facts
@@ -104,12 +104,12 @@ class StorageRun:
 
 
 def is_storage_run(folder: Path) -> bool:
-    """Whether a recording's ``native/`` is of the storage benchmark."""
+    """Return whether a recording's ``native/`` comes from the storage benchmark."""
     return (folder / FACTS_NAME).is_file() and (folder / WRITES_NAME).is_file()
 
 
 def read_storage_run(folder: Path) -> StorageRun:
-    """Read one run.
+    """Read one run of the storage benchmark.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def read_storage_run(folder: Path) -> StorageRun:
     Raises
     ------
     UsageError
-        A file is missing or not as expected, or the two contradict each other.
+        A file is missing or malformed, or the two contradict each other.
     """
     facts = read_model(folder / FACTS_NAME, Facts)
     batches = read_batches(folder / WRITES_NAME)
@@ -146,7 +146,7 @@ def _allocations(path: Path, calls: int) -> pl.DataFrame:
 
 
 def write_calls(events: Path) -> pl.DataFrame | None:
-    """Write calls as the tracepoints saw them; None where there are none.
+    """Return the write calls in the tracepoints' events; None where there are no events.
 
     Parameters
     ----------
@@ -175,12 +175,12 @@ def write_calls(events: Path) -> pl.DataFrame | None:
 
 
 def read_model(path: Path, model: type[Model]) -> Model:
-    """A file of JSON, checked.
+    """Read a JSON file and validate it.
 
     Raises
     ------
     UsageError
-        It cannot be read, or is not as the model says.
+        The file cannot be read, or does not fit the model.
     """
     try:
         return model.model_validate_json(path.read_bytes())
@@ -195,19 +195,19 @@ RECORDER_NAME = "recorder.json"
 
 
 class RecorderFacts(BaseModel):
-    """What became of the messages of one run.
+    """Counts of the messages of one run of the suite storage-recorder.
 
     Attributes
     ----------
     message_bytes, rate_bytes_per_s
-        Data of each message; of all publishers together, as asked for.
+        Data of each message; rate of all publishers together, as requested.
     cache_bytes
-        What rosbag2's cache holds (of each of its two buffers).
+        Capacity of rosbag2's cache (of each of its two buffers).
     depth
-        Of the queues of publishers and subscriptions, which are reliable.
+        Depth of the queues of publishers and subscriptions, which are reliable.
     published, received, lost_in_cache, written
-        Messages: published; that reached a subscription's callback; that rosbag2 says its cache
-        dropped; read back from the file, each once, by `reader`.
+        Numbers of messages: published; that reached a subscription's callback; that the cache
+        dropped, as rosbag2 counts them; read back from the file, each once, by `reader`.
     publishing_ns, late_ns
         How long the publishers took, and how far they were behind at most.
     """
@@ -233,12 +233,12 @@ class RecorderFacts(BaseModel):
 
 
 def read_recorder(path: Path) -> RecorderFacts:
-    """Read one run.
+    """Read ``recorder.json`` of one run.
 
     Raises
     ------
     UsageError
-        It is no such file, or its counts contradict each other.
+        The file is not of this kind, or its counts contradict each other.
     """
     facts = read_model(path, RecorderFacts)
     published, received, lost = facts.published, facts.received, facts.lost_in_cache
@@ -268,16 +268,16 @@ SCHEMA = pl.Schema(
 
 
 def read_recovery(path: Path) -> pl.DataFrame:
-    """Read one file: `SCHEMA`, a row per trial; counts are of messages.
+    """Read one ``recovery.csv``: `SCHEMA`, a row per trial; counts are numbers of messages.
 
-    `acknowledged` had been written as far as the writer knew; `recovered` came back with the
-    content that was written, by a plain reader, `wrong` with another content; `whole` is 1 where
-    that reader ended without complaint; `recovered_with_tool` by the best tool there is.
+    `acknowledged` counts messages written as far as the writer knew; `recovered` those that a
+    plain reader returned with the written content, `wrong` those with other content; `whole` is 1
+    where that reader ended without complaint; `recovered_with_tool` is by the best tool there is.
 
     Raises
     ------
     UsageError
-        It is no such file, or is cut off.
+        The file is not of this kind, or is cut off.
     """
     frame = read_rows(path, SCHEMA)
     if frame.is_empty():

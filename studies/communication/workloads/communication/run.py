@@ -3,8 +3,8 @@
 ``python3 run.py --publishers 10 --payload 1000000 --rate 100 --seconds 5 --output FOLDER``
 
 Each of ``--publishers`` has a topic of its own, ``/topic_0`` and so on, with ``--subscriptions``
-on it; all publish once per period, one after the other, in a thread beside the executor, or, with
-``--processes 2``, in a process beside it. Reliable, KEEP_LAST 10, SingleThreadedExecutor. A
+on it; all publish once per period, one after the other, in a thread next to the executor, or, with
+``--processes 2``, in another process. Reliable, KEEP_LAST 10, SingleThreadedExecutor. A
 publisher that cannot keep up falls behind and does not make up for it.
 
 This is the rclpy form of the study of rclcpp's communication. Python has no equivalent of its
@@ -41,7 +41,7 @@ PART = "published.csv"
 
 
 class Sender:
-    """All publishers; what they publish has one content."""
+    """All publishers, which share the content of their messages."""
 
     def __init__(self, options: argparse.Namespace, node: Any) -> None:
         self.options = options
@@ -54,14 +54,14 @@ class Sender:
             each.message = self.messages[0].message
 
     def found(self) -> bool:
-        """Every publisher knows all its subscriptions."""
+        """Return whether every publisher knows all its subscriptions."""
         wanted = self.options.subscriptions
         return all(
             messages.publisher.get_subscription_count() >= wanted for messages in self.messages
         )
 
     def run(self) -> None:
-        """Publish until the time is over or somebody stops it."""
+        """Publish until the time is over or `stopping` is set."""
         period = 1 / self.options.rate
         due = time.monotonic()
         end = due + self.options.seconds
@@ -75,16 +75,16 @@ class Sender:
 
     @property
     def sent(self) -> list[list[int]]:
-        """When each message was published, by topic."""
+        """Times at which each message was published, by topic."""
         return [messages.sent for messages in self.messages]
 
 
 Publishing = tuple[Callable[[], bool], Callable[[], list[list[int]]]]
-"""Whether they still publish; what ends them and says when each message was published, by topic."""
+"""Returns whether they still publish; ends them and returns publication times by topic."""
 
 
 def publish_in_thread(options: argparse.Namespace, node: Any, stop: Any) -> Publishing:
-    """The publishers in a thread beside the executor."""
+    """Publish in a thread next to the executor."""
     sender = Sender(options, node)
     thread = threading.Thread(target=sender.run, name="publishers")
     if side.wait_until(stop, sender.found):
@@ -101,7 +101,7 @@ def publish_in_thread(options: argparse.Namespace, node: Any, stop: Any) -> Publ
 
 
 def publish_in_process(options: argparse.Namespace) -> Publishing:
-    """The publishers in a process beside this one."""
+    """Publish in a process next to this one."""
     process = subprocess.Popen([sys.executable, *sys.argv, "--role", "publishers"])
 
     def finish() -> list[list[int]]:
@@ -125,9 +125,9 @@ def publish_in_process(options: argparse.Namespace) -> Publishing:
 
 
 def receive(options: argparse.Namespace) -> int:
-    """The subscriptions, and in one way or the other the publishers; the exit status."""
+    """Run the subscriptions, and start the publishers; return the exit status."""
     with side.nodes("comm") as (stop, (node,)):
-        # By topic, the subscriptions of each.
+        # Subscriptions of one topic are adjacent.
         received = [
             Messages(f"/topic_{topic}", None, node, 0)
             for topic in range(options.publishers)
@@ -156,7 +156,7 @@ def receive(options: argparse.Namespace) -> int:
 
 
 def publish(options: argparse.Namespace) -> int:
-    """The publishing process of two; its exit status."""
+    """Run the publishing process of two; return its exit status."""
     with side.nodes("comm_publishers") as (stop, (node,)):
         publishing, finish = publish_in_thread(options, node, stop)
         while publishing() and not stop.signal:
@@ -168,7 +168,7 @@ def publish(options: argparse.Namespace) -> int:
 
 
 def main() -> int:
-    """Run this process; its exit status."""
+    """Run this process; return its exit status."""
     parser = side.parser(__doc__.splitlines()[0], rate=100.0, seconds=5.0)
     parser.add_argument("--publishers", type=int, default=1, help="each with a topic of its own")
     parser.add_argument("--subscriptions", type=int, default=1, help="on each topic")

@@ -42,7 +42,7 @@ KINDS = {
 
 
 class Clock:
-    """Publishes /clock from a thread of its own, so that the executor under test has no part."""
+    """Publisher of /clock in a thread of its own, to keep the executor under test free of it."""
 
     def __init__(self) -> None:
         import rclpy  # noqa: PLC0415 (only in ROS)
@@ -97,7 +97,7 @@ class Work:
         return timer
 
     def run(self) -> None:
-        """Wait until all have found each other, then work, and wait for what is on its way."""
+        """Wait until all have found each other, then work, and wait for messages on their way."""
         if side.wait_until(self.stop, *(sender.found for sender in self.senders)):
             side.say_ready()
             self.deadline = time.monotonic() + self.options.seconds
@@ -110,7 +110,7 @@ class Work:
         self.executor.shutdown()
 
     def _watch(self) -> None:
-        """Ends the executor from outside: it shall have nothing to do but the work."""
+        """End the executor from another thread, to keep it free of all but the work."""
         while not self.stop.signal and time.monotonic() < self.deadline:
             time.sleep(0.01)
         give_up = time.monotonic() + DRAIN_SECONDS
@@ -124,7 +124,7 @@ class Work:
 
 
 def main() -> int:
-    """Run the process; its exit status."""
+    """Run the process; return its exit status."""
     parser = side.parser(__doc__.splitlines()[0], rate=200.0, seconds=5.0)
     parser.add_argument("--workload", choices=KINDS, default="pubsub")
     parser.add_argument("--executor", choices=side.EXECUTORS, default="SingleThreaded")

@@ -1,1 +1,1 @@
-"""The suite micro-ros: its client and its agent, on this host and on an emulated board."""
+"""Programs of the suite micro-ros: client and agent, on this host and on an emulated board."""

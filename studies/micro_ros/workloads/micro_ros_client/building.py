@@ -1,4 +1,4 @@
-"""Programs of micro-ROS, compiled with the options of each; runs in the interpreter of ROS."""
+"""Compile programs of micro-ROS with the options of each; runs in the interpreter of ROS."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ sys.path.insert(0, str(_HERE.parents[3] / "tracing" / "ros"))
 from configured import configured  # type: ignore[import-not-found]  # noqa: E402
 
 VARIABLE = "MICRO_ROS"
-"""Names the description of the compiled micro-ROS, see `prepare`."""
+"""Variable with the path of the description of the compiled micro-ROS, see `prepare`."""
 DEVICE = _HERE / "device"
 _ON_BOARD = ("start", "board", "board_libc", "semihosting", "text", "stack")
 _WRAPPED = ("malloc", "calloc", "realloc", "free", "_sbrk")
@@ -28,18 +28,18 @@ _WRAPPED = ("malloc", "calloc", "realloc", "free", "_sbrk")
 
 @dataclass(frozen=True)
 class _Library:
-    """What one of our sources is compiled with, of a pinned source.
+    """Files of a pinned source with which one of our sources is compiled.
 
     Attributes
     ----------
     source
-        Its name there.
+        Name of the pinned source.
     files
-        Patterns of what is compiled, with our own headers for its configuration.
+        Patterns of the files to compile, with our own headers for their configuration.
     include
-        Folders of its headers.
+        Folders with its headers.
     definitions
-        Constants of its configuration, if it has no header for them.
+        Constants that configure it where it has no header for them.
     """
 
     source: str
@@ -71,19 +71,19 @@ _LIBRARIES = {
 }
 _LINKED = (
     *("-nostartfiles", "-T", str(DEVICE / "mps2.ld")),
-    # Neither page alignment nor what differs between builds of the same.
+    # This avoids page alignment, and bytes that differ between builds of the same program.
     *("-Wl,-n,--build-id=none", "-lc", "-lgcc"),
 )
 T = TypeVar("T")
 
 
 class BuildError(Exception):
-    """A program does not compile; its text says why."""
+    """Error of a program that does not compile; its text says why."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """What a program is made of.
+    """Sources and options of a program.
 
     Attributes
     ----------
@@ -92,11 +92,11 @@ class Program:
     sources
         Names in the folder ``device``.
     output
-        Where it goes; its linker's map goes beside, as ``NAME.map``.
+        Path of the program; its linker's map goes next to it, as ``NAME.map``.
     options
-        Of micro-ROS.
+        Options of micro-ROS.
     definitions
-        Constants of the first source.
+        Constants for the first source.
     """
 
     target: str
@@ -107,12 +107,12 @@ class Program:
 
 
 def description() -> dict[str, Any]:
-    """What `roslens.tracing.ros.micro_ros.described` says, and the path of the agent.
+    """Return the description by `roslens.tracing.ros.micro_ros.described`, with the agent's path.
 
     Raises
     ------
     BuildError
-        There is no micro-ROS.
+        There is no compiled micro-ROS.
     """
     path = os.environ.get(VARIABLE, "")
     if not path:
@@ -122,19 +122,19 @@ def description() -> dict[str, Any]:
 
 
 def at_once(work: Callable[[T], object], of: Iterable[T]) -> None:
-    """Do it for each, as many at once as there are cores; after an error no further one begins."""
+    """Call `work` on each item, one per core at a time; after an error no further call begins."""
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for _ in pool.map(work, of):
             pass
 
 
 def build(programs: Sequence[Program]) -> None:
-    """Compile and link programs; what is compiled alike is compiled once, by whichever run.
+    """Compile and link programs; equal compilations are made once, even between runs.
 
     Raises
     ------
     BuildError
-        One does not compile.
+        A program does not compile.
     """
     of_each = [_objects(program) for program in programs]
     at_once(_make, list(dict.fromkeys(unit for objects in of_each for unit in objects)))
@@ -147,7 +147,7 @@ def build(programs: Sequence[Program]) -> None:
 
 @dataclass(frozen=True)
 class _Made:
-    """A file and the command that makes it; its name tells what it is made of."""
+    """A file and the command that makes it; the file's name identifies command and inputs."""
 
     path: Path
     command: tuple[str, ...]
@@ -175,16 +175,16 @@ def _make(artifact: _Made) -> None:
                 line for line in done.stderr.splitlines() if "error" in line or "undefined" in line
             ]
             raise BuildError(f"{artifact.path.name}: {(lines or [done.stderr.strip()])[0]}")
-        # The program last: where it is, so is its map.
+        # The program is moved last, so that its map exists wherever the program does.
         for file in sorted(Path(scratch).iterdir(), key=lambda path: path == output):
             file.replace(artifact.path.with_name(file.name))
 
 
 def _objects(program: Program) -> list[_Made]:
-    """Those of our own sources, and of the parts of micro-ROS that depend on its options.
+    """Return the objects of our own sources, and of the parts of micro-ROS that depend on options.
 
-    A part sees options of its own and of the parts before it, and sizes of pools only the last
-    part and the first source do: the rest is not compiled again for others.
+    A part sees its own options and those of the parts before it, and only the last part and the
+    first source see sizes of pools: the rest is not compiled again for other sizes.
     """
     target = description()["targets"][program.target]
     options = {name: str(value) for name, value in program.options.items()}
@@ -220,7 +220,7 @@ def _objects(program: Program) -> list[_Made]:
 
 
 def _library_of(name: str) -> tuple[list[Path], list[str]]:
-    """Files that a source of ours is compiled with, and flags for all of them; mostly none."""
+    """Return the files compiled with one of our sources, and flags for all of them; mostly none."""
     library = _LIBRARIES.get(name)
     if library is None:
         return [], []
@@ -234,12 +234,12 @@ def _library_of(name: str) -> tuple[list[Path], list[str]]:
 
 
 def _compiling(target: Mapping[str, Any], include: Sequence[str]) -> list[str]:
-    """With headers of options first: those that are made for this program."""
+    """Return the compile command, with the headers made for this program's options first."""
     return [target["command"][0], *include, *target["command"][1:], "-c"]
 
 
 def _folder_of(header: str, text: str) -> Path:
-    """A folder with this header, named by what is in it."""
+    """Return a folder with this header, named after its contents."""
     folder = Path(os.environ[VARIABLE]).parent / "programs"
     folder = folder / f"include-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
     place = folder / header

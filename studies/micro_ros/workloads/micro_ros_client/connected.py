@@ -1,4 +1,4 @@
-"""The agent and the emulated board, started and ended; runs in the interpreter of ROS."""
+"""Start and end the agent and the emulated board; runs in the interpreter of ROS."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ _LINE_SECONDS = 10.0
 
 
 class DeviceError(Exception):
-    """A program failed; its text says which and how."""
+    """Error of a program that failed; its text says which and how."""
 
 
 @contextmanager
 def agent(*arguments: str, log: Path) -> Iterator[None]:
-    """micro-ROS' agent, for as long as the context lasts.
+    """Run micro-ROS' agent for as long as the context lasts.
 
     Raises
     ------
     DeviceError
-        It ended by itself.
+        The agent ended by itself.
     """
     command = [building.description()["agent"], *arguments]
-    # Of a recording, which has a domain for itself; a device leaves it to the agent.
+    # The domain is that of the recording; a device leaves the choice to the agent.
     environment = {**os.environ, "XRCE_DOMAIN_ID_OVERRIDE": os.environ.get("ROS_DOMAIN_ID", "0")}
     with log.open("wb") as stream:
-        # It ends when its input does.
+        # The agent ends when its input is closed.
         process = subprocess.Popen(
             command,
             env=environment,
@@ -62,15 +62,15 @@ def agent(*arguments: str, log: Path) -> Iterator[None]:
 def board(
     elf: Path, words: Sequence[str] = (), nic: str = "none"
 ) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The emulated board with a firmware, and the path of its serial line.
+    """Run the emulated board with a firmware; yield its process and the path of its serial line.
 
-    Its files appear in the folder of the firmware. `nic` is qemu's option: what its Ethernet
-    controller is connected with.
+    Its files appear in the folder of the firmware. `nic` is qemu's option for the connection of
+    the Ethernet controller.
 
     Raises
     ------
     DeviceError
-        There is no emulator.
+        There is no emulator, or it made no serial line.
     """
     arguments = "".join(f",arg={word}" for word in words)
     command = [
@@ -78,7 +78,7 @@ def board(
         *("-serial", "pty", "-nic", nic, "-kernel", elf.name),
         *("-semihosting-config", f"enable=on,target=native{arguments}"),
     ]
-    # What is preloaded into ROS' programs is none of the emulator's business.
+    # Libraries preloaded into ROS programs are not meant for the emulator.
     environment = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
     output = elf.with_suffix(".emulator.log")
     try:
@@ -123,12 +123,12 @@ STATUS = {
 
 
 def ended_well(process: subprocess.Popen[str], seconds: float, what: str) -> None:
-    """Wait for a device's end.
+    """Wait for a device to end.
 
     Raises
     ------
     DeviceError
-        It does not end in time, or not well.
+        The device does not end in time, or ends with an error.
     """
     try:
         status = process.wait(seconds)
@@ -140,5 +140,5 @@ def ended_well(process: subprocess.Popen[str], seconds: float, what: str) -> Non
 
 
 def say(text: str) -> None:
-    """Tell how far it is."""
+    """Print the progress."""
     print(text, file=sys.stderr, flush=True)

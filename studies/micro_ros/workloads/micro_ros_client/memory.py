@@ -1,4 +1,4 @@
-"""What entities of micro-ROS take of which memory: a build and a run for each number of them."""
+"""Measure the memory of micro-ROS entities by kind: a build and a run per number of entities."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from connected import (  # type: ignore[import-not-found]
 
 ENTITIES = ("publisher", "subscriber", "service", "client", "history")
 RTOSES = {"none": "no RTOS", "freertos": "FreeRTOS", "threadx": "ThreadX"}
-"""What the application runs on, by the name of our source for it."""
+"""Systems that the application runs on, by the name of our source for each."""
 _STACK_WAYS = {"freertos": "paint", "threadx": "stack_check"}
-"""What counted the stack beside what tasks.txt has: we, or the RTOS."""
+"""Second method of counting the stack, in addition to that of tasks.txt: ours, or the RTOS's."""
 _POOLS = ("PUBLISHERS", "SUBSCRIPTIONS", "SERVICES", "CLIENTS")
 _RUN_SECONDS = 120.0
 
 
 def pools(options: argparse.Namespace, **counts: int) -> dict[str, int]:
-    """The options of micro-ROS for so many entities of each kind, and no more."""
+    """Return options of micro-ROS for exactly these numbers of entities of each kind."""
     limits = {
         f"RMW_UXRCE_MAX_{pool}": counts.get(kind, 0)
         for kind, pool in zip(ENTITIES, _POOLS, strict=False)
     }
     return limits | {
-        # A busy computer takes its time; memory does not depend on it.
+        # The timeouts are long because a computer may be busy; memory does not depend on them.
         **{f"RMW_UXRCE_{name}_TIMEOUT": 10_000 for name in ("ENTITY_CREATION", "PUBLISH_RELIABLE")},
-        # No waiting: no agent answers that a read was cancelled, for which the end of a subscriber,
-        # service or client would wait all of this time.
+        # The timeout is 0 because no agent confirms that a read was cancelled, so the end of a
+        # subscriber, service or client would always wait for all of it.
         "RMW_UXRCE_ENTITY_DESTROY_TIMEOUT": 0,
         "RMW_UXRCE_MAX_NODES": 1,
         "RMW_UXRCE_MAX_HISTORY": counts.get("history", options.slots),
@@ -48,14 +48,14 @@ def pools(options: argparse.Namespace, **counts: int) -> dict[str, int]:
 def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Build and run the baseline and each number of an entity.
 
-    Written, below `folder`: ``baseline.elf``, ``about.json`` and per count, in ``<count>/``:
+    Writes, below `folder`: ``baseline.elf``, ``about.json`` and per count, in ``<count>/``:
     ``firmware.elf``, ``tasks.txt`` (as vTaskList()), ``stacks.json``, ``heap.mtrace`` and
     ``ways.json``: static and dynamic memory as counted in another way.
 
     Raises
     ------
     BuildError, DeviceError
-        It does not compile, or does not run.
+        A program does not compile, or does not run.
     """
     folder.mkdir(parents=True, exist_ok=True)
     about = {
@@ -127,7 +127,7 @@ def _run(elf: Path) -> None:
 
 
 def _sizes(elf: Path) -> dict[str, int]:
-    """Bytes of ``.data`` and ``.bss`` by the linker's map, and by the symbols that nm finds."""
+    """Return bytes of ``.data`` and ``.bss`` by the linker's map, and by the symbols of nm."""
     text = elf.with_suffix(".map").read_text(encoding="utf-8")
     sections = re.findall(r"^\.(?:data|bss)\s+0x[0-9a-f]+\s+0x([0-9a-f]+)", text, re.MULTILINE)
     tool = building.description()["targets"]["cortex-m3"]["command"][0].replace("gcc", "nm")

@@ -1,4 +1,4 @@
-"""Compiles micro-ROS and its agent once, see `roslens.tracing.ros.micro_ros`."""
+"""Compile micro-ROS and its agent once, see `roslens.tracing.ros.micro_ros`."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from roslens.tracing.ros.micro_ros import DESCRIPTION, micro_ros_for
 
 VARIABLE = "MICRO_ROS"
 TOOLS = ("arm-none-eabi-gcc", "qemu-system-arm")
-"""What programs of the board are compiled with and run by."""
+"""Compiler and emulator for programs of the board."""
 
 
 def prepare(note: Callable[[str], None] = lambda _: None) -> dict[str, str]:
-    """The variable by which ``run.py`` finds it.
+    """Return the variable by which ``run.py`` finds the compiled micro-ROS.
 
     Parameters
     ----------
     note
-        Called with one line when it is compiled, which takes some minutes.
+        Called with one line when micro-ROS is compiled, which takes some minutes.
 
     Raises
     ------
     RoslensError
-        A compiler, a source or a tool is missing, or it does not compile.
+        A compiler, a source or a tool is missing, or micro-ROS does not compile.
     """
     missing = [name for name in TOOLS if shutil.which(name) is None]
     if missing:

@@ -1,4 +1,4 @@
-"""The ROS node at the other end: answers, counts, and keeps account of every message."""
+"""Run the ROS node at the other end: answer, count, and keep account of every message."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ class Flood:
 
 
 def to_device(size: int) -> str:
-    """What a message of a size to the device is called."""
+    """Return the name for messages of one size to the device."""
     return f"{size} B to the device"
 
 
 @dataclass
 class Accounts:
-    """What came from the device and went to it."""
+    """Counts and times of messages from and to the device."""
 
     pings: set[int] = field(default_factory=set)
     pings_received: int = 0
     answers_sent: int = 0
     floods: dict[int, Flood] = field(default_factory=dict)
     sent: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """Messages to the device by their size, and how many the publisher refused."""
+    """Number of messages to the device, and of those the publisher refused, by size."""
     received: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    """What the device tells of them: different ones, twice, first and last on its clock."""
+    """The device's counts of them: distinct and repeated ones, first and last time on its clock."""
     exchanges: list[tuple[int, ...]] = field(default_factory=list)
     takes: list[tuple[int, int]] = field(default_factory=list)
     told: tuple[int, int, int] | None = None
-    """Of the device: pings sent, answers received, pings that its publisher refused."""
+    """Counts by the device: pings sent, answers received, pings that its publisher refused."""
 
     def rows(self) -> list[dict[str, object]]:
-        """One row per kind of message: sent, received, lost, twice, refused."""
+        """Return one row per kind of message: sent, received, lost, twice, refused."""
         assert self.told is not None
         pings, answers, refused = self.told
         rows = [
@@ -83,7 +83,7 @@ def _row(message: str, sent: int, different: int, received: int, refused: int) -
 
 
 class RosSide:
-    """The node; `done` is completed when the device has told what it sent."""
+    """The ROS node; `done` is completed when the device has reported its counts."""
 
     def __init__(self, node: Any, *, reliable: bool, done: Any) -> None:
         from rclpy.qos import QoSProfile, ReliabilityPolicy  # noqa: PLC0415 (only in ROS)
@@ -101,7 +101,7 @@ class RosSide:
         )
 
     def _answer(self, kind: str, sequence: int) -> int | None:
-        """When it was answered; None where the publisher refused."""
+        """Return the time of the answer; None where the publisher refused it."""
         message = self._message(data=f"{kind} {sequence}")
         now = time.monotonic_ns()
         return now if _published(self._answers, message) else None
@@ -129,7 +129,7 @@ class RosSide:
             self._done.set_result(None)
 
     def _send_many(self, size: int, ns: int) -> tuple[int, int]:
-        """As many messages of a size as go, for some time; how many, and how many were refused."""
+        """Send messages of one size for some ns; return how many were sent and how many refused."""
         end, sent, refused = time.monotonic_ns() + ns, 0, 0
         while time.monotonic_ns() < end:
             if _published(self._floods, self._message(data=f"{sent:010}".ljust(size, "x"))):
@@ -163,7 +163,7 @@ class RosSide:
         flood.last_ns = now
 
     def write(self, folder: Path) -> None:
-        """Write ``exchanges.csv``, ``takes.csv`` and, where messages were counted, how many."""
+        """Write ``exchanges.csv``, ``takes.csv`` and, where messages were counted, the counts."""
         _write(folder / "exchanges.csv", EXCHANGES, self.accounts.exchanges)
         _write(folder / "takes.csv", TAKES, self.accounts.takes)
         rows = [
@@ -187,7 +187,7 @@ class RosSide:
 
 
 def _published(publisher: Any, message: Any) -> bool:
-    """Whether the middleware took it: on a busy computer it may not in the time that it has."""
+    """Return whether the middleware took a message in time; on a busy computer it may not."""
     try:
         publisher.publish(message)
     except RuntimeError:  # rclpy's RCLError

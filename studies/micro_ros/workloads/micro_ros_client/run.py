@@ -4,7 +4,7 @@ A part is an entity (publisher, subscriber, service, client, history), of which 
 compiled for a Cortex-M3 with each number and run on an emulated board, without an RTOS or in a task
 of one (publisher_freertos, publisher_threadx); or a transport (udp, tcp, tcp_no_delay, serial: a
 client on this host; uart, udp_board: one on the emulated board), over which a client and a ROS node
-exchange messages through micro-ROS' agent. What it writes is described in docs/micro_ros.md.
+exchange messages through micro-ROS' agent. docs/micro_ros.md describes its files.
 
 Exit status: 0 done; 1 something failed.
 """
@@ -44,14 +44,14 @@ LINKS = {
     "udp_board": "emulated Ethernet",
 }
 TRANSPORTS = tuple(LINKS)
-# Sources of the line of transports that a client on the board has.
+# Source files of the line for transports that a client on the board uses.
 _LINES = {"uart": ("board_line", "rtos_none"), "udp_board": ("network_lwip",)}
 _TICK_NS = 40
-# A network of qemu's own, in which this computer is 10.0.2.2.
+# qemu's own network, in which this computer is 10.0.2.2.
 _NIC = "user,model=lan9118"
 _START_SECONDS = 90.0
 _CHECK_SECONDS = 0.05
-# Parts that are an entity with something unusual about it.
+# Parts that measure an entity with one unusual property.
 VARIANTS: dict[str, dict[str, Any]] = {
     "publisher_best_effort": {"reliability": "best_effort"},
     "publisher_400_bytes": {"payload": 400},
@@ -78,7 +78,7 @@ def main() -> None:
 
 
 def _exchange_all(options: argparse.Namespace) -> dict[str, Any]:
-    """Reliable messages, and then best-effort ones; writes a folder for each."""
+    """Exchange reliable messages, and then best-effort ones; write a folder for each."""
     import rclpy  # noqa: PLC0415 (only in ROS)
 
     line = _LINES.get(options.part)
@@ -108,12 +108,12 @@ def _exchange_all(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _exchange(options: argparse.Namespace, folder: Path, *, reliable: bool) -> None:
-    """Let a client and a node exchange messages; writes the folder of the transport."""
+    """Let a client and a node exchange messages; write the folder of the transport."""
     import rclpy  # noqa: PLC0415 (only in ROS)
 
-    # A sixth of the time for exchanges and as much for all sizes in either direction, twice.
+    # Exchanges and the sizes of either direction take a sixth of the time each, in two rounds.
     milliseconds = round(1000 * options.seconds / 6)
-    # An emulated line has no throughput: enough of each size to account for them.
+    # An emulated line has no throughput, so a few messages of each size suffice.
     flood = milliseconds // len(options.payloads) // (10 if options.part in _LINES else 1)
     numbers = [int(reliable), milliseconds, flood]
     words = [*map(str, [*numbers, options.offset_ns, options.drift_ppb, *options.payloads])]
@@ -127,7 +127,8 @@ def _exchange(options: argparse.Namespace, folder: Path, *, reliable: bool) -> N
             process = _start(options.part, folder / "device.elf", words, stack)
             limit = options.seconds + _START_SECONDS
             end = time.monotonic() + limit
-            # Also when it has told all: an acknowledgement may be lost and asked for again.
+            # The node spins on after the device's report: a lost acknowledgement may be requested
+            # again.
             while process.poll() is None and time.monotonic() < end:
                 executor.spin_once(timeout_sec=_CHECK_SECONDS)
             if process.poll() is None:
@@ -145,9 +146,9 @@ def _exchange(options: argparse.Namespace, folder: Path, *, reliable: bool) -> N
         "transport": options.part,
         "reliability": "reliable" if reliable else "best_effort",
         "link": LINKS[options.part],
-        # Loopback and emulated lines carry what the processor can.
+        # Loopback and emulated lines are limited by the processor only.
         "line_bit_per_s": None,
-        # The last one only tells of the one before.
+        # The last ping only reports on the one before.
         "pings": len(ros.accounts.pings) - 1,
         "client_resolution_ns": _TICK_NS if options.part in _LINES else 1,
         "injected": {"offset_ns": options.offset_ns, "drift_ppb": options.drift_ppb},
@@ -160,7 +161,7 @@ def _exchange(options: argparse.Namespace, folder: Path, *, reliable: bool) -> N
 
 
 def _start(part: str, program: Path, words: list[str], stack: ExitStack) -> subprocess.Popen[Any]:
-    """Start the agent and the device."""
+    """Start the agent and the device; return the device's process."""
     log = program.with_name("agent.log")
     emulated: tuple[subprocess.Popen[Any], str]
     if part == "uart":
@@ -202,7 +203,7 @@ def _free_port(part: str) -> int:
 
 
 def _told_by(path: Path) -> list[dict[str, object]]:
-    """What the device wrote of what it sent."""
+    """Return the device's own counts of its messages."""
     rows: list[dict[str, object]] = []
     for line in path.read_text(encoding="utf-8").splitlines():
         kind, *words = line.split()

@@ -1,4 +1,4 @@
-"""What runs of the storage suites share: configurations, sizes, the place to write to."""
+"""Provide configurations, sizes and the place to write to for runs of the storage suites."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ _PRESETS = {
 
 
 def run_cell(suite: str, place: Path, work: Callable[[Path], int]) -> int:
-    """Run one cell of a suite in a folder of its own in `place`; the exit status.
+    """Run one cell of a suite in a folder of its own in `place`; return the exit status.
 
-    A signal ends it with 128 + N, an error with its exit code and one line that says what is wrong.
+    A signal N ends it with 128 + N, an error with its exit code and one line that names the
+    problem.
     """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
@@ -51,23 +52,23 @@ def run_cell(suite: str, place: Path, work: Callable[[Path], int]) -> int:
 
 
 def failed(suite: str, text: str, code: int) -> int:
-    """Say why a run failed; its exit status."""
+    """Print why a run failed; return its exit status."""
     print(f"{suite}: error: {text}", file=sys.stderr)
     return code
 
 
 def plugin_of(config: str, also: str = "") -> tuple[str, str, str]:
-    """Storage plugin, preset and configuration file (or empty) by the name of a configuration.
+    """Return storage plugin, preset and configuration file (or empty) of a named configuration.
 
     Parameters
     ----------
     also
-        What the caller knows beside these, for people.
+        Further configurations that the caller supports, as text for the error message.
 
     Raises
     ------
     UsageError
-        There is none of that name.
+        There is no configuration of that name.
     """
     file = _FILES / f"{config}.yaml"
     if config in _PRESETS:
@@ -81,12 +82,12 @@ def plugin_of(config: str, also: str = "") -> tuple[str, str, str]:
 
 
 def bytes_of(name: str, text: str) -> int:
-    """The size that the option `name` gives, such as 1024, 64KiB or 10MiB.
+    """Return the size that the option `name` gives, such as 1024, 64KiB or 10MiB.
 
     Raises
     ------
     UsageError
-        It is no size of at least one byte.
+        The text is no size of at least one byte.
     """
     digits = text.rstrip("KMGiB")
     unit = _UNITS.get(text[len(digits) :])
@@ -96,15 +97,15 @@ def bytes_of(name: str, text: str) -> int:
 
 
 def need_room(place: Path, wanted: float, instead: str) -> None:
-    """Refuse a place with less than so many bytes; `instead` is what to do but make room.
+    """Refuse a place with too few free bytes; `instead` names the alternative to making room.
 
     Raises
     ------
     RunFailedError
-        It has less.
+        The place has fewer than `wanted` free bytes.
     """
     usage = shutil.disk_usage(place)
-    # A ramfs has no limit and says 0.
+    # A ramfs has no limit and reports 0.
     if usage.total and usage.free < wanted:
         raise RunFailedError(
             f"{place}: {usage.free >> 20} MiB free, {wanted / 2**20:.0f} MiB needed; make room or "
@@ -113,7 +114,7 @@ def need_room(place: Path, wanted: float, instead: str) -> None:
 
 
 def checked_place(scratch: Path, total: int, *, any_disk: bool | None = None) -> str:
-    """The file system of a folder to record into, if it is a RAM disk with room enough.
+    """Return the file system of a folder to record into, if it is a RAM disk with enough room.
 
     Parameters
     ----------
@@ -127,7 +128,7 @@ def checked_place(scratch: Path, total: int, *, any_disk: bool | None = None) ->
     Raises
     ------
     UsageError
-        It is no RAM disk.
+        The place is no RAM disk.
     RunFailedError
         There is less room than `ROOM` times the bytes.
     """
@@ -143,7 +144,7 @@ def checked_place(scratch: Path, total: int, *, any_disk: bool | None = None) ->
 
 
 def file_system(place: Path) -> str:
-    """As ``tmpfs``, or ``ext4 on sda1 (rotating)``: by proc(5), ``mountinfo``, and sysfs."""
+    """Return text such as ``tmpfs``, or ``ext4 on sda1 (rotating)``, by proc(5) and sysfs."""
     place = place.resolve()
     mounts = []
     for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
@@ -151,13 +152,13 @@ def file_system(place: Path) -> str:
         _, _, device, _, point, *_ = before.split(" ")
         if place.is_relative_to(point):
             mounts.append((len(point), device, after.split(" ")[0]))
-    # Of nested mounts the innermost, of those on one another the last.
+    # Of nested mounts the innermost counts, of mounts at one point the last.
     _, device, kind = max(reversed(mounts), key=lambda mount: mount[0])
     try:
         block = Path("/sys/dev/block", device).resolve(strict=True)
     except OSError:
         return kind
-    # A partition's queue is its disk's.
+    # A partition uses the queue of its disk.
     for folder in (block, block.parent):
         with suppress(OSError):
             rotating = (folder / "queue/rotational").read_text().strip() == "1"

@@ -1,9 +1,9 @@
-"""The files as a power loss leaves them: writes up to the last sync, later ones dropped or torn.
+"""Build files as a power loss leaves them: writes up to the last sync, later ones dropped or torn.
 
-What was written before a sync of its file is on the disk. Of what came later the disk may have
-all, nothing, or any part: *dropped* has nothing of it; *torn* has each 4 KiB block of each later
-write or not, with equal chances, and cuts the last write at a sector of 512 bytes. That is the
-harshest a disk may do; a file system that keeps order does less.
+Data written before a sync of its file is on the disk. Of later writes the disk may have all,
+nothing, or any part: *dropped* has nothing of them; *torn* has each 4 KiB block of each later write
+or not, with equal chances, and cuts the last write at a sector of 512 bytes. That is the worst
+that a disk may do; a file system that keeps order loses less.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Later = Literal["dropped", "torn"]
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation on a file: see write_log.c.
+    """One operation on a file, see write_log.c.
 
     Attributes
     ----------
     name
-        The file's, without its folder.
+        Name of the file, without its folder.
     offset, data
-        Of a write; the new length in `offset` of a truncation.
+        Position and data of a write; for a truncation, `offset` is the new length.
     """
 
     kind: int
@@ -47,7 +47,7 @@ class _File:
 
 
 def read_log(path: Path) -> list[Operation]:
-    """The operations in their order; a torn end is left out, for the writer may be killed."""
+    """Read the operations in order, without a torn end, as the writer may have been killed."""
     data = path.read_bytes()
     names: dict[int, str] = {}
     operations, position = [], 0
@@ -71,10 +71,10 @@ def read_log(path: Path) -> list[Operation]:
 def after_power_loss(
     operations: Sequence[Operation], folder: Path, later: Later, source: random.Random
 ) -> None:
-    """Write into `folder` the files as they are after a power loss at the end of `operations`.
+    """Write into `folder` the files as a power loss at the end of `operations` leaves them.
 
     Creating and removing files counts as durable at once: the state is that of the data, and a
-    file system that loses a name as well loses more.
+    file system that also loses a name loses more.
     """
     files: dict[str, _File] = {}
     for operation in operations:

@@ -1,4 +1,4 @@
-"""Compiles the programs of the storage suites, and the null plugin, on rosbag2; once."""
+"""Compile the programs of the storage suites, and the null plugin, with rosbag2, once."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ _LTTNG = "#include <lttng/tracepoint.h>"
 
 
 def prepare(note: Callable[[str], None] = lambda _: None) -> dict[str, str]:
-    """The variable by which ``run.py`` finds its program.
+    """Return the variable by which ``run.py`` finds its program.
 
     Parameters
     ----------
     note
-        Called with one line when something is compiled, which takes some minutes.
+        Called with one line when a program is compiled, which takes some minutes.
 
     Raises
     ------
     RoslensError
-        rosbag2 cannot be had here, or something does not compile.
+        rosbag2 is not available here, or a program does not compile.
     """
     return {PROGRAMS_VARIABLE: str(programs(("bag_writer",), note))}
 
 
 def programs(names: tuple[str, ...], note: Callable[[str], None]) -> Path:
-    """The folder with these programs, which call rosbag2 and find its plugins by themselves.
+    """Return the folder with these programs, which call rosbag2 and find its plugins by themselves.
 
     Raises
     ------
     RoslensError
-        As `prepare`.
+        For the same reasons as in `prepare`.
     """
     rosbag2 = sourced_rosbag2(os.environ) if is_sourced() else rosbag2_for(embedded_ros(note), note)
     header = preprocessed(rosbag2.compiler, "c++", _LTTNG)
     traced = header is not None
-    # With another LTTng the header is another one.
+    # Another LTTng has another header.
     digest = hashlib.sha256(repr((rosbag2, header)).encode())
     described = _HERE / "rosbag2" / _NULL
     shared = (_SHARED / "workload.hpp", _SHARED / "messages.cpp")

@@ -1,4 +1,4 @@
-"""How much of a recording that was cut off other libraries give back."""
+"""Recover messages from a recording that was cut off, with other libraries."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from pathlib import Path
 from roslens.studies.storage.workloads.storage.verify import MCAP_MAGIC, messages_of
 
 Expected = Callable[[int], bytes]
-"""The content of a message by its number."""
+"""Returns the content of a message by its number."""
 
 
 @dataclass
 class Recovered:
-    """What came back.
+    """Messages that a reader recovered.
 
     Attributes
     ----------
     messages
-        Messages with the content that was written.
+        Number of messages with the content that was written.
     wrong
-        Messages with another content, or there twice.
+        Number of messages with other content, or repeated.
     whole
         Whether the reader ended without complaint.
     tool
-        What gave it back.
+        Name of the reader or tool.
     """
 
     messages: int = 0
@@ -39,13 +39,13 @@ class Recovered:
 
 
 def recover(path: Path, expected: Expected) -> tuple[Recovered, Recovered]:
-    """What a plain reader gives back, and what a recovery tool does.
+    """Return the messages that a plain reader recovers, and those of the best recovery tool.
 
-    MCAP: the reader of Python's mcap up to its first complaint; there is no other tool here.
-    SQLite: Python's sqlite3, which rolls back or replays a journal as any open does. Where that
-    complains, the better of two: reading although the header's number of pages is wrong (``PRAGMA
-    writable_schema``), from the first row on and from the last one back; and ``.recover`` of the
-    command line ``sqlite3``, where it is installed.
+    MCAP is read by the reader of Python's mcap up to its first complaint; there is no other tool
+    here. SQLite is read by Python's sqlite3, which rolls back or replays a journal as any open
+    does. Where that complains, the better of two counts: reading although the header's number of
+    pages is wrong (``PRAGMA writable_schema``), from the first row on and from the last one back;
+    and ``.recover`` of the command line ``sqlite3``, where it is installed.
     """
     if not path.is_file() or path.stat().st_size == 0:
         return Recovered(), Recovered()

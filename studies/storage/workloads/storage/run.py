@@ -3,12 +3,12 @@
 ``python3 run.py --plugin_config mcap_default --message_size 10KiB --batch_size 1KiB
 --bytes 64MiB --output FOLDER``
 
-Written into FOLDER: ``writes.csv`` (a row per write call, in the format of the published
-comparison), ``run.json`` (what the cell was, and what it took), with ``--allocations True``
-``allocations.csv`` (what each call allocated), and ``verification.json`` (what other libraries
-read back). The recording itself lies on a RAM disk meanwhile.
+Writes into FOLDER: ``writes.csv`` (a row per write call, in the format of the published
+comparison), ``run.json`` (the cell and its cost), with ``--allocations True`` ``allocations.csv``
+(the allocations of each call), and ``verification.json`` (the result of reading back with other
+libraries). Meanwhile the recording itself lies on a RAM disk.
 
-Exit status: 0 done; 2 wrong use; 4 it failed, or what was read back is not what was written;
+Exit status: 0 done; 2 wrong use; 4 it failed, or the data read back differ from those written;
 128 + N ended by signal N.
 """
 
@@ -47,23 +47,23 @@ SUITES = {
     "100B": ((100, 10),),
     "mixed": ((1_000_000, 7), (10_000, 2), (100, 1)),
 }
-"""Sizes of messages in bytes, a topic each, and how many tenths of all bytes they have."""
+"""Message sizes in bytes, one topic each, and the share of each in tenths of all bytes."""
 ALSO = ", and null, which writes nothing; each may end in +fsync"
-"""Configurations that the program has beside those of rosbag2's plugins."""
+"""Configurations that the program supports in addition to those of rosbag2's plugins."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """What is written: messages that carry consecutive slices of `content`, then from its start.
+    """Messages to write, which carry consecutive slices of `content`, and then start over.
 
     Attributes
     ----------
     sizes
-        Of messages, in bytes, by topic.
+        Message sizes in bytes, by topic.
     order
-        The topic of each message, a byte each.
+        The topic of each message, one byte per message.
     content
-        Bytes of real files: neither zeros nor noise.
+        Bytes of real files, which are neither zeros nor noise.
     """
 
     sizes: tuple[int, ...]
@@ -72,12 +72,12 @@ class Load:
 
 
 def load_of(messages: str, total: int, content: Path, seed: int) -> Load:
-    """So many bytes of messages; sizes are mixed by the seed.
+    """Return a load of `total` bytes of messages; sizes are mixed by the seed.
 
     Raises
     ------
     UsageError
-        There is no such suite of messages or no such content, or one of them is too small.
+        There is no such suite of messages, no such content, or one of them is too small.
     """
     if messages not in SUITES:
         raise UsageError(f"--message_size {messages}: there are {', '.join(SUITES)}")
@@ -98,12 +98,12 @@ def load_of(messages: str, total: int, content: Path, seed: int) -> Load:
 
 
 def _content(path: Path) -> bytes:
-    """A file; of a folder the streams of the traces below it, without what fills up packets."""
+    """Return the bytes of a file, or of the trace streams in a folder, without packet padding."""
     if path.is_file():
         return path.read_bytes()
     if not path.is_dir():
         raise UsageError(f"--content {path}: no such file or folder")
-    # What vanishes meanwhile, such as tables that are being collected, is none of its traces.
+    # Files that vanish meanwhile, such as tables that are being collected, are no traces.
     streams = sorted(
         Path(folder, name)
         for folder, _, names in os.walk(path)
@@ -111,7 +111,7 @@ def _content(path: Path) -> bytes:
         for name in names
         if name != "metadata"
     )
-    # Zeros, which no message would carry.
+    # Zero blocks are padding, which no message would carry.
     blocks = (
         data[i : i + 512]
         for data in (stream.read_bytes() for stream in streams)
@@ -130,16 +130,16 @@ def start(
     environment: dict[str, str] | None = None,
     **more: str,
 ) -> subprocess.Popen[bytes]:
-    """The program, begun: it writes the load into `place` by a configuration.
+    """Start the program, which writes the load into `place` by a configuration.
 
     Parameters
     ----------
     batch
-        A write call gets messages of at least so many bytes.
+        Least number of bytes of messages per write call.
     results
-        The folder of what it measured.
+        Folder for the program's measurements.
     environment
-        Added to ours.
+        Variables added to our environment.
     more
         ``acknowledge`` (a file with the number of messages written so far), ``rate`` (bytes per
         second) and ``queue`` (bytes), ``compression``.
@@ -170,11 +170,11 @@ def start(
         ],
         env={**os.environ, **(environment or {})},
         stdin=subprocess.PIPE,
-        # Beyond a limit on the size of files writing fails then, and says so.
+        # Beyond a limit on file sizes, writing then fails with an error.
         restore_signals=False,
     )
     assert process.stdin is not None
-    # It says itself why it ended.
+    # The program itself reports why it ended.
     with killed_on_error(process), suppress(BrokenPipeError), process.stdin as stream:
         stream.write(load.order + load.content)
     return process
@@ -182,7 +182,7 @@ def start(
 
 @contextmanager
 def killed_on_error(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Leave no process behind if the block is left by an exception, as by that of a signal."""
+    """Kill the process if the block is left by an exception, such as that of a signal."""
     try:
         yield
     except BaseException:
@@ -192,7 +192,7 @@ def killed_on_error(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def main() -> int:
-    """Run one cell."""
+    """Run one cell; return the exit status."""
     options = _options()
 
     def work(scratch: Path) -> int:
@@ -240,7 +240,7 @@ def _options() -> argparse.Namespace:
 
 
 def _write(options: argparse.Namespace, scratch: Path) -> int:
-    """Write the cell, and what it was and took; the exit status, 0 where it is done."""
+    """Write the cell, and the file of its facts; return the exit status, 0 on success."""
     total, batch = (bytes_of(name, getattr(options, name)) for name in ("bytes", "batch_size"))
     disk = checked_place(scratch, total, any_disk=options.any_disk.lower() == "true")
     load = load_of(options.message_size, total, options.content, options.seed)
@@ -274,7 +274,7 @@ def _write(options: argparse.Namespace, scratch: Path) -> int:
         return failed("storage", f"the program was ended by {signalled}", 128 - status)
     if status == 0:
         path = options.output / "run.json"
-        # The kernel need not know how much memory is resident.
+        # The kernel may not report how much memory is resident.
         unknown = {"rss_before_bytes": None, "rss_peak_bytes": None}
         cell |= {**unknown, **json.loads(path.read_bytes())}
         cell["bytes_on_disk"] = sum(
@@ -287,7 +287,7 @@ def _write(options: argparse.Namespace, scratch: Path) -> int:
 def _counting(options: argparse.Namespace) -> dict[str, str]:
     if options.allocations.lower() != "true":
         return {}
-    # Only where it is needed: the package reads Polars, which takes longer than most cells.
+    # This import is local because the package loads Polars, which takes longer than most cells.
     from roslens.tracing.sampling.preloaded import preloadable, preloaded  # noqa: PLC0415
 
     library = preloadable(HERE / "allocations.c", "--allocations")

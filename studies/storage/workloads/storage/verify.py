@@ -1,4 +1,4 @@
-"""Reads a recording back with libraries that did not write it: Python's sqlite3, and mcap."""
+"""Read a recording back with libraries that did not write it: Python's sqlite3, and mcap."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mcap.records import Chunk
 
 RECORDINGS = ("recording.db3", "recording.mcap", "recording")
-"""What rosbag2's plugins write; a folder where rosbag2's writer wrote."""
+"""Names of files that rosbag2's plugins write, and of the folder that its writer writes."""
 MCAP_MAGIC = b"\x89MCAP0\r\n"
 _MESSAGE = 5
 _HEAD = struct.Struct("<BQHIQQ")
@@ -23,19 +23,19 @@ _AFTER_LENGTH = 9
 
 
 class NotAsWrittenError(Exception):
-    """What was read is not what was written, or cannot be read."""
+    """Error of data that cannot be read, or differ from the data written."""
 
 
 @dataclass(frozen=True)
 class ReadBack:
-    """What an independent reader found.
+    """Result of an independent reader.
 
     Attributes
     ----------
     reader
         Library and version.
     messages, bytes, crc32
-        How many, how large together, and the CRC-32 over their content in order.
+        Number of messages, total bytes, and the CRC-32 over their content in order.
     """
 
     reader: str
@@ -45,7 +45,7 @@ class ReadBack:
 
 
 def recording_in(folder: Path) -> Path:
-    """The recording's file; the first name where there is none."""
+    """Return the path of the recording; the first name where there is none."""
     names = [folder / name for name in RECORDINGS]
     return next((path for path in names if path.exists()), names[0])
 
@@ -58,13 +58,13 @@ def read_back(folder: Path, compression: str = "") -> ReadBack:
     folder
         The folder with one of `RECORDINGS`.
     compression
-        ``message`` or ``file``: what rosbag2's writer compressed, which is undone.
+        ``message`` or ``file``: the unit that rosbag2's writer compressed, to be unpacked.
 
     Raises
     ------
     NotAsWrittenError
-        It cannot be read, its own checks fail, or messages are not in the order of their times,
-        which are their numbers.
+        The recording cannot be read, its own checks fail, or messages are not in the order of
+        their times, which are their numbers.
     """
     path = recording_in(folder)
     if path.is_dir():
@@ -84,12 +84,12 @@ def read_back(folder: Path, compression: str = "") -> ReadBack:
 
 
 def messages_of(path: Path) -> tuple[str, Iterator[tuple[int, bytes]]]:
-    """Who reads a file, and time and content of each message in the order of writing.
+    """Return the reader of a file, and time and content of each message in the order of writing.
 
     Raises
     ------
     NotAsWrittenError
-        While reading: it cannot be read, or its own checks fail.
+        While reading: the file cannot be read, or its own checks fail.
     """
     with path.open("rb") as stream:
         is_mcap = stream.read(len(MCAP_MAGIC)) == MCAP_MAGIC
@@ -136,7 +136,7 @@ def _mcap(path: Path) -> tuple[str, Iterator[tuple[int, bytes]]]:
 
 
 def _of_chunk(chunk: Chunk) -> Iterator[tuple[int, bytes]]:
-    """Messages of a chunk that the library unpacks and checks; cut here, many times as fast."""
+    """Yield a chunk's messages, unpacked and checked by the library; cut here, for speed."""
     from mcap.stream_reader import get_chunk_data_stream  # noqa: PLC0415
 
     stream, length = get_chunk_data_stream(chunk, validate_crc=True)
@@ -149,7 +149,7 @@ def _of_chunk(chunk: Chunk) -> Iterator[tuple[int, bytes]]:
 
 
 def _file_of_bag(bag: Path, *, unpack: bool) -> Path:
-    """The one file of a bag of rosbag2's writer, unpacked beside it where it was compressed."""
+    """Return the one file of a bag of rosbag2's writer, unpacked next to it if compressed."""
     path = next(bag.glob("recording_0.*"))
     if not unpack:
         return path

@@ -1,1 +1,1 @@
-"""A recorder end to end: publishers in one process, in another rosbag2's writer and a plugin."""
+"""A recorder end to end: publishers in one process, rosbag2's writer and a plugin in another."""

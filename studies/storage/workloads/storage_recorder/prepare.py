@@ -1,4 +1,4 @@
-"""Compiles the program that publishes and the recorder, on rosbag2's writer and plugins; once."""
+"""Compile the publishing program and the recorder, with rosbag2's writer and plugins, once."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ PYTHON_VARIABLE = "ROSLENS_STORAGE_PYTHON"
 
 
 def prepare(note: Callable[[str], None] = lambda _: None) -> dict[str, str]:
-    """The variables that ``run.py`` needs: where the programs are, and the Python that records.
+    """Return the variables for ``run.py``: path of the programs, and the Python that records.
 
     Raises
     ------
     RoslensError
-        rosbag2 cannot be had here, or something does not compile.
+        rosbag2 is not available here, or a program does not compile.
     """
     folder = programs(("messages", "recorder"), note)
     return {PROGRAMS_VARIABLE: str(folder), PYTHON_VARIABLE: sys.executable}

@@ -7,8 +7,8 @@ Publishers are one process; another subscribes and gives each message, still ser
 rosbag2's writer: its cache, its thread, a storage plugin. The bag lies on a RAM disk, is read back
 by a library that did not write it, and removed.
 
-Written into FOLDER: ``recorder.json``. Every message carries its number, so that those published,
-received, dropped by the cache (rosbag2's own count) and written are counted one by one.
+Writes into FOLDER: ``recorder.json``. Every message carries its number, so that messages
+published, received, dropped by the cache (rosbag2's own count) and written are counted singly.
 
 Exit status: 0 done; 2 wrong use; 4 it failed, or the counts contradict each other; 128 + N ended by
 signal N.
@@ -26,7 +26,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-# The interpreter of ROS has no roslens, and may lack what reads bags back.
+# The interpreter of ROS has no roslens, and may lack the libraries that read bags back.
 if (python := os.environ.get("ROSLENS_STORAGE_PYTHON", sys.executable)) != sys.executable:
     os.execv(python, [python, *sys.orig_argv[1:]])  # noqa: S606 (the one that records)
 
@@ -51,11 +51,11 @@ TAG = 8
 ROOM = 2
 """Bytes of a bag, and of its log, per byte of messages."""
 END_SECONDS = 60.0
-"""So long the recorder may write on after the last message was published."""
+"""Time that the recorder may keep writing after the last publication, s."""
 
 
 def main() -> int:
-    """Run one cell."""
+    """Run one cell; return the exit status."""
     options = _options()
     return run_cell("storage-recorder", options.place, lambda scratch: _run(options, scratch))
 
@@ -109,7 +109,7 @@ def _options() -> argparse.Namespace:
 def _record(
     options: argparse.Namespace, plugin: tuple[str, str, str], size: int, cache: int, scratch: Path
 ) -> dict[str, Any]:
-    """Let one program publish and the other one record; what both counted."""
+    """Run the publishing and the recording program; return the counts of both."""
     publishers = int(options.publishers)
     hz = bytes_of("rate", options.rate) / (size * publishers)
     ready = str(scratch / "ready")
@@ -146,7 +146,7 @@ def _record(
         for name, settings in of_programs.items()
     }
     try:
-        # Where the recorder fails, the publishers stop waiting for it, or publish to nobody.
+        # If the recorder fails, the publishers stop waiting for it, or publish without a receiver.
         running["messages"].wait()
         for name in of_programs:
             status = running[name].wait(END_SECONDS)
@@ -164,7 +164,7 @@ def _record(
 
 
 def _published(log: Path, period_ns: float) -> dict[str, int]:
-    """How many messages the publishers logged, how long it took, and how late one was at most."""
+    """Return number of messages logged by publishers, their duration, and the greatest delay."""
     times: dict[str, list[int]] = {}
     with log.open(newline="", encoding="utf-8") as stream:
         for row in csv.DictReader(stream):
@@ -180,7 +180,7 @@ def _published(log: Path, period_ns: float) -> dict[str, int]:
 
 
 def _read_back(bag: Path, size: int, counts: dict[str, int]) -> dict[str, object]:
-    """How many messages are in the file, each once and with its content; and who read them."""
+    """Return the reader, and the number of messages in the file, each once and with its content."""
     (path,) = bag.glob("recording_*")
     content = bytes(i & 255 for i in range(TAG, 256 + TAG)) * (size // 256 + 1)
     content = content[: size - TAG]
@@ -189,7 +189,7 @@ def _read_back(bag: Path, size: int, counts: dict[str, int]) -> dict[str, object
     try:
         for _, data in messages:
             none, _, length, number = HEAD.unpack_from(data)
-            # Serialized messages end at a multiple of 4 bytes.
+            # Serialized messages are padded to a multiple of 4 bytes.
             if (none, length) != (0, size) or data[HEAD.size :][: size - TAG] != content:
                 raise RunFailedError("a message in the bag is not as published")
             if number in seen:

@@ -1,1 +1,1 @@
-"""What a crash or a power loss leaves of a recording: the storage benchmark, ended in mid-write."""
+"""The storage benchmark, ended in mid-write by a crash or a power loss."""

@@ -1,4 +1,4 @@
-"""Compiles the benchmark's program and the library that logs its writes, once."""
+"""Compile the benchmark's program and the library that logs its writes, once."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ WRITE_LOG = Path(__file__).resolve().parents[1] / "storage" / "write_log.c"
 
 
 def prepare(note: Callable[[str], None] = lambda _: None) -> dict[str, str]:
-    """The variables that ``run.py`` needs: where the program and the libraries are.
+    """Return the variables for ``run.py``: paths of the program and the libraries.
 
     Raises
     ------
     RoslensError
-        There is no compiler or no rosbag2, or something does not compile.
+        There is no compiler or no rosbag2, or a program does not compile.
     """
     library = preloadable(WRITE_LOG, "the suite storage-resilience")
     return {**prepare_storage(note), LIBRARY_VARIABLE: str(library)}

@@ -2,11 +2,11 @@
 
 ``python3 run.py --failure kill --plugin_config mcap_default --output FOLDER``
 
-kill: SIGKILL once a random number of messages has been acknowledged (its write call returned).
-power_dropped, power_torn: the benchmark runs once with all its writes logged; each trial makes the
+kill: SIGKILL once a random number of messages has been acknowledged (the write call returned).
+power_dropped, power_torn: the benchmark runs once with all its writes logged; each trial builds the
 files that a power loss at a random moment leaves, see ``power_loss.py``.
 
-Written into FOLDER: ``recovery.csv``, a row per trial: trial, failure, acknowledged (messages),
+Writes into FOLDER: ``recovery.csv``, a row per trial: trial, failure, acknowledged (messages),
 recovered, wrong, whole (the plain reader ended without complaint), recovered_with_tool, tool.
 """
 
@@ -54,12 +54,12 @@ KILL_SECONDS = 60.0
 
 
 class Benchmark:
-    """The benchmark's program on a RAM disk.
+    """The benchmark's program, on a RAM disk.
 
     Parameters
     ----------
     options
-        The command line.
+        Options of the command line.
     scratch
         A folder of our own on the RAM disk.
     """
@@ -74,7 +74,7 @@ class Benchmark:
         self.scratch = scratch
 
     def start(self, *, logged: bool = False) -> subprocess.Popen[bytes]:
-        """Begin to write anew."""
+        """Start writing into empty folders; return the process."""
         for folder in (self.place, self.results):
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
@@ -94,14 +94,14 @@ class Benchmark:
 
     @property
     def acknowledged(self) -> int:
-        """Messages whose write call has returned."""
+        """Number of messages whose write call has returned."""
         try:
             return int.from_bytes((self.place / COUNT).read_bytes(), sys.byteorder)
         except OSError:
             return 0
 
     def expected(self) -> Expected:
-        """The content of a message by its number: consecutive slices, then from the start."""
+        """Return the content of messages by number: consecutive slices, then from the start."""
         content, (size,) = self.load.content, self.load.sizes
         each = len(content) // size
 
@@ -113,7 +113,7 @@ class Benchmark:
 
 
 def main() -> int:
-    """Run all trials of one cell."""
+    """Run all trials of one cell; return the exit status."""
     options = _options()
     return run_cell("storage-resilience", options.place, lambda scratch: _run(options, scratch))
 
@@ -144,7 +144,7 @@ def _killed(benchmark: Benchmark, source: random.Random) -> Iterator[Trial]:
     for _ in range(benchmark.options.trials):
         target = source.randrange(total // 20, total * 19 // 20)
         process = benchmark.start()
-        # Not just when a call has returned, but somewhere within the next ones.
+        # The kill is not right after a call returned, but at a random time within the next ones.
         _wait_for(benchmark, process, target)
         time.sleep(source.random() * 1e-3)
         process.kill()
@@ -176,7 +176,7 @@ def _power(benchmark: Benchmark, source: random.Random) -> Iterator[Trial]:
     end = max(
         i for i, entry in enumerate(operations) if entry.name == COUNT and entry.kind == WRITE
     )
-    # What tells how far it was is no part of the recording, nor is the index of a log in memory.
+    # The counter is not part of the recording, nor is the index of a log in memory.
     excluded = {COUNT, "recording.db3-shm"}
     expected, later = benchmark.expected(), benchmark.options.failure.removeprefix("power_")
     for _ in range(benchmark.options.trials):
