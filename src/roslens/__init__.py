@@ -2,15 +2,15 @@
 
 ``rl.open(path)`` gives the tables of recordings, ``rl.timeline(recordings)`` shows them,
 ``rl.watch(path)`` shows one that is being made, ``rl.catalog(folder)`` finds recordings among
-many, and ``rl.read_result(file)`` reads results of other benchmark tools; ``rl.reports`` are
-those that can do without recordings.
+many, and ``rl.read_result(file)`` reads results of other benchmark tools; ``rl.reports`` has
+the reports that need no recordings.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
 
-# Not of typing: whatever is imported here comes before anything can be done about Ctrl-C.
+# Not from typing: anything imported here runs before Ctrl-C can be handled.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from roslens import reports
@@ -64,5 +64,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    # Neither what the import system leaves here nor what only this file needs.
+    # Leave out both the import system's names and the names that only this file needs.
     return [*__all__, *(name for name in globals() if name.startswith("__")), "__version__"]

@@ -1,22 +1,22 @@
-"""``python -m roslens``, and the command of that name."""
+"""Run the command line as ``python -m roslens`` or as the command ``roslens``."""
 
 import _signal  # type: ignore[import-not-found]  # without enum, at once
 import sys
 
-# Ctrl-C while modules are imported ends it without a traceback.
+# Ctrl-C during the imports ends the process without a traceback.
 _on_interrupt = _signal.getsignal(_signal.SIGINT)
 if _on_interrupt is _signal.default_int_handler:
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
 if __name__ == "__main__" and not sys.flags.safe_path:
-    # ``-m`` looks into the working directory first, whatever lies there.
+    # ``-m`` searches the working directory first, whatever files lie there.
     del sys.path[0]
 
 import atexit  # noqa: E402
 import gc  # noqa: E402
 import os  # noqa: E402
 
-# A closed stream would be that of the next file that is opened, and there is nobody to tell.
+# The next opened file would take a closed stream's number, and no error could be reported.
 while (_closed := os.open(os.devnull, os.O_RDWR)) <= 2:
     os.set_inheritable(_closed, True)
 os.close(_closed)
@@ -26,7 +26,7 @@ sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
 import threading  # noqa: E402
 from typing import NoReturn  # noqa: E402
 
-# Modules are never garbage, and looking for it while they are imported is a sixth of the start.
+# Modules are never garbage, and collecting during the imports takes a sixth of the start time.
 gc.disable()
 
 from roslens.cli import main  # noqa: E402
@@ -39,7 +39,7 @@ _signal.signal(_signal.SIGINT, _on_interrupt)
 def run() -> NoReturn:
     """Run the command line and exit.
 
-    What large tables took goes back to the system at once, not object by object.
+    The memory of large tables returns to the system at once, not object by object.
     """
     try:
         main()
@@ -53,7 +53,7 @@ def run() -> NoReturn:
 
 
 def _leave(code: int) -> None:
-    """Exit without taking the interpreter down; return where that must tell of something."""
+    """Exit without tearing down the interpreter; return if the output cannot be flushed."""
     atexit._run_exitfuncs()
     try:
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""Metrics that are computed only where somebody names them."""
+"""Compute the metrics that are only computed on request."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 Maker = Callable[["LatencyReport", Sequence[str]], list[Estimate]]
 
-# What is imported where it is used is not needed by most.
+# Modules that most callers do not need are imported where they are used.
 # ruff: noqa: PLC0415
 
 
 def asked_estimates(report: LatencyReport, metrics: Sequence[str]) -> list[Estimate]:
-    """Estimates of those `metrics` that a report of latency does not compute by itself."""
+    """Return the requested estimates that a latency report does not compute by default."""
     estimates: list[Estimate] = []
     for pattern, (make, _) in ASKED.items():
         names = [name for name in metrics if re.fullmatch(pattern, name)]
@@ -99,7 +99,7 @@ def _jitter(report: LatencyReport, names: Sequence[str]) -> list[Estimate]:
 def _by_level(
     report: LatencyReport, rows: pl.LazyFrame, factor: str, metric: Metric, names: Sequence[str]
 ) -> list[Estimate]:
-    """Percentiles of ``value`` per cell and ``level``, which becomes a factor of the cell."""
+    """Return percentiles of ``value`` per cell and ``level``, which is added as a factor."""
     frame = rows.drop_nulls().collect()
     estimates = []
     for level in frame["level"].unique().sort():
@@ -156,4 +156,4 @@ ASKED: Mapping[str, tuple[Maker, str]] = {
     r"executor_busy": (_busy, "executor_busy"),
     r"time": (_times, "time"),
 }
-"""By the pattern of their names: what computes them, and one such name."""
+"""The function that computes the metrics of each name pattern, and one example name."""

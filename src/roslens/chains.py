@@ -1,4 +1,4 @@
-"""``roslens chains``: end-to-end response times, and whether what is required of them is kept."""
+"""Run ``roslens chains``: end-to-end response times, and whether they meet their requirements."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def run_chains(
     factors: Path | None = None,
     json_file: Path | None,
 ) -> int:
-    """Follow, judge, print; the exit code of the verb.
+    """Follow chains, judge and print them; return the exit code of the verb.
 
     Raises
     ------
     UsageError
-        There is no recording, a chain that is named does not exist, or the file of requirements
-        cannot be read.
+        There is no recording, a named chain does not exist, or the file of requirements cannot be
+        read.
     """
     given = [resolve(path) for path in paths]
     parameters = ChainsParameters.checked(

@@ -1,4 +1,4 @@
-"""``roslens check``: absolute budgets, checked on recordings."""
+"""Run ``roslens check``: check recordings against absolute budgets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def run_check(
     json_file: Path | None,
     markdown: bool = False,
 ) -> int:
-    """Check, print the table, write JSON if asked for; the exit code of the verb."""
+    """Check, print the table, write JSON on request; return the exit code of the verb."""
     budgets = read_budgets(budgets_file)
     checks = check_budgets(budgets, load(budgets, paths, factors=factors))
     if json_file is not None:
@@ -42,7 +42,7 @@ def load(
     collect: bool = True,
     factors: Path | None = None,
 ) -> Side:
-    """What the budgets are about: the estimates of all topics, and of those they name."""
+    """Load the estimates that budgets need: those of all topics and of the topics they name."""
     metrics = [b.metric for b in budgets]
     side = load_side(paths, metrics, collect=collect, factors=factors)
     topics = list(dict.fromkeys(b.topic for b in budgets if b.topic is not None))
@@ -56,7 +56,7 @@ def load(
 
 
 def checks_table(found: Checks) -> ReportTable:
-    """Each budget's verdict with value and interval; reasons below."""
+    """Build a table of each budget's verdict, value and interval, with the reasons below."""
     notes: list[str] = []
     cells = [c.budget.where if c.estimate is None else c.estimate.cell for c in found.checks]
     labels, common = labels_of(cells)
@@ -84,7 +84,7 @@ def checks_table(found: Checks) -> ReportTable:
 
 
 def summary(found: Checks) -> str:
-    """One line: how many of each verdict, and what is exceeded."""
+    """Summarize in one line how many checks have each verdict, and which budgets are exceeded."""
     counts = dict.fromkeys(_VERDICTS, 0)
     for check in found.checks:
         counts[check.verdict] += 1

@@ -1,4 +1,4 @@
-"""The ``collect`` verb: many recordings, one after the other or by workers, with progress."""
+"""Run the ``collect`` verb: collect many recordings, in sequence or by workers, with progress."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """How recordings are collected; see `roslens.collectors.collection.collect`."""
+    """Options of collecting recordings; see `roslens.collectors.collection.collect`."""
 
     threads: int = 0
     events_only: bool = False
@@ -54,18 +54,18 @@ def collect_all(
     Parameters
     ----------
     output
-        Where to put events and tables instead of beside the trace: this folder for one
+        The folder for events and tables, instead of the trace's own: this folder for one
         recording, ``output/<name>`` for several.
     workers
-        The processes that do it.
+        The processes that collect.
     merge
-        All recordings are one, with one time line; needs `output`.
+        Merge all recordings into one, with one time line; needs `output`.
 
     Raises
     ------
     RoslensError
-        One of them cannot be collected. The others are all the same, and each that cannot is a
-        line of its own.
+        A recording cannot be collected. The others are collected all the same, and each failure
+        is printed on a line of its own.
     """
     if merge:
         recordings, options = _merged(paths, output, options)
@@ -123,7 +123,7 @@ def _one_by_one(
             def work(recording: Recording, *, step: Say = step, read: Done = read) -> Collected:
                 return collect(recording, **vars(options), progress=step, done=read)
 
-            # A single recording's unforeseen error is a defect, to be seen whole.
+            # An unforeseen error of a single recording is a defect: show its whole traceback.
             is_single = len(recordings) == 1
             yield recording, work(recording) if is_single else attempt(work, recording)
             progress.reset(task, total=None)
@@ -132,9 +132,9 @@ def _one_by_one(
 def _by_workers(
     recordings: Sequence[Recording], options: Options, workers: Workers, console: Console
 ) -> _Results:
-    # Workers are as many as there are cores, so each decodes with one thread unless told else.
+    # There are as many workers as cores, so each decodes with one thread by default.
     function = partial(_collect, replace(options, threads=options.threads or 1))
-    # Workers of another's cluster work in folders of their own.
+    # The workers of an external cluster run in other working directories.
     away = workers.scheduler is not None
     sent = [recording.absolute() for recording in recordings] if away else recordings
     with progress_bar(MofNCompleteColumn(), console) as progress:
@@ -179,12 +179,12 @@ def _with_output(recordings: Sequence[Recording], output: Path) -> list[Recordin
 
 
 def parse_offsets(texts: Sequence[str]) -> ClockOffsets:
-    """Nanoseconds by host from texts such as ``h1=-2500``; or ``auto``, which stands alone.
+    """Parse clock offsets such as ``h1=-2500`` into nanoseconds by host; ``auto`` stands alone.
 
     Raises
     ------
     UsageError
-        One is not of that form, or a host is given twice.
+        A text is not of that form, or a host is given twice.
     """
     if list(texts) == ["auto"]:
         return "auto"
@@ -206,14 +206,14 @@ def parse_offsets(texts: Sequence[str]) -> ClockOffsets:
 
 
 def _line(collected: Collected) -> str:
-    # For an excerpt more is read than is in it.
+    # For an excerpt, more events are read than it contains.
     events = f"{collected.events:,} events{' read' if collected.excerpt else ''}"
     if collected.discarded_events:
         lost = f"[bold red]{collected.discarded_events:,} discarded by the tracer[/]"
     elif collected.rows.get("losses"):
         lost = "[bold red]some are missing[/]"
     else:
-        # Without tables only warnings can tell that something is missing.
+        # Without tables, only warnings can reveal that something is missing.
         unsure = collected.warnings and not collected.rows
         lost = "see the warnings" if unsure else "none discarded"
     messages = f", {collected.rows['messages']:,} messages" if "messages" in collected.rows else ""

@@ -1,4 +1,4 @@
-"""``roslens compare``: two sides loaded, compared, shown."""
+"""Run ``roslens compare``: load two sides, compare them, and show the result."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ _VERDICTS = (
     *("regression", "improvement", "no_difference", "not_enough_evidence", "not_comparable"),
 )
 _OF_LEVELS = {"regression": "worse", "improvement": "better"}
-"""What verdicts are called where neither side is the old one."""
+"""The words for verdicts in a comparison where neither side is the old one."""
 _BARS = {"regression": "crit", "improvement": "active", "no_difference": "done"}
 _MOST_ROWS = 40
-"""Of a table; of more comparisons what changed comes first."""
+"""Rows of a table; if there are more comparisons, the changed ones come first."""
 _MOST_BARS = 30
 _WITHIN_REACH = 50
-"""More runs than that nobody will make."""
+"""The largest number of runs that anybody would make."""
 _POWER = 1 + 0.8416 / 1.9600
 _MOST_CAUSES = 3
 
@@ -74,30 +74,30 @@ def load_side(
     by: str | None = None,
     factors: Path | None = None,
 ) -> Side:
-    """Estimates of a metrics.json (or a folder that holds one), or of recordings.
+    """Load estimates from a metrics.json (or a folder that holds one), or from recordings.
 
     Parameters
     ----------
     paths
-        One metrics.json, or recordings and folders that hold some; or recordings that are open.
+        One metrics.json, or recordings and folders that hold some; or open recordings.
     metrics
-        Those that will be asked for (`roslens.asked_metrics`).
+        The metrics that will be asked for (`roslens.asked_metrics`).
     topics
         As in a latency report.
     collect
-        Make the tables of recordings where they are missing or out of date.
+        Whether to make tables of recordings that are missing or out of date.
     ignore
-        Factors that are no part of a cell: runs that differ in nothing else are of one cell.
+        Factors that are not part of a cell: runs that differ only in these share a cell.
     by
-        The factor that is compared, which may be the folders of bare traces.
+        The factor to compare, which may be the folders of bare traces.
     factors
         A file of factors (`roslens.factors`).
 
     Raises
     ------
     UsageError
-        There is nothing to read, or a metrics.json beside others, or one that has estimates for
-        each level of an ignored factor.
+        There is nothing to read, a metrics.json is given with other paths, or it has estimates
+        for each level of an ignored factor.
     """
     if isinstance(paths, Runs):
         places = [recording.path.resolve() for recording in paths.recordings]
@@ -181,7 +181,7 @@ def _by_cause(report: LatencyReport, cells: Sequence[Cell]) -> list[RunsByCause 
                 by_run.setdefault(name, []).append(entry)
                 pending.discard(key[name])
     by_cell: dict[Key, RunsByCause] = {}
-    # The paths of a run serve all of its topics, and take their memory one run at a time.
+    # The paths of a run serve all its topics; one run at a time limits the memory.
     for name in (run.name for run in report.counting if run.name in by_run):
         paths = Paths.of_run(report.tables, name)
         for cell, topics, delivered_ns in by_run[name]:
@@ -198,12 +198,12 @@ def measured(
     topics: Sequence[str] = (),
     leave_out: Sequence[LeaveOut] = (),
 ) -> tuple[LatencyReport, list[Estimate]]:
-    """A report of latency, and its estimates and those of `metrics` that it lacks.
+    """Return a latency report, and its estimates along with any of `metrics` that it lacks.
 
     Parameters
     ----------
     metrics
-        Those that will be asked for (`roslens.asked_metrics`).
+        The metrics that will be asked for (`roslens.asked_metrics`).
     topics, leave_out
         As in a latency report.
 
@@ -213,7 +213,7 @@ def measured(
         There is no such topic.
     """
     need_numpy()
-    # Loads what draws, which a metrics.json does not need.
+    # This import loads plotting code, which a metrics.json does not need.
     from roslens.analysis.latency.report import LatencyParameters, LatencyReport  # noqa: PLC0415
     from roslens.asked_metrics import asked_estimates  # noqa: PLC0415
 
@@ -228,9 +228,9 @@ def measured(
 def estimates_of_run(
     path: Path, metrics: Sequence[str], topics: Sequence[str] = ()
 ) -> list[Estimate]:
-    """Estimates of one run: of its work topic, else topic by topic; without its factors.
+    """Return estimates of one run's work topic, else of each topic, without the run's factors.
 
-    They have a value although one run gives no interval.
+    Each estimate has a value although one run gives no interval.
     """
     opened = open_as(Runs, [path])
     run_cell = opened.runs[0].cell
@@ -244,7 +244,7 @@ def estimates_of_run(
 
 
 def _with_cells(opened: Runs, cells: Mapping[str, Cell]) -> Runs:
-    """The same recordings, their runs in other cells."""
+    """Return the same recordings with their runs assigned to other cells."""
     runs = [replace(run, cell=cells[run.name]) for run in opened.runs]
     return opened.with_runs(runs)
 
@@ -256,7 +256,7 @@ def values_of_runs(
     by: str | None = None,
     factors: Path | None = None,
 ) -> dict[str, list[Observation]]:
-    """By metric one value per run, with its cell and block; none of a metrics.json.
+    """Return one value per run by metric, with its cell and block; empty for a metrics.json.
 
     Each run is measured as a cell of its own, so that every metric has its value.
     """
@@ -277,15 +277,15 @@ def values_of_runs(
 
 
 def _left(cell: Cell, ignore: Sequence[str], by: str | None = FOLDER) -> Cell:
-    """Without what is ignored, and without names of bare traces: those of a side are its runs."""
+    """Remove ignored factors and names of bare traces, which are the runs of a side."""
     dropped = {*ignore, BARE} | ({FOLDER} - {by})
     return {name: level for name, level in cell.items() if name not in dropped}
 
 
 def _of_application(estimates: list[Estimate]) -> list[Estimate]:
-    """Without the topics that every node has, unless nothing else was heard.
+    """Drop the topics that every node has, unless no other topic was heard.
 
-    They carry few messages, too few to say anything of, which must not decide a comparison.
+    These topics carry too few messages to judge, so they must not decide a comparison.
     """
     application = [e for e in estimates if e.cell.get("topic") not in INTERNAL]
     return application if any(e.metric.startswith("latency") for e in application) else estimates
@@ -296,7 +296,7 @@ def _levels(cells: Sequence[Cell], names: Sequence[str]) -> dict[str, list[Level
 
 
 def _without(estimates: Sequence[Estimate], ignore: Sequence[str], path: Path) -> list[Estimate]:
-    """Estimates without those factors, which cannot be taken together any more."""
+    """Remove factors from estimates; refuse if estimates would have to be pooled."""
     reduced = [replace(e, cell=_left(e.cell, ignore)) for e in estimates]
     keys = [(e.metric, tuple(sorted(e.cell.items()))) for e in reduced]
     if len(set(keys)) < len(keys):
@@ -310,12 +310,12 @@ def _without(estimates: Sequence[Estimate], ignore: Sequence[str], path: Path) -
 
 
 def parse_threshold(text: str, option: str = "--threshold") -> float:
-    """``5%`` or ``0.05``, as a fraction.
+    """Parse a threshold such as ``5%`` or ``0.05`` as a fraction.
 
     Raises
     ------
     UsageError
-        Neither, or not between 0 and 1.
+        The text is neither form, or the value is not between 0 and 1.
     """
     number = text.strip()
     percent = number.endswith("%")
@@ -343,25 +343,25 @@ def run_compare(
     plot_file: Path | None,
     markdown: bool = False,
 ) -> int:
-    """Compare, print the table, write what was asked for; the exit code of the verb.
+    """Compare, print the table, write the requested files; return the exit code of the verb.
 
     Parameters
     ----------
     new
-        None: the levels of `by` in `base` are compared with each other.
+        The new side; None: the levels of `by` in `base` are compared with each other.
     across
-        Factors of which each side has one level, another one; cells are matched without them.
+        Factors with one level on each side, which differ; cells are matched without them.
     ignore
-        Factors of which all levels are taken together.
+        Factors whose levels are all pooled.
     across_machines
-        Compare sides of different machines.
+        Whether to compare sides recorded on different machines.
     factors
         A file of factors (`roslens.factors`).
 
     Raises
     ------
     UsageError
-        The two sides do not fit what is asked for.
+        The two sides do not fit the request.
     """
     fraction = parse_threshold(threshold)
     if by is not None:
@@ -401,12 +401,12 @@ def run_compare(
 
 
 def _check_ignored(sides: Mapping[str, Side], across: Sequence[str]) -> list[str]:
-    """What was left out of the cells, in words.
+    """Check the ignored factors; return notes on the factors that were left out of the cells.
 
     Raises
     ------
     UsageError
-        No side has such a factor, or one has several levels of one in `across`.
+        No side has such a factor, or a side has several levels of a factor in `across`.
     """
     notes = []
     for name in next(iter(sides.values())).ignored:
@@ -438,7 +438,7 @@ def _check_ignored(sides: Mapping[str, Side], across: Sequence[str]) -> list[str
 
 
 def _nothing_in_both(comparisons: Comparisons) -> list[str]:
-    """If nothing is compared: which factors have no level in common, and what compares them."""
+    """If nothing was compared, name the factors without common levels and the options that help."""
     if comparisons.compared:
         return []
     sides = [
@@ -459,12 +459,12 @@ def _nothing_in_both(comparisons: Comparisons) -> list[str]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file whose folder may be missing.
+    """Write a file, and create its folder if missing.
 
     Raises
     ------
     UsageError, RunFailedError
-        It cannot be written; the second where the disk is full.
+        The file cannot be written; RunFailedError if the disk is full.
     """
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -472,19 +472,19 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_plot(path: Path, found: Comparisons) -> None:
-    """Draw the comparison; see `save_plot`."""
+    """Draw the comparison to a file; see `save_plot`."""
     from roslens.analysis.figures.comparison import comparison_plot  # noqa: PLC0415  (matplotlib)
 
     save_plot(path, comparison_plot(found))
 
 
 def save_plot(path: Path, plot: Plot) -> None:
-    """Write a figure in the format that the file's name ends with.
+    """Write a figure in the format given by the file name's suffix.
 
     Raises
     ------
     UsageError, RunFailedError
-        It cannot be written, or is of no known format; the second where the disk is full.
+        The file cannot be written or its format is unknown; RunFailedError if the disk is full.
     """
     formats = sorted(plot.figure.canvas.get_supported_filetypes())
     if path.suffix.lower().removeprefix(".") not in formats:
@@ -497,10 +497,10 @@ def save_plot(path: Path, plot: Plot) -> None:
 
 
 def comparison_table(found: Comparisons) -> ReportTable:
-    """Verdict, change with interval, values of both sides; reasons below.
+    """Build a table of verdicts, changes with intervals and both sides' values; reasons below.
 
-    Of very many comparisons only the first rows, what changed most at the top, and a note says what
-    the others are.
+    Of very many comparisons, only the first rows are shown, the largest changes at the top; a
+    note counts the others.
     """
     notes: list[str] = []
     compared, unmatched, hidden = _first_rows(found)
@@ -548,7 +548,7 @@ def comparison_table(found: Comparisons) -> ReportTable:
 def _first_rows(
     comparisons: Comparisons,
 ) -> tuple[Sequence[Comparison], Sequence[Unmatched], list[str]]:
-    """What a table shows, and a note on the rest."""
+    """Return the rows that a table shows, and a note on the rest."""
     compared, unmatched = comparisons.compared, comparisons.unmatched
     if len(compared) + len(unmatched) <= _MOST_ROWS:
         return compared, unmatched, []
@@ -564,7 +564,7 @@ def _first_rows(
 
 
 def chart(found: Comparisons) -> str:
-    """The changes that have an interval, as in a table; empty where none has."""
+    """Draw the changes that have an interval, as in a table; empty if none has."""
     bars = [
         (label_of(c), _BARS.get(c.verdict, ""), c.low, c.high)
         for c in found.by_interest
@@ -582,7 +582,7 @@ def _word(comparison: Comparison, comparisons: Comparisons) -> str:
 
 
 def summary(found: Comparisons) -> str:
-    """One line: how many of each verdict, and what regressed or differs most."""
+    """Summarize in one line the count of each verdict, and which regressed or differs most."""
     counts = dict.fromkeys(_VERDICTS, 0)
     for comparison in found.compared:
         counts[comparison.verdict] += 1
@@ -643,7 +643,7 @@ def _all_notes(comparison: Comparison) -> list[str]:
     if comparison.runs_needed is not None and comparison.runs_needed <= _WITHIN_REACH:
         notes.append(f"about {comparison.runs_needed} runs on each side would probably do")
     elif comparison.p is not None and _bounded(comparison.low, comparison.high):
-        # A change is found with a probability of 0.8 from 1.43 half widths of the interval on.
+        # A change is found with a probability of 0.8 from 1.43 half widths of the interval upwards.
         least = (not_none(comparison.high) / not_none(comparison.low)) ** (_POWER / 2) - 1
         notes.append(f"these runs can show a change from about {significant(100 * least, 2)} % on")
     return notes
@@ -654,5 +654,5 @@ def _in_ms(effect: Effect) -> str:
 
 
 def _signed(ns: float) -> str:
-    """In ms."""
+    """Format a duration in ns as signed ms."""
     return ("+" if ns >= 0 else "-") + significant(abs(ns) / 1e6, 3)

@@ -1,4 +1,4 @@
-"""``roslens dump``: what each thread of a running ROS 2 program does now, and what it waits for."""
+"""Show what each thread of a running ROS 2 program does now, and what it waits for."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from roslens.tracing.sampling import cpu_time_ns
 _STREAM = re.compile(r"(/\S*/ros2-[^/\s]+)/ros2_")
 _SAMPLES, _APART_S = 4, 0.1
 _FUTEX = {"x86_64": "202", "aarch64": "98"}
-"""The system call's number."""
+"""The number of the system call."""
 _COMMAND, _FUTEX_WAIT, _CONTENDED = 0x7F, 0, 2
 _STATES = {
     "R": "running, or ready to", "S": "asleep", "D": "asleep, and no signal wakes it",
@@ -43,12 +43,12 @@ _UNTOLD = (
 
 @dataclass(frozen=True)
 class _Thread:
-    """What /proc tells of a thread; `number` is what the process itself sees.
+    """State of a thread from /proc; `number` is the thread id that the process itself sees.
 
     Attributes
     ----------
     holder
-        The thread that holds the mutex that this one waits for; None without one.
+        The thread that holds the mutex this thread waits for; None if it waits for none.
     """
 
     number: int
@@ -59,7 +59,7 @@ class _Thread:
 
 
 def run_dump(target: str) -> None:
-    """Print one page about a process, by its number or the name of a node in it.
+    """Print one page about a process, given by its number or the name of one of its nodes.
 
     Raises
     ------
@@ -91,7 +91,7 @@ def run_dump(target: str) -> None:
 
 
 def _found(target: str) -> tuple[int, Path | None]:
-    """The process, and the folder that it writes its trace to."""
+    """Find the process, and the folder to which it writes its trace."""
     if target.isdigit():
         if not (PROC / target).is_dir():
             raise UsageError(f"{target}: there is no such process")
@@ -122,7 +122,7 @@ def _trace_of(pid: int) -> Path | None:
 
 @contextmanager
 def _recorded(trace: Path) -> Iterator[tuple[Runs, int]]:
-    """What was recorded, of all programs that write there, and until when."""
+    """Open copies of all traces that programs write there; also yield when they were copied."""
     with tempfile.TemporaryDirectory(prefix="roslens-dump-") as place:
         for folder in find_growing(trace.parent):
             grown = Growing(folder).copy(Path(place) / "trace" / folder.name)
@@ -145,7 +145,7 @@ def _threads(pid: int) -> Iterator[_Thread]:
         raise UsageError(f"{pid}: the process has ended") from error
     for task in tasks:
         state = _text(task / "stat").rpartition(")")[2].split()[:1]
-        # The kernel's stack is root's; where a thread sleeps often is not.
+        # Reading the kernel stack needs root; reading where a thread sleeps often does not.
         stack = re.findall(r"\] (\w+)", _text(task / "stack"))
         where = _text(task / "wchan")
         at = " < ".join(stack[:3]) or ("" if where == "0" else where)
@@ -155,10 +155,10 @@ def _threads(pid: int) -> Iterator[_Thread]:
 
 
 def _holder(pid: int, call: list[str]) -> int | None:
-    """Who holds the mutex of the C library that a thread waits for in this system call.
+    """Return the holder of the C library's mutex that a thread waits for in this system call.
 
-    Such a mutex is three numbers, of which the first is 2 while somebody waits and the third is
-    its thread; no other lock, such as Python's, tells who holds it.
+    Such a mutex begins with three numbers: the first is 2 while a thread waits, the third is the
+    holder's thread id. Other locks, such as Python's, do not name their holder.
     """
     if call[:1] != [_FUTEX.get(platform.machine())]:
         return None
@@ -174,12 +174,12 @@ def _holder(pid: int, call: list[str]) -> int | None:
 
 
 def mutexes(holders: Mapping[int, int]) -> Iterator[str]:
-    """Which threads wait for mutexes of which others, and where that is a deadlock.
+    """Describe which threads wait for mutexes of which others, and which waits form a deadlock.
 
     Parameters
     ----------
     holders
-        By thread that waits for a mutex, the one that holds it.
+        The holder of the mutex, by the thread that waits for it.
     """
     for thread in sorted(holders):
         chain = [holders[thread]]
@@ -191,7 +191,7 @@ def mutexes(holders: Mapping[int, int]) -> Iterator[str]:
 
 
 def _cpu_samples(pid: int) -> pl.DataFrame:
-    """``time_ns`` and ``cpu_time_ns`` of the process, a few times."""
+    """Sample ``time_ns`` and ``cpu_time_ns`` of the process a few times."""
     rows = []
     for _ in range(_SAMPLES):
         spent = cpu_time_ns(pid)
@@ -202,7 +202,7 @@ def _cpu_samples(pid: int) -> pl.DataFrame:
 
 
 def _doing(tables: Mapping[str, pl.LazyFrame], vpid: int, now: int) -> dict[int, tuple[str, str]]:
-    """By thread what it does as far as ROS 2 tells, and for how long."""
+    """Return each thread's current ROS 2 activity and for how long, by thread."""
     doing: dict[int, tuple[str, str]] = {}
     words = {"wait": "waits for work", "blocked": "waits for the executor's lock",
              "busy": "the executor's own work"}  # fmt: skip
@@ -214,7 +214,7 @@ def _doing(tables: Mapping[str, pl.LazyFrame], vpid: int, now: int) -> dict[int,
             doing[row["vtid"]] = words[row["state"]], duration(now - row["begin_ns"])
     calls = tables["callback_instances"].filter(vpid=vpid).sort("start_ns").collect()
     for row in calls.unique("vtid", keep="last", maintain_order=True).iter_rows(named=True):
-        # One whose end was lost is over, if its thread did something else since.
+        # A callback whose end was lost is over if its thread did something else since.
         if row["end_ns"] is None and row["start_ns"] >= since.get(row["vtid"], 0):
             callback = f"in the {row['kind']} callback {row['name'] or '?'} of {row['node'] or '?'}"
             doing[row["vtid"]] = callback, duration(now - row["start_ns"])
@@ -222,7 +222,7 @@ def _doing(tables: Mapping[str, pl.LazyFrame], vpid: int, now: int) -> dict[int,
 
 
 def _table(threads: list[_Thread], doing: Mapping[int, tuple[str, str]]) -> ReportTable:
-    """Threads of executors first."""
+    """Build the table of threads, those of executors first."""
     rows = [
         [str(t.number), t.name, *doing.get(t.number, ("", "")), t.state, t.at]
         for t in sorted(threads, key=lambda t: t.number not in doing)

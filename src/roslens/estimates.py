@@ -1,4 +1,4 @@
-"""``roslens estimates``: metrics of recordings, each with its interval or why there is none."""
+"""Run ``roslens estimates``: metrics of recordings with their intervals, or why there is none."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def run_estimates(
     factors: Path | None,
     as_json: bool,
 ) -> None:
-    """Print estimates of recordings: those of the metrics that are named, or all of a report.
+    """Print estimates of recordings: of the named metrics, or all estimates of a report.
 
     Raises
     ------
     UsageError
-        There is no recording, no such topic, or none of a metric.
+        There is no recording, no such topic, or no estimate of a metric.
     NotEnoughEvidenceError
         Nothing can be estimated.
     """

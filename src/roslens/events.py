@@ -1,7 +1,7 @@
-"""The ``events`` verb: events of a recording as text, JSON lines, CSV or Parquet.
+"""Run the ``events`` verb: print events of a recording as text, JSON lines, CSV or Parquet.
 
-Streams: the time is cut into parts of some MiB of trace, and each part is read, put into the
-order of time over all kinds of events, and written, before the next is read.
+The verb streams: it cuts the time into parts of some MiB of trace; each part is read, sorted
+by time over all kinds of events, and written before the next part is read.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ Format: TypeAlias = Literal["text", "json", "csv", "parquet"]
 _SECOND = 1_000_000_000
 _CONTEXTS = ("vpid", "vtid", "procname")
 Bases: TypeAlias = Mapping[str, Mapping[str, tuple[int, int]]]
-"""By event and column: base in which to show its integers, and their bits."""
+"""For each event and column: the base in which to show its integers, and their number of bits."""
 LEVEL = "log_level"
-"""Field that stands for the log level of an event's class."""
+"""The field that stands for the log level of an event's class."""
 
 
 def write_events(
@@ -59,22 +59,22 @@ def write_events(
     Parameters
     ----------
     names
-        Event names, or patterns with ``*``; all if there are none.
+        Event names, or patterns with ``*``; empty: all events.
     start, end
-        First and last time, see `roslens.collectors.times.parse_time`.
+        The first and last time; see `roslens.collectors.times.parse_time`.
     fields
-        Columns beside ``time_ns``; all if there are none.
+        Columns besides ``time_ns``; empty: all columns.
     output
-        File; for Parquet and several events a folder. None for standard output.
+        The output file, or a folder for Parquet and several events. None: standard output.
     threads
-        That decode; 0 for one per CPU.
+        The number of decoding threads; 0: one per CPU.
 
     Raises
     ------
     UsageError
-        No trace, no such event or field, a time that is none, Parquet without `output`.
+        No trace, no such event or field, an invalid time, or Parquet without `output`.
     UsageError, RunFailedError
-        `output` cannot be written; the second where the disk is full.
+        `output` cannot be written; RunFailedError if the disk is full.
     """
     if not path.exists():
         raise UsageError(f"{path}: no such file or directory; give the folder of a recording")
@@ -100,7 +100,7 @@ def write_events(
     has_lines = False
     bar = progress_bar(TaskProgressColumn(), disable=output is None)
     with _opened(output) as file, bar as progress:
-        # A program gets what was recorded, a terminal what it may show.
+        # A program gets the recorded text; a terminal only what is safe to show.
         safe = partial(shown, lines=True) if file.isatty() else str
         file.write(safe(to_lines.head()))
         parts = trace.windows(begin_ns=begin_ns, end_ns=end_ns)
@@ -125,14 +125,14 @@ def _check_fields(
 
 
 def _span(first: int, last: int) -> str:
-    """From when to when, as `parse_time` takes it."""
+    """Format the first and last time in the form that `parse_time` takes."""
     return f"{first} to {last}, that is +0s to +{(last - first) / _SECOND:.3f}s"
 
 
 def _with_levels(
     frames: dict[str, pl.DataFrame], levels: Mapping[str, str]
 ) -> dict[str, pl.DataFrame]:
-    """Add the log level of each event's class, where it has no field of that name."""
+    """Add the log level of each event's class, unless the event has a field of that name."""
     if not levels:
         return frames
     return {
@@ -144,12 +144,12 @@ def _with_levels(
 
 
 def choose(declared: Sequence[str], patterns: Sequence[str], path: Path) -> list[str]:
-    """Declared events that any of the patterns fits, in their own order.
+    """Return the declared events that match any of the patterns, in declaration order.
 
     Raises
     ------
     UsageError
-        A pattern fits none.
+        A pattern matches no event.
     """
     if not patterns:
         return list(declared)
@@ -163,7 +163,7 @@ def choose(declared: Sequence[str], patterns: Sequence[str], path: Path) -> list
 
 
 class _Lines:
-    """Frames to lines of text, in the order of time."""
+    """Converter of frames to lines of text, in time order."""
 
     def __init__(
         self,
@@ -186,14 +186,14 @@ class _Lines:
                     self._columns[column] = None
 
     def head(self) -> str:
-        """What the output begins with."""
+        """Return the header of the output."""
         if self._form != "csv":
             return ""
         event = ["event"] if self._several else []
         return pl.DataFrame(schema=dict.fromkeys([*event, *self._columns], pl.String)).write_csv()
 
     def body(self, frames: dict[str, pl.DataFrame]) -> str:
-        """The lines of a part of the time."""
+        """Return the lines of one part of the time."""
         parts = []
         for name, frame in frames.items():
             if frame.height:
@@ -205,7 +205,7 @@ class _Lines:
         if self._form == "text" and lines.str.contains(f"[{UNSEEN}]").any():
             lines = pl.Series(map(shown, lines))
         elif self._form == "json":
-            # The encoder escapes those of ASCII only.
+            # The encoder escapes only ASCII control characters.
             for code in (0x7F, *range(0x80, 0xA0)):
                 if lines.str.contains(chr(code), literal=True).any():
                     lines = lines.str.replace_all(chr(code), f"\\u{code:04x}", literal=True)
@@ -261,7 +261,7 @@ def _group(members: Sequence[pl.Expr]) -> pl.Expr:
 
 
 def _named(column: str, kind: pl.DataType, base: tuple[int, int] | None) -> pl.Expr:
-    """``name = value``; null where there is none."""
+    """Format ``name = value``; null if the value is null."""
     value = pl.col(column)
     if base is not None and kind.is_integer():
         digits = value.map_batches(lambda s: _in_base(s, *base), return_dtype=pl.String)
@@ -283,7 +283,7 @@ _FORM = {2: "b", 8: "o", 16: "X"}
 
 
 def _in_base(numbers: pl.Series, base: int, bits: int) -> pl.Series:
-    """Integers of `bits` bits as babeltrace2 shows them: negative ones as their bits."""
+    """Format integers of `bits` bits as babeltrace2 does: negative ones as their bits."""
     values = [value & (1 << bits) - 1 for value in numbers.fill_null(0)]
     prefix, form = _PREFIX[base], f"0{bits}b" if base == 2 else _FORM[base]
     texts = [f"{prefix}{value:{form}}" for value in values]
@@ -297,7 +297,7 @@ def _escaped(text: pl.Expr) -> pl.Expr:
 
 
 def _as_json(column: str) -> pl.Expr:
-    # Only structs can be encoded; the value is what stands after the one name.
+    # Only structs can be encoded: wrap the value in a struct, then cut its single name off.
     text = pl.struct(pl.col(column).alias("v")).struct.json_encode()
     return text.str.slice(5, text.str.len_chars() - 6)
 
@@ -322,7 +322,7 @@ def _to_parquet(
     *,
     threads: int,
 ) -> None:
-    """One file for one event, else a folder as `Trace.write_events` makes it."""
+    """Write one file for one event, else a folder as `Trace.write_events` makes it."""
 
     def write(folder: Path, progress: Callable[[int, int], object]) -> None:
         trace.write_events(
@@ -373,7 +373,7 @@ def _opened(output: Path | None) -> Iterator[IO[str]]:
         raise
     except OSError as error:
         if output is None:
-            # What is left would be tried again at the end.
+            # Otherwise the interpreter would try to write the remaining output again at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise cannot_be_written(output or Path("standard output"), error) from error
 

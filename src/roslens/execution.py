@@ -1,4 +1,4 @@
-"""Runs a notebook with papermill, in a kernel of this very interpreter."""
+"""Run a notebook with papermill, in a kernel of this very interpreter."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ from roslens.recording.scratch import scratch_folder
 from roslens.widgets import STATIC
 
 CellDone = Callable[[int, int], None]
-"""Called after each cell: how many are done, of how many."""
+"""Callback after each cell: the number of cells done, and the total."""
 
 CELL_TIMEOUT_S = 3600.0
-"""So long a cell of a notebook may take, unless it is told otherwise."""
+"""The default time limit of a cell of a notebook, in seconds."""
 
-# Of a kernel to start: seconds are usual, but not on a machine that is busy.
+# The limit for starting a kernel: seconds are usual, but not on a busy machine.
 _START_TIMEOUT_S = 300
-# From the end of a cell to the last of its outputs.
+# The limit from the end of a cell to the last of its outputs.
 _OUTPUT_TIMEOUT_S = 120
 _ENGINE = "roslens"
 
 
 class _OwnKernel(AsyncKernelManager):
-    """Starts this interpreter, whatever kernel the user has registered as ``python3``.
+    """Kernel manager that starts this interpreter, whatever kernel is registered as ``python3``.
 
-    Its sockets are files in IPYTHONDIR, a folder that is this user's alone: a port of 127.0.0.1
-    would show everybody on the machine the cells and what they print.
+    Its sockets are files in IPYTHONDIR, a folder of this user alone: a port on 127.0.0.1 would
+    show the cells and their output to everybody on the machine.
     """
 
     def __init__(self, **more: Any) -> None:
@@ -60,14 +60,14 @@ class _OwnKernel(AsyncKernelManager):
         return KernelSpec(
             argv=[
                 sys.executable,
-                # Never modules of the working directory, whatever they are called.
+                # Never import modules from the working directory, whatever their names.
                 "-P",
                 "-Xfrozen_modules=off",
                 "-m",
                 "roslens.kernel",
                 "-f",
                 "{connection_file}",
-                # Errors of cells are in the notebook; the kernel would also report how it is ended.
+                # Errors of cells are in the notebook; the kernel would also report how it ends.
                 "--IPKernelApp.log_level=CRITICAL",
                 "--IPKernelApp.ignore_cwd=True",
             ],
@@ -101,12 +101,12 @@ papermill_engines.register(_ENGINE, _Engine)
 
 
 def known_parameters(notebook: Path) -> Mapping[str, Mapping[str, Any]]:
-    """Parameters of a notebook by name: ``default`` (as source text), ``help`` and more.
+    """Return the parameters of a notebook by name: ``default`` (source text), ``help`` and more.
 
     Raises
     ------
     UsageError
-        It cannot be read as a notebook.
+        The file cannot be read as a notebook.
     """
     try:
         parameters: Mapping[str, Mapping[str, Any]] = papermill.inspect_notebook(str(notebook))
@@ -127,19 +127,19 @@ def execute(
     Parameters
     ----------
     cell_timeout_s
-        Seconds that a cell may take; None or 0: for ever.
+        The time limit of a cell in seconds; None or 0: no limit.
 
     Raises
     ------
     UsageError
-        The notebook itself ended with one (a parameter's value, an unreadable recording).
+        The notebook itself raised it (a parameter's value, an unreadable recording).
     RunFailedError
-        Any other failure of the notebook, a cell that took too long, or its kernel died or did
-        not start.
+        The notebook failed otherwise, a cell took too long, or its kernel died or did not
+        start.
     """
-    # Not in TMPDIR: the name of a socket has 107 bytes at most.
+    # Not in TMPDIR: the path of a socket is limited to 107 bytes.
     with scratch_folder(Path("/tmp"), "roslens-report-") as private:  # noqa: S108
-        # Neither the user's start-up files nor a home that cannot be written to may interfere.
+        # Neither the user's start-up files nor an unwritable home may interfere.
         before = os.environ.get("IPYTHONDIR")
         os.environ["IPYTHONDIR"] = str(private)
         os.environ[STATIC] = "1"
@@ -185,10 +185,10 @@ def execute(
 
 
 def _end_kernels(private: Path) -> None:
-    """End a kernel that works in `private`.
+    """End a kernel whose connection file is in `private`.
 
-    papermill leaves one alone that Ctrl-C met while it started, and that would make the folder
-    anew after it was removed.
+    If Ctrl-C interrupts its start, papermill leaves the kernel running, and the kernel would
+    recreate the removed folder.
     """
     for child in psutil.Process().children():
         with suppress(psutil.Error):

@@ -30,15 +30,15 @@ _GRAPHS = {"dot": dot, "mermaid": mermaid}
 
 
 def export(path: Path, out: Path, form: Format, table: str | None = None) -> None:
-    """Write what was recorded at `path` to the file `out`.
+    """Write the recordings at `path` to the file `out`.
 
     Raises
     ------
     UsageError
-        Nothing to read, no such table, no message for HdrHistogram, or several runs for a format
-        of one.
+        There is nothing to read, no such table, no message for HdrHistogram, or there are several
+        runs for a format of one run.
     UsageError, RunFailedError
-        The file cannot be written; the second where the disk is full.
+        The file cannot be written; RunFailedError if the disk is full.
     """
     if (table is None) == (form == "csv"):
         raise UsageError("--table NAME goes with --format csv, and csv needs it")
@@ -68,12 +68,12 @@ def export(path: Path, out: Path, form: Format, table: str | None = None) -> Non
 def tables_of_one(
     recordings: Recordings, path: str, what: str = "a Perfetto trace"
 ) -> dict[str, pl.DataFrame]:
-    """The tables of one run that Perfetto and players of MCAP show.
+    """Return one run's tables that Perfetto and MCAP players show.
 
     Raises
     ------
     UsageError
-        These are several runs, found at `path`.
+        There are several runs at `path`.
     """
     if len(recordings.recordings) != 1:
         raise UsageError(
@@ -90,12 +90,12 @@ def tables_of_one(
 
 
 def perfetto_tables(recordings: Recordings, path: str) -> dict[str, pl.DataFrame]:
-    """The same for Perfetto, with executors, stacks, who had each CPU, and late messages' waits.
+    """Add executors, stacks, CPU scheduling and waits of late messages to `tables_of_one`.
 
     Raises
     ------
     UsageError
-        As `tables_of_one`.
+        As in `tables_of_one`.
     """
     tables = tables_of_one(recordings, path) | _tables(recordings, ["executor_intervals"])
     tables["cpu_samples"] = recordings.cpu_samples.collect()
@@ -114,7 +114,7 @@ def _tables(recordings: Recordings, names: Sequence[str]) -> dict[str, pl.DataFr
 
 
 def _histogram(recordings: Recordings, path: Path, form: str) -> str:
-    """Latencies of the work topic, else the busiest: percentiles, or a log with each run's."""
+    """Return latencies of the work topic, else the busiest, as percentiles or as a log of runs."""
     messages = recordings.table("messages")
     samples = run_samples(messages, recordings.runs, topic_groups(messages, recordings.runs)[0])
     by_run = {s.run.name: s for s in samples if s.delivered_ns.size}
@@ -127,7 +127,7 @@ def _histogram(recordings: Recordings, path: Path, form: str) -> str:
 
 
 def _csv(frame: pl.LazyFrame) -> str:
-    """Lists as text: CSV has none."""
+    """Write a frame as CSV, with lists as text because CSV has none."""
     lists = [name for name, kind in frame.collect_schema().items() if kind.is_nested()]
     flat = frame.with_columns(
         pl.col(name).cast(pl.List(pl.String)).list.join(" ") for name in lists

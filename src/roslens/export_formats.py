@@ -1,4 +1,4 @@
-"""The formats that recordings can be exported in."""
+"""Define the formats in which recordings can be exported."""
 
 from __future__ import annotations
 
@@ -31,4 +31,4 @@ FORMATS: Mapping[Format, str] = {
     "collapsed": "the same as collapsed stacks in ns, for flame graphs and the Firefox Profiler",
     "pprof": "the same for pprof ('go tool pprof -http=: FILE'), with the callback as a label",
 }
-"""Every format, and what is written in it."""
+"""Every export format, with a description of the file's content."""

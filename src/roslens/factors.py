@@ -1,15 +1,15 @@
-"""What a manifest would have told of recordings that have none: by folders' names or by a file.
+"""Find factors and repetitions of recordings without a manifest, by folder names or from a file.
 
-A folder below the path that is opened tells factors where its name is ``key=value``, or several of
-these with commas, such as ``rmw=cyclonedds,rate=100``. Where no name does, and every recording
-lies in one of several folders, such as ``base/`` and ``new/``, the folder is the factor. Where
-folders tell nothing, sessions are runs of one cell if their names differ in numbers or times only,
-and the same nodes published the same topics through the same middleware; all others stay apart.
+The name of a folder below the opened path gives factors if it is ``key=value``, or several such
+pairs with commas, such as ``rmw=cyclonedds,rate=100``. If no name does, and every recording
+lies in one of several folders, such as ``base/`` and ``new/``, the folder is the factor. If
+folders give nothing, sessions are runs of one cell if their names differ only in numbers or times
+and the same nodes published the same topics through the same middleware; others stay separate.
 
-``factors=FILE.csv`` has one row per recording. The first column names it: its path (from the
-file's folder, the working directory or a folder that was opened), or its name. Each further column
-is a factor; an empty cell is a factor that this recording does not have. A column ``repetition``
-(whole numbers) tells which runs belong to one block.
+``factors=FILE.csv`` has one row per recording. The first column identifies the recording: its
+path (from the file's folder, the working directory or an opened folder) or its name. Each further
+column is a factor; an empty cell is a factor that this recording does not have. A column
+``repetition`` (whole numbers) gives the runs that belong to one block.
 """
 
 import csv
@@ -31,26 +31,26 @@ from roslens.recording.manifest import NO_FACTORS, Level
 
 _REPETITION = "repetition"
 _NUMBERS = re.compile(r"\d+([-_.:T]\d+)*")
-"""In names of sessions, such as times, and of nodes that number themselves."""
+"""Numbers in the names of sessions, such as times, and of nodes that number themselves."""
 _NAMED_FACTOR = re.compile(r"([A-Za-z_]\w*)=(.+)")
 
 
 def told_by_names(
     recordings: Sequence[Recording], opened: Iterable[Path]
 ) -> list[GivenFactors] | None:
-    """What the names of folders tell of recordings without a manifest; None: of none of them.
+    """Read factors of recordings without a manifest from folder names; None if no name gives any.
 
     Parameters
     ----------
     recordings
-        Those at or below `opened`.
+        The recordings at or below `opened`.
     opened
-        The paths that were given; their own names tell nothing.
+        The paths that were given; their own names give no factors.
 
     Raises
     ------
     UsageError
-        The name of a folder tells a factor that cannot have its name.
+        The name of a folder gives a factor a reserved name.
     """
     bare = {
         recording.path: _below(recording.path, opened)
@@ -74,12 +74,12 @@ def told_by_names(
 
 
 def told_by_systems(recordings: Sequence[Recording]) -> list[GivenFactors] | None:
-    """Which recordings without a manifest are of one system; None: no two of them, or of any other.
+    """Group recordings by system; None if there is only one, or if any has a manifest.
 
     Parameters
     ----------
     recordings
-        Collected; one without tables is like no other.
+        Collected recordings; one without tables matches no other.
     """
     if len(recordings) == 1 or any(recording.has_manifest for recording in recordings):
         return None
@@ -97,7 +97,7 @@ def told_by_systems(recordings: Sequence[Recording]) -> list[GivenFactors] | Non
 
 
 def _system(recording: Recording) -> tuple[object, ...] | None:
-    """What recordings of one system have in common; None where nothing tells."""
+    """Return features that recordings of one system share; None if there is no evidence."""
     columns = {"nodes": ("namespace", "name"), "publishers": ("topic",), "processes": ("rmw",)}
     features: list[object] = [_NUMBERS.sub("#", recording.name)]
     for table, names in columns.items():
@@ -110,7 +110,7 @@ def _system(recording: Recording) -> tuple[object, ...] | None:
 
 
 def factors_in(names: Iterable[str]) -> dict[str, Level]:
-    """The factors in names of folders; a repetition is none."""
+    """Return the factors in folder names, except a repetition."""
     matches = (_NAMED_FACTOR.fullmatch(part) for name in names for part in name.split(","))
     return {
         match[1]: _level(match[2])
@@ -141,9 +141,9 @@ class FactorRow:
     Attributes
     ----------
     recording
-        As the file names it.
+        The recording's path or name, as in the file.
     line
-        Where it stands, from 1.
+        The line number, from 1.
     """
 
     recording: str
@@ -153,7 +153,7 @@ class FactorRow:
 
 @dataclass(frozen=True)
 class Factors:
-    """A factors file."""
+    """Factors file: its path and rows."""
 
     path: Path
     rows: tuple[FactorRow, ...]
@@ -165,8 +165,8 @@ class Factors:
         Raises
         ------
         UsageError
-            It cannot be read, a factor cannot have its name, a row has too many or too few cells,
-            names nothing or what another row names, or a repetition is no whole number.
+            The file cannot be read, a factor has a reserved name, a row has too many or too few
+            cells, names nothing or what another row names, or a repetition is no whole number.
         """
         try:
             with path.open(newline="", encoding="utf-8-sig") as stream:
@@ -189,12 +189,12 @@ class Factors:
         return cls(path, rows)
 
     def recordings(self, path: Path) -> list[Recording]:
-        """The recordings at `path`; in a folder of bare traces, those that rows name.
+        """Return the recordings at `path`; in a folder of bare traces, those that rows name.
 
         Raises
         ------
         UsageError
-            There is none, or a trace in the folder belongs to no row.
+            There is no recording, or a trace in the folder belongs to no row.
         """
         recordings = find_runs(path)
         if any(recording.has_manifest for recording in recordings):
@@ -217,7 +217,7 @@ class Factors:
         return [Recording.at(place) for place in below]
 
     def of(self, recordings: Sequence[Recording], opened: Iterable[Path]) -> list[GivenFactors]:
-        """What the file says of each recording, in their order; nothing of what a manifest tells.
+        """Return the factors that the file gives for each recording, in order, not a manifest's.
 
         Raises
         ------
@@ -227,12 +227,12 @@ class Factors:
         return [self._of(recording, list(opened)) for recording in recordings]
 
     def of_file(self, file: Path, opened: Iterable[Path]) -> GivenFactors:
-        """What it says of a result file, or a folder of such, of another tool.
+        """Return the factors of another tool's result file, or of a folder of such files.
 
         Raises
         ------
         UsageError
-            That has no row or several.
+            The file has no row, or several.
         """
         row = self._row_of(file, file.name, list(opened))
         if row is None:
@@ -295,9 +295,9 @@ def _row(path: Path, line: int, header: Sequence[str], cells: Sequence[str]) -> 
 
 
 def _level(text: str) -> Level:
-    """A truth value where the text is one, or a number that is written as it is here.
+    """Convert a text to a truth value, or to a number if the number's own text is the same.
 
-    A version (1.10), a commit (12e4567) and a number with zeros before it (007) are texts.
+    A version (1.10), a commit (12e4567) and a number with leading zeros (007) stay texts.
     """
     if text.lower() in ("true", "false"):
         return text.lower() == "true"

@@ -1,4 +1,4 @@
-"""What the first page of recordings rests on: what was recorded, and what is slow in it."""
+"""Compute the facts of the first page: what was recorded, and what is slow in it."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from roslens.recording.errors import TooLargeError
 from roslens.recordings import Recordings
 
 _MOST_FOLLOWED = 1_000_000
-"""Messages whose chains are followed unasked."""
+"""The maximum number of messages whose chains are followed by default."""
 _MOST_RUNS = 200
-"""Runs of which chains, and the causes of late messages, are looked for unasked."""
+"""The maximum number of runs for which chains and causes of late messages are found by default."""
 _DAY_NS = 86_400_000_000_000
 
 
 class Facts:
-    """What is known of recordings; each part is computed when it is asked for.
+    """Facts about recordings; each is computed on first use.
 
     Parameters
     ----------
     recordings
-        Open and collected.
+        Recordings that are open and collected.
     """
 
     def __init__(self, recordings: Recordings) -> None:
@@ -46,7 +46,7 @@ class Facts:
 
     @cached_property
     def recorded(self) -> dict[str, str]:
-        """What was recorded, by name; what the recording does not tell is left out."""
+        """Return what was recorded, by name, without what the recording does not tell."""
         runs, processes = self._all.runs, self._all.table("processes").collect()
         facts = {"runs": f"{len(runs)}: no intervals" if len(runs) == 1 else str(len(runs))}
         facts["runs"] += not_read_in_words(len(self._all.not_read))
@@ -73,7 +73,7 @@ class Facts:
         facts["processes"] = f"{processes.height:,}"
         facts["nodes"] = f"{len(self._all.names('node', 'nodes')):,}"
         facts["topics"] = f"{len(self._all.names('topic', 'publishers', 'subscriptions')):,}"
-        # For an excerpt more was read than is in it.
+        # For an excerpt, more events were read than it contains.
         if not any(run.excerpt for run in runs):
             facts["events"] = f"{int(processes['events'].sum()):,}"
         facts["the tracer lost"] = self._lost or "nothing that it reported"
@@ -81,7 +81,7 @@ class Facts:
 
     @cached_property
     def _lost(self) -> str:
-        """What the tracer lost in all runs together; nothing: empty."""
+        """Describe what the tracer lost in all runs together; empty if nothing."""
         losses = self._all.tracer_loss
         return lost_in_words(
             sum(loss.discarded_events for loss in losses),
@@ -91,8 +91,8 @@ class Facts:
 
     @cached_property
     def _absent(self) -> dict[str, int]:
-        """In how many runs events of a table were not recorded."""
-        # Without callbacks the kernel's scheduling has no table, but may have been recorded.
+        """Count, for each table, the runs in which its events were not recorded."""
+        # Without callbacks there is no table of scheduling, but it may have been recorded.
         kernel = (pl.col("where") != "callback_scheduling") | pl.col("what").str.contains(
             "sched_switch", literal=True
         )
@@ -101,7 +101,7 @@ class Facts:
 
     @property
     def looked_for(self) -> list[str]:
-        """What could be seen, had it happened."""
+        """List the problems that the recording would reveal if they had happened."""
         kinds = ["silence", "loss"]
         if not self.callbacks.is_empty():
             kinds += ["timer that did not run when due", "tail"]
@@ -111,7 +111,7 @@ class Facts:
 
     @cached_property
     def not_seen(self) -> str:
-        """What was not recorded and would have told more, in a sentence."""
+        """Describe in a sentence what was not recorded and would have told more."""
         of_table = self._absent
         received = self._all.table("messages").select(pl.col("received_ns").is_not_null().any())
         unseen = (
@@ -158,7 +158,7 @@ class Facts:
 
     @cached_property
     def topics(self) -> pl.DataFrame:
-        """The application's topics, the slowest first; as of `topics_overview`, by cell."""
+        """Return the application's topics by cell, the slowest first, as in `topics_overview`."""
         return topics_by_cell(
             self._all.table("messages").filter(of_application()),
             self._all.table("losses"),
@@ -167,7 +167,7 @@ class Facts:
 
     @cached_property
     def callbacks(self) -> pl.DataFrame:
-        """Callbacks, those first that kept their thread longest; as of ``callbacks.summary``."""
+        """Return callbacks by descending longest duration, as in ``callbacks.summary``."""
         relevant = (pl.col("kind") != "subscription") | of_application("name")
         order = ("max_ns", "cell", *CALLBACK)
         return (
@@ -183,12 +183,12 @@ class Facts:
 
     @cached_property
     def processes(self) -> pl.DataFrame:
-        """Processes with nodes, those first that used most of the CPU; as of `memory.processes`."""
+        """Return processes with nodes, the heaviest CPU users first, as in `memory.processes`."""
         return processes_of(self._all).filter(pl.col("nodes") != "")
 
     @cached_property
     def chains(self) -> pl.DataFrame | None:
-        """The chains, the slowest first; None where following all would take long."""
+        """Return the chains, the slowest first; None if following them all would take long."""
         messages = self._all.table("messages").select(pl.len()).collect().item()
         if messages > _MOST_FOLLOWED or len(self._all.runs) > _MOST_RUNS:
             return None
@@ -209,7 +209,7 @@ class Facts:
 
     @cached_property
     def leaks(self) -> list[Leak]:
-        """Whether memory climbs in each cell of complete runs; none where it was not sampled."""
+        """Judge whether memory climbs in each cell of complete runs; empty if not sampled."""
         runs = [run for run in self._all.runs if run.complete]
         messages, work = self._all.table("messages"), self._all.work_logs
         losses = self._all.table("losses")
@@ -218,9 +218,9 @@ class Facts:
 
     @cached_property
     def late(self) -> pl.DataFrame | None:
-        """Late messages and why, the latest of all runs first, as of ``why.frame``.
+        """Return late messages and their causes, the latest of all runs first, as in ``why.frame``.
 
-        None where to look at each run would take long.
+        The result is None if examining every run would take long.
         """
         if len(self._all.runs) > _MOST_RUNS:
             return None

@@ -1,4 +1,4 @@
-"""``roslens PATH``: what was recorded, what is slow, what looks wrong, and what to ask next."""
+"""Print ``roslens PATH``: what was recorded, is slow or looks wrong, and what to ask next."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from roslens.recording.text import shown
 from roslens.recordings import Recordings, open_recordings
 
 _MOST = 10
-"""Rows of a table."""
+"""The maximum number of rows in a table."""
 _PLAIN = re.compile(r"[\w/]+")
-"""Names that neither a shell nor YAML takes for anything else."""
+"""Names that neither a shell nor YAML interprets."""
 _TAIL, _TAIL_MS = 10.0, 1.0
-"""A tail is reported if P99 / median reaches the first of these, and P99 the second [ms]."""
+"""A tail is reported if P99 / median reaches the first value, and P99 the second [ms]."""
 _BUSY = 0.8
 _GOALS = '"SELECT run, action, outcome, count(*) AS goals FROM action_goals GROUP BY ALL"'
 _MOST_DRAWN = 3
@@ -58,21 +58,21 @@ Part = Sentence | ReportTable
 
 @dataclass(frozen=True)
 class Suspicion:
-    """What looks wrong, what shows it, and the command that looks closer."""
+    """A suspicious finding, its evidence, and a command for a closer look."""
 
     what: str
     command: str
 
 
 class FirstPage(Facts):
-    """The first page of recordings; each part is computed when it is asked for.
+    """First page of recordings; each part is computed on first use.
 
     Parameters
     ----------
     recordings
-        Open and collected.
+        Recordings that are open and collected.
     paths
-        As they were given: for the commands that are proposed.
+        The paths as given, for the proposed commands.
     """
 
     def __init__(self, recordings: Recordings, paths: Sequence[Path]) -> None:
@@ -85,7 +85,7 @@ class FirstPage(Facts):
 
     @cached_property
     def suspicions(self) -> list[Suspicion]:
-        """What looks wrong, the gravest first."""
+        """List what looks wrong, the gravest first."""
         return [*self._without_ros_events(), *self._silences(), *self._lost_events(),
                 *self._lost_messages(), *self._climbs(), *self._late_timers(), *self._tails(),
                 *self._busy(), *self._unanswered(), *self._failed_goals(),
@@ -216,7 +216,7 @@ class FirstPage(Facts):
             yield Suspicion(text, self._info(same_kind["run"][0]))
 
     def _info(self, run: str | None = None, option: str = "") -> str:
-        """What ``roslens info`` says of all, or of the run: it takes one path."""
+        """Return an ``info`` command on the first path, or on the run of that name."""
         paths = self._given[:1]
         if run is not None and len(self._given) > 1:
             places = zip(self._all.runs, self._all.recordings, strict=True)
@@ -226,7 +226,7 @@ class FirstPage(Facts):
     # ------------------------------------------------------------ the page
 
     def parts(self) -> list[tuple[str, list[Part]]]:
-        """Headings, and what stands below each."""
+        """Return the headings, each with the parts below it."""
         return [
             (self.title, [*map(Sentence, (*self._facts(), self.not_seen)), *self._copies()]),
             ("What looks wrong here", self._wrong()),
@@ -238,7 +238,7 @@ class FirstPage(Facts):
         ]
 
     def _facts(self) -> Iterator[str]:
-        """What was recorded, in sentences."""
+        """Describe in sentences what was recorded."""
         r = self.recorded
         count = len(self._all.runs)
         runs = "1 run, so no intervals" if count == 1 else f"{count} runs"
@@ -374,7 +374,7 @@ class FirstPage(Facts):
         return [ReportTable([*self._heading, *columns], rows, caption, notes, left=frozenset(left))]
 
     def json_text(self) -> str:
-        """All that the page shows, times with their units in their names."""
+        """Return the page's content as JSON, with units of times in their names."""
 
         def rows(frame: pl.DataFrame | None) -> Rows | None:
             return None if frame is None else frame.head(_MOST).to_dicts()
@@ -387,7 +387,7 @@ class FirstPage(Facts):
         }, indent=1)  # fmt: skip
 
     def html(self) -> str:
-        """The page as one file that needs nothing from anywhere."""
+        """Return the page as one self-contained HTML file."""
         from roslens.html_page import html_document  # noqa: PLC0415  (a second)
 
         (title, head), *sections = self.parts()
@@ -400,7 +400,7 @@ class FirstPage(Facts):
         return html_document(title, "\n".join(body))
 
     def _front(self) -> Front:
-        """What looks wrong, the slowest topic, a picture of all, and what was recorded."""
+        """Return the front: the gravest finding, the slowest topic, a picture, and the facts."""
         from roslens.analysis.overview.figure import topics_plot  # noqa: PLC0415  (matplotlib)
 
         first, *more = self.suspicions or [Suspicion(self._nothing, "")]
@@ -424,7 +424,7 @@ class FirstPage(Facts):
                      frozenset({"the tracer lost"} if self._lost else ()))  # fmt: skip
 
     def _drawn(self) -> list[Part | Drawing]:
-        """The threads around the latest messages, each mark of which can be clicked."""
+        """Draw the threads around the latest messages, with clickable marks."""
         from roslens.analysis.figures.timeline import LEGEND  # noqa: PLC0415  (matplotlib)
         from roslens.analysis.reports.moment import drawn  # noqa: PLC0415
 
@@ -442,14 +442,14 @@ class FirstPage(Facts):
 
 
 def show_page(paths: Sequence[Path], *, html: Path | None, as_json: bool) -> None:
-    """Print the first page of recordings, and write it where that is asked for.
+    """Print the first page of recordings, and write it to a file on request.
 
     Raises
     ------
     UsageError
         There is no recording, or the page cannot be written.
     NotEnoughEvidenceError
-        Nothing of ROS 2 was recorded; printed all the same.
+        Nothing of ROS 2 was recorded; the page is printed all the same.
     """
     with Console(stderr=True).status("reading") as status:
         recordings = open_recordings(
@@ -475,7 +475,7 @@ def show_page(paths: Sequence[Path], *, html: Path | None, as_json: bool) -> Non
 
 
 def _too_few(rows: Sequence[Sequence[str]], p50: int) -> list[str]:
-    """A note where a P50, in column `p50` from the end, or the P99 right of it is not told."""
+    """Explain a missing P50, in column `p50` from the end, or the P99 right of it."""
     few = any("-" in (row[p50], row[p50 + 1]) for row in rows)
     return ["-: too few to tell; P50 needs 6 in each run, P99 299."] if few else []
 
@@ -487,12 +487,12 @@ def _disturbed(count: int, total: int) -> str:
 
 
 def _capital(text: str) -> str:
-    """Begin with a capital letter, unless with a path or the name of an event."""
+    """Begin with a capital letter, unless the text begins with a path or an event name."""
     return re.sub(r"^[a-z](?=[a-z]*[ ,])", lambda first: first[0].upper(), text)
 
 
 def _seconds(times: Sequence[float]) -> list[str]:
-    """With so many digits, 3 at least, that what differs looks different."""
+    """Format times with at least 3 digits, and enough that different times look different."""
     for digits in range(3, 10):
         texts = [f"{time:.{digits}f}" for time in times]
         if len(set(texts)) == len(set(times)):
@@ -518,7 +518,7 @@ def _callback(row: Mapping[str, Any]) -> str:
 
 
 def _arrival(row: Mapping[str, Any]) -> str:
-    """How many did not arrive; of how many nobody can say."""
+    """Format how many messages did not arrive, and how many have an unknown outcome."""
     unknown = f" ({row['unknown']:,} unknown)" if row["unknown"] else ""
     return f"{row['not_arrived']:,}{unknown}"
 

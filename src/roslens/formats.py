@@ -1,8 +1,8 @@
-"""Every format of others that is read, as the table in ``docs/other_tools.md``.
+"""Write every foreign format that is read as the table in ``docs/other_tools.md``.
 
     python -m roslens.formats docs/other_tools.md
 
-writes it there anew.
+updates the table in the page.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ TRACES = (
 
 
 def formats_markdown() -> str:
-    """The table, a row per format."""
+    """Return the table, one row per format."""
     lines = ["| format | version | source | what is read | refused, corrected or left out |"]
     lines.append("|---|---|---|---|---|")
     rows = [*TRACES, *((f"{f.tool}: {f.files}", f.versions, f.source, f.gives, f.refused)
@@ -67,12 +67,12 @@ def formats_markdown() -> str:
 
 
 def with_formats(page: str) -> str:
-    """A page with the table between its marks.
+    """Replace the table between the marks of a page.
 
     Raises
     ------
     ValueError
-        It has no such marks.
+        The page has no such marks.
     """
     before, rest = page.split(BEGIN)
     _, after = rest.split(END)

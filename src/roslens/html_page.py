@@ -1,4 +1,4 @@
-"""An executed notebook as one HTML file that needs nothing from anywhere."""
+"""Convert an executed notebook to one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -79,11 +79,11 @@ _ANCHOR = re.compile(r'<a class="anchor-link".*?</a>', re.DOTALL)
 
 
 def html_page(notebook: nbformat.NotebookNode, title: str, lead: str = "") -> str:
-    """The outputs and texts of a notebook, without its code, as a page of its own.
+    """Convert a notebook's outputs and texts, without its code, to a standalone page.
 
-    What the section ``## Answer`` shows is the first screen; where there is one, every other
-    section is folded, and opened by a click, a link to it, or printing. No style sheet, font or
-    picture is loaded from elsewhere; without scripts everything can be read.
+    The section ``## Answer`` is the first screen; if there is one, every other section is folded,
+    and is opened by a click, a link to it, or printing. No style sheet, font or picture is loaded
+    from elsewhere; without scripts everything can be read.
 
     Parameters
     ----------
@@ -127,13 +127,13 @@ def html_page(notebook: nbformat.NotebookNode, title: str, lead: str = "") -> st
 
 
 ANSWER = "Answer"
-"""The heading of the section that is the first screen."""
+"""The heading of the section that becomes the first screen."""
 
 
 def _sections(
     cells: Sequence[nbformat.NotebookNode],
 ) -> list[tuple[str, list[nbformat.NotebookNode]]]:
-    """Cells by the heading of second order that they stand below; first those above any."""
+    """Group cells by the second-level heading above them; cells above any heading come first."""
     sections: list[tuple[str, list[nbformat.NotebookNode]]] = [("", [])]
     for cell in cells:
         if cell.cell_type == "markdown" and cell.source.startswith("## "):
@@ -143,7 +143,7 @@ def _sections(
 
 
 def _with_something(cells: Sequence[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
-    """Cells without the headings below which no code has anything to show, and that code."""
+    """Remove sections whose code shows nothing."""
     parts: list[list[nbformat.NotebookNode]] = [[]]
     for cell in cells:
         if cell.cell_type == "markdown" and cell.source.startswith("##"):
@@ -159,7 +159,7 @@ def _with_something(cells: Sequence[nbformat.NotebookNode]) -> list[nbformat.Not
 
 
 def _shows(cell: nbformat.NotebookNode) -> bool:
-    """Whether any output is more than an empty section."""
+    """Return whether any output is more than an empty section."""
     outputs = (output.get("data", {"text/plain": "x"}) for output in cell.outputs)
     return any(
         "".join(data.get("text/html", data.get("text/plain", "x"))).strip() for data in outputs
@@ -177,7 +177,7 @@ def _anchor(name: str) -> str:
 
 
 def html_document(title: str, body: str) -> str:
-    """A page in the style of reports; `body` is HTML. What names would hide is seen."""
+    """Build a page in the style of reports from HTML; characters hidden in names become visible."""
     page = (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -188,9 +188,9 @@ def html_document(title: str, body: str) -> str:
 
 
 def _without_widgets(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """A copy that says where something to be explored stands: it would need scripts and a kernel.
+    """Copy a notebook with widgets replaced by a note: they would need scripts and a kernel.
 
-    Their state holds names of traces, and is left out too.
+    Their state contains names from traces and is removed too.
     """
     still = copy.deepcopy(notebook)
     still.metadata.pop("widgets", None)

@@ -1,4 +1,4 @@
-"""``roslens index``: one page over many reports."""
+"""Run ``roslens index``: write one page over many reports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def write_index(folder: Path, failed: Mapping[str, str] | None = None) -> Path:
     Parameters
     ----------
     failed
-        Reports that could not be made, by name, and why.
+        The reports that could not be made, by name, and the reasons.
 
     Raises
     ------
@@ -66,7 +66,7 @@ def write_index(folder: Path, failed: Mapping[str, str] | None = None) -> Path:
 
 
 def _is_whole(page: Path) -> bool:
-    """Whether a page is there to its end."""
+    """Return whether a page was written to its end."""
     try:
         with page.open("rb") as stream:
             stream.seek(max(0, page.stat().st_size - 100))

@@ -1,4 +1,4 @@
-"""The ``info`` verb: what it prints about a recording."""
+"""Run the ``info`` verb: print the content of a recording."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _PROCESS = ("host", "vpid", "procname")
 
 
 def utc(time_ns: int) -> str:
-    """A time in ns since the epoch as UTC text, to the microsecond."""
+    """Format a time in ns since the epoch as UTC text, to the microsecond."""
     seconds, rest = divmod(time_ns, 1_000_000_000)
     moment = datetime.fromtimestamp(seconds, UTC)
     return f"{moment:%Y-%m-%d %H:%M:%S}.{rest // 1000:06d}"
 
 
 def find_info(path: Path) -> tuple[TraceInfo, dict[str, Any] | None]:
-    """What is in a recording; for an excerpt of one also which part that is.
+    """Read the content of a recording, and for an excerpt which part of the recording it is.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def find_info(path: Path) -> tuple[TraceInfo, dict[str, Any] | None]:
     recording = Recording.at(opened(path))
     if not recording.is_excerpt:
         return _counted(open_recording(recording.path)), None
-    # A tenth of a second, for nothing where events are counted.
+    # The imports take a tenth of a second, which counting events does not need.
     import polars as pl  # noqa: PLC0415
 
     from roslens.collectors.collection import collect  # noqa: PLC0415
@@ -79,14 +79,14 @@ def find_info(path: Path) -> tuple[TraceInfo, dict[str, Any] | None]:
 
 
 def run_info(path: Path, *, as_json: bool) -> None:
-    """Print what is in a recording, or a line about each where several runs lie at a path.
+    """Print the content of a recording, or one line per run if there are several at a path.
 
     Raises
     ------
     UsageError
         There is no trace, or it cannot be read.
     NotEnoughEvidenceError
-        No event is there; printed all the same.
+        There is no event; the rest is printed all the same.
     """
     if not path.exists():
         raise UsageError(f"{path}: no such file or directory; give the folder of a recording")
@@ -126,9 +126,9 @@ def run_info(path: Path, *, as_json: bool) -> None:
 
 
 def _silences(recording: Recording, info: TraceInfo) -> list[dict[str, Any]]:
-    """What fell silent or hangs, as rows of `roslens.runs.Runs.silences`.
+    """Return what fell silent or hangs, as rows of `roslens.runs.Runs.silences`.
 
-    Of a recording that was collected, and of one that goes on after its last event.
+    Only for collected recordings, and for recordings that go on after their last event.
     """
     if recording.is_excerpt or info.end_ns is None:
         return []
@@ -144,7 +144,7 @@ def _silences(recording: Recording, info: TraceInfo) -> list[dict[str, Any]]:
 
 
 def _of_ros(recording: Recording) -> dict[str, Any] | None:
-    """Distribution, middleware, nodes, topics: of a recording that was collected."""
+    """Return distribution, middleware, nodes and topics of a collected recording."""
     if not (recording.tables / "messages.parquet").is_file():
         return None
     # As in `run_check`.
@@ -200,19 +200,19 @@ def _show_silences(rows: Sequence[Mapping[str, Any]], console: Console) -> None:
 
 
 def run_check(path: Path, *, as_json: bool) -> None:
-    """Print what could be wrong with recordings, and who says so.
+    """Print what could be wrong with recordings, with the source of each finding.
 
-    That is the table ``health`` of all runs, runs that are not complete, and what lies beside a
-    trace and cannot be read.
+    The findings are the table ``health`` of all runs, runs that are not complete, and files
+    beside a trace that cannot be read.
 
     Raises
     ------
     UsageError
         There is no trace, or it cannot be read.
     NotEnoughEvidenceError
-        A finding is more than an information; printed all the same.
+        A finding is more severe than information; all findings are printed.
     """
-    # Needs the model, which the other ways of 'info' do without.
+    # This needs the model, which the rest of 'info' does without.
     from roslens.analysis.measures.loss import health_findings  # noqa: PLC0415
     from roslens.opening import open_as  # noqa: PLC0415
     from roslens.runs import Runs  # noqa: PLC0415
@@ -241,7 +241,7 @@ def run_check(path: Path, *, as_json: bool) -> None:
 
 
 def _beside(run: Run, recording: Recording) -> Iterator[dict[str, Any]]:
-    """What the manifest says against a run, and what beside its trace cannot be read."""
+    """List problems that the manifest reports, and files beside the trace that cannot be read."""
     from roslens.collectors.bag import bag_beside, read_bag  # noqa: PLC0415
     from roslens.collectors.resources import scan_samples  # noqa: PLC0415
     from roslens.recording.schema import SAMPLED  # noqa: PLC0415
@@ -330,7 +330,7 @@ def show_info(info: TraceInfo, console: Console, excerpt: Mapping[str, Any] | No
         escape(f"{p.procname or '?'} ({p.host}:{p.vpid})") for p in info.processes
     )
     console.print(f"processes: {processes or 'none known'}", soft_wrap=True)
-    # All of one level tell nothing: LTTng gives one to each event.
+    # A single level gives no information: LTTng assigns one to each event.
     levels = info.log_levels if len(set(info.log_levels.values())) > 1 else {}
     columns = ["event", "count", *(["log level"] if levels else [])]
     rows = []

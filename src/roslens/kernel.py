@@ -1,8 +1,8 @@
-"""``python -m roslens.kernel``: IPython's kernel, without the port beside its sockets.
+"""Run IPython's kernel, without the extra port, as ``python -m roslens.kernel``.
 
-For the output of processes that a cell forks it listens on a port of 127.0.0.1, whatever its own
-sockets are. Nobody here forks such, and nothing listens that nobody asked for. Nor does it keep
-what was typed in IPython's history, a file in the user's home that others may be able to read.
+For the output of processes that a cell forks, the kernel would listen on a port of 127.0.0.1,
+even if its own sockets are files. Nothing here forks such processes, so the port is left out. The
+kernel also keeps no IPython history, a file in the user's home that others may be able to read.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class _WithoutPort(iostream.IOPubThread):
 
 
 def be_kernel(arguments: list[str] | None = None) -> None:
-    """Be the kernel that the arguments, of the command line by default, ask for."""
+    """Run the kernel that the arguments, by default those of the command line, ask for."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    # Where whoever started it has ended meanwhile it would make one, and listen on ports.
+    # If the starter has ended and its file is gone, the kernel would create one and open ports.
     if "-f" in arguments and not Path(arguments[arguments.index("-f") + 1]).is_file():
         sys.exit(EXIT_FAILED)
     vars(kernelapp)["IOPubThread"] = _WithoutPort

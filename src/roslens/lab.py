@@ -1,4 +1,4 @@
-"""``roslens lab``: JupyterLab on the workbench's start page."""
+"""Run ``roslens lab``: open JupyterLab on the workbench's start page."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from roslens.report_folder import START, default_output, find_notebook, own_fold
 from roslens.widgets import FOLDER, VARIABLE
 from roslens.widgets.server import ARGUMENTS
 
-# Ctrl-C while it is imported ends it without a traceback.
+# Ctrl-C during the import ends the process without a traceback.
 _SERVER = """import _signal
 before = _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 from roslens.widgets.server import serve
 _signal.signal(_signal.SIGINT, before)
 serve()
 """
-# Holds the kernel that it offers as ``python3`` (this interpreter, which finds modules beside a
-# notebook after all that is installed, so that none takes the place of a package), and the
+# This folder holds the kernel that is offered as ``python3`` (this interpreter, which searches the
+# notebook's folder after all installed modules, so that no file there hides a package), and the
 # extension that opens the start page as one screen.
 _OWN = Path(__file__).parent / "widgets"
-# What takes time to start and is not asked for here: the old notebook's shim, language servers,
-# and installing extensions from a package index.
+# These are slow to start and not needed here: the old notebook's shim, language servers, and
+# the installation of extensions from a package index.
 _WITHOUT = (
     "--ServerApp.jpserver_extensions={'notebook_shim': False, 'jupyter_lsp': False}",
     "--LabApp.extension_manager=readonly",
@@ -47,26 +47,26 @@ def run_lab(
     beyond_this_machine: bool = False,
     verbose: bool = False,
 ) -> NoReturn:
-    """Become JupyterLab, with the working directory as its root.
+    """Replace this process by JupyterLab, with the working directory as its root.
 
-    The start page is a copy in ``data/reports/start/<UTC time>``, as a report is; beside it lies
-    the workspace, so that the layout that the user's own JupyterLab keeps stays as it is.
+    The start page is a copy in ``data/reports/start/<UTC time>``, like a report; the workspace is
+    beside it, so that the layout of the user's own JupyterLab is not changed.
 
     Parameters
     ----------
     paths
         Recordings that the start page opens; the samples by default.
     ip, port
-        Where it listens. Who reaches it can run anything as you, so addresses of other machines are
-        refused unless `beyond_this_machine`.
+        The address to listen on. Anybody who reaches it can run anything as you, so addresses of
+        other machines are refused unless `beyond_this_machine`.
     verbose
-        Print the server's log too, not only the address and what goes wrong.
+        Whether to print the server's log too, not only the address and errors.
 
     Raises
     ------
     UsageError
-        JupyterLab is not installed, a path does not exist, `ip` is reached from elsewhere, or the
-        port is none or taken.
+        JupyterLab is not installed, a path does not exist, `ip` can be reached from other machines,
+        or the port is invalid or taken.
     """
     if ip not in _LOCAL and not beyond_this_machine:
         raise UsageError(
@@ -111,18 +111,18 @@ def run_lab(
         *(() if verbose else ("--Application.log_level=ERROR",)),
         *(("--allow-root",) if os.geteuid() == 0 else ()),
     ]
-    # By the environment: everyone on the machine sees the arguments of a process, and so the token.
+    # By the environment: everyone on the machine can see a process's arguments, and so the token.
     environment[ARGUMENTS] = json.dumps([address, page, arguments])
-    # In the place of this process, so that whoever ends it ends the server.
+    # The server replaces this process, so that ending this process ends the server.
     server = [sys.executable, "-P", "-c", _SERVER]
     os.execve(sys.executable, server, environment)  # noqa: S606
 
 
 def _own_copy(folder: Path) -> Path:
-    """The start page: what is shipped is not written to, and has no outputs of last time."""
+    """Copy the start page without old outputs, because the installed file must not be changed."""
     notebook = json.loads(find_notebook(START).read_text(encoding="utf-8"))
     for cell in notebook["cells"]:
-        # Markdown, of which there is no formula here, would have JupyterLab load MathJax.
+        # Markdown cells, although there are no formulas, would make JupyterLab load MathJax.
         if cell["cell_type"] == "markdown":
             cell["cell_type"] = "raw"
             cell["source"] = [line.removeprefix("# ") for line in cell["source"]]

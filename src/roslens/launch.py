@@ -1,11 +1,11 @@
-"""An action for launch files, beside that of ros2_tracing: it records what is launched next.
+"""Provide an action for launch files that records the processes launched after it.
 
     from roslens.launch import RoslensRecord
 
     LaunchDescription([RoslensRecord(output="recording"), Node(package="demo_nodes_cpp", ...)])
 
 In XML ``<roslens_record output="recording"/>``, in YAML ``roslens_record: {output: recording}``.
-It needs neither LTTng nor root: programs record themselves, as with ``roslens env``.
+The action needs neither LTTng nor root: programs record themselves, as with ``roslens env``.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class RoslensRecord(Action):  # type: ignore[misc]
     output
         New folder of the recording; substitutions are performed.
     events
-        User-space events to record; * stands for any text.
+        User-space events to record; ``*`` stands for any text.
     flight
-        Keep only the last so many seconds of each thread, and what names nodes and topics:
+        Keep only this many last seconds of each thread, and the names of nodes and topics:
         ``roslens snapshot`` makes a recording of them.
     """
 
@@ -56,7 +56,7 @@ class RoslensRecord(Action):  # type: ignore[misc]
 
     @classmethod
     def parse(cls, entity: Entity, parser: Parser) -> tuple[type[RoslensRecord], dict[str, Any]]:
-        """Read it from XML or YAML: ``output``, ``events`` (separated by blanks), ``flight``."""
+        """Parse ``output``, ``events`` (separated by blanks) and ``flight`` from XML or YAML."""
         _, arguments = super().parse(entity, parser)
         arguments["output"] = parser.parse_substitution(entity.get_attr("output"))
         events = entity.get_attr("events", optional=True)
@@ -68,7 +68,7 @@ class RoslensRecord(Action):  # type: ignore[misc]
         return cls, arguments
 
     def execute(self, context: LaunchContext) -> list[Action]:
-        """Set the environment of what is launched from now on."""
+        """Set the environment of all processes launched from now on."""
         from roslens.record import LISTS, variables  # noqa: PLC0415  (a launch file is read without it)
 
         folder = Path(perform_substitutions(context, self._output)).absolute()

@@ -1,8 +1,8 @@
-"""The verb ``merge``: recordings of several hosts as one recording, with one time line.
+"""Run the verb ``merge``: merge recordings of several hosts into one, with one time line.
 
-The result is a recording like any other: traces below ``trace/<member>/``, samples of all, and a
-manifest with those of its members. Its clocks lie beside it (`roslens.collectors.clocks`); whatever
-reads the traces applies them.
+The result is a recording like any other: traces below ``trace/<member>/``, samples of all members,
+and a manifest with those of its members. Its clocks are stored beside the traces
+(`roslens.collectors.clocks`); every reader of the traces applies them.
 """
 
 from __future__ import annotations
@@ -43,35 +43,35 @@ def merge(
     clock_offsets: ClockOffsets | None = None,
     progress: Callable[[str], object] = lambda _: None,
 ) -> tuple[Recording, Clocks | None]:
-    """Make one recording of several; what is there already of the same is left.
+    """Merge several recordings into one; leave an existing result of the same members as it is.
 
     Parameters
     ----------
     paths
-        Recordings, bare traces, folders of them, or archives; the clock of the first one's host
-        is that of the result.
+        Recordings, bare traces, folders of them, or archives; the result uses the clock of the
+        first recording's host.
     output
-        The folder to make. Files of traces are linked where that is possible, else copied.
+        The folder to make. Files of traces are linked if possible, else copied.
     clock_offsets
-        Nanoseconds to add to all times of hosts, by name or label, instead of what messages and
-        logs say; ``"auto"`` to refuse where these do not tell.
+        Nanoseconds to add to all times of hosts, by name or label, instead of offsets from messages
+        and logs; ``"auto"``: refuse if these do not determine the offsets.
     progress
-        Called with what begins now.
+        Callback with the name of the step that begins.
 
     Returns
     -------
     recording, clocks
-        Clocks are None where there is one host, or offsets were given.
+        Clocks are None if there is one host, or if offsets were given.
 
     Raises
     ------
     UsageError
-        Fewer than two recordings, one that has no trace, or something else in the output, which
-        another merge may be making.
+        There are fewer than two recordings, one has no trace, or the output contains something
+        else, which another merge may be making.
     RunFailedError
         The disk is full.
     NotEnoughEvidenceError
-        With ``"auto"``: clocks that cannot be told.
+        With ``"auto"``: clock offsets cannot be determined.
     """
     recordings = [recording for path in paths for recording in find_runs(opened(path))]
     if len(recordings) < 2:
@@ -99,13 +99,13 @@ def merge(
 
 
 def _names(recordings: Sequence[Recording]) -> list[str]:
-    """Numbered, so that no two are alike and the first stays first."""
+    """Number the names, so that no two are equal and the first stays first."""
     digits = len(str(len(recordings) - 1))
     return [f"{place:0{digits}}_{recording.name}" for place, recording in enumerate(recordings)]
 
 
 def _content(recording: Recording, clock_offsets: ClockOffsets | None) -> str:
-    """Digest of what goes into the result."""
+    """Return a digest of the inputs of the result."""
     files = [*_trace_files(recording), *recording.samples.values(), *find_logs(recording.path)]
     if recording.has_manifest:
         files.append(recording.path / MANIFEST_NAME)
@@ -130,10 +130,10 @@ def _trace_files(recording: Recording) -> Iterator[Path]:
 
 @contextmanager
 def _made(output: Path, members: Sequence[Member]) -> Iterator[Path | None]:
-    """A folder beside the output that takes its place at the end; None if that is up to date."""
+    """Yield a folder that replaces the output at the end; None if the output is up to date."""
     with writing(output), ExitStack() as stack:
         stack.enter_context(held(output))
-        # Made to be held; it goes if nothing came of it.
+        # The output folder is created for its lock; remove it if it stays empty.
         stack.callback(_remove_empty, output)
         existing = Recording.at(output)
         if any(output.iterdir()):
@@ -169,7 +169,7 @@ def _fill(
     clock_offsets: ClockOffsets | None,
     progress: Callable[[str], object],
 ) -> Manifest:
-    """Put everything but the manifest into a folder; the manifest."""
+    """Put everything except the manifest into a folder; return the manifest."""
     for recording, member in zip(recordings, members, strict=True):
         progress(f"taking {member.name}")
         for file, place in _files(recording, member.name):
@@ -204,7 +204,7 @@ def _fill(
 
 
 def _files(recording: Recording, name: str) -> Iterator[tuple[Path, Path]]:
-    """What is taken of a recording, and where it goes."""
+    """Yield the files taken from a recording, each with its place in the result."""
     for file in _trace_files(recording):
         yield file, Path("trace", name, file.relative_to(recording.trace_root))
     if recording.native != recording.path:
@@ -216,7 +216,7 @@ def _files(recording: Recording, name: str) -> Iterator[tuple[Path, Path]]:
 
 
 def _logs(folder: Path, member: Member) -> pl.DataFrame:
-    """What logs say of a member's clock; of several hosts in one nobody knows whose they are."""
+    """Return a member's clock from its logs; logs cannot be assigned if it has several hosts."""
     files = find_logs(folder / LOGS / member.name) if len(member.hosts) == 1 else []
     boot = boot_ns(find_traces(folder / "trace" / member.name))
     return read_logs(files, "".join(member.hosts[:1]), boot)
@@ -231,7 +231,7 @@ def _take(file: Path, target: Path) -> None:
 
 
 def _labels(trace: Trace, members: Sequence[Member]) -> list[dict[str, str]]:
-    """Of each member its own labels of hosts, and theirs here."""
+    """Return, for each member, a mapping from its own host labels to those in the result."""
     labels = []
     for member in members:
         label_by_host: dict[str, str] = {}
@@ -245,7 +245,7 @@ def _labels(trace: Trace, members: Sequence[Member]) -> list[dict[str, str]]:
 def _by_clock(
     rows: pl.DataFrame, labels: Mapping[str, str], added: Mapping[str, Points]
 ) -> pl.DataFrame:
-    """Samples with the labels and the clock of the whole."""
+    """Convert samples to the labels and the clock of the result."""
     renamed = rows.with_columns(pl.col("host").replace(labels))
     parts = []
     for (host,), part in renamed.group_by("host", maintain_order=True):
@@ -260,7 +260,7 @@ def _by_clock(
 
 
 def show_merged(recording: Recording, clocks: Clocks | None, console: Console) -> None:
-    """Print what was merged, and what is known of its clocks."""
+    """Print the members of the merged recording, and the findings on its clocks."""
     manifest = recording.manifest
     for member in manifest.members if manifest else ():
         console.print(f"{escape(member.name)}: {', '.join(member.hosts)}", highlight=False)

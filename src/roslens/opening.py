@@ -1,4 +1,4 @@
-"""Recordings are found, collected where that is missing, and become runs."""
+"""Find recordings, collect them if necessary, and open them as runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from roslens.tracing.ros.cache import cache_folder
 
 R = TypeVar("R", bound=Runs)
 Progress = Callable[[int, int, Recording], None]
-"""Called before each recording is collected: how many are done, of how many, which is next."""
+"""Called before each recording is collected: the number done, the total, the next recording."""
 
 
 def open_as(
@@ -35,7 +35,7 @@ def open_as(
     collect: bool = True,
     progress: Progress | None = None,
 ) -> R:
-    """Open recordings as runs of this kind; parameters and errors of `roslens.recordings.open`."""
+    """Open recordings as runs of a class; parameters and errors as `roslens.recordings.open`."""
     given = list(paths) if isinstance(paths, Iterable) and not isinstance(paths, str) else [paths]
     if not given or "" in given:
         raise UsageError("no recording given; give the folder of one")
@@ -75,7 +75,7 @@ def open_as(
 def _found(
     places: Iterable[Path], factors: Factors | None, opened_as: Callable[[Recording], Recording]
 ) -> tuple[list[Recording], set[Recording]]:
-    """All recordings, each once; and those that a place names by itself."""
+    """Return all recordings, each once, and those that a path names individually."""
     by_path: dict[Path, Recording] = {}
     named: set[Recording] = set()
     for place in places:
@@ -96,7 +96,7 @@ def _writable(recording: Recording) -> Recording:
 
 
 def _lacks_tables(recording: Recording) -> bool:
-    """Whether collecting would write: there are no tables, or those of another version."""
+    """Return whether collecting would write: tables are missing or of another version."""
     wanted = Wanted(recording, events_only=False, offsets={}, excerpt=None)
     return wanted.found(force=False, verify=False) is None
 
@@ -104,7 +104,7 @@ def _lacks_tables(recording: Recording) -> bool:
 def _collect(
     recordings: Sequence[Recording], named: Collection[Recording], progress: Progress | None
 ) -> tuple[dict[Recording, None], dict[Recording, str]]:
-    """Those that have tables now, and why others cannot be read."""
+    """Collect recordings; return those that have tables now, and why others cannot be read."""
     from roslens.collectors.collection import collect  # noqa: PLC0415  (loads the native reader)
 
     numbers = count()
@@ -120,11 +120,11 @@ def _collect(
 def without_copies(
     recordings: Sequence[Recording],
 ) -> tuple[list[Recording], dict[str, list[str]]]:
-    """Recordings without the copies among them, and the names of these by that of the first.
+    """Return recordings without copies, and the names of the copies by the name of the first.
 
-    The metadata of a trace hold its UUID: only where these are equal the streams are read. Traces
-    without one, or without any stream, tell nothing, and runs whose manifests differ were meant to
-    be two.
+    The metadata of a trace contain its UUID: streams are only read if the metadata are equal.
+    Traces without a UUID, or without any stream, tell nothing, and runs with different manifests
+    are meant to be separate.
     """
     first: dict[tuple[str, ...], list[Recording]] = {}
     kept: list[Recording] = []
@@ -142,14 +142,14 @@ def without_copies(
 
 
 def _mark(recording: Recording) -> tuple[str, ...]:
-    """What copies have in common, at little cost; empty where there is no trace."""
+    """Return a cheap fingerprint that copies share; empty if there is no trace."""
     if recording.is_excerpt:
         return ()
     files = [trace / "metadata" for trace in find_traces(recording.trace_root)]
     try:
         if not all(b"uuid" in file.read_bytes() for file in files):
             return ()
-    except OSError:  # whoever reads it says why
+    except OSError:  # the reader of the trace reports why
         return ()
     if files and recording.has_manifest:
         files.append(recording.path / MANIFEST_NAME)

@@ -1,4 +1,4 @@
-"""The verbs ``pack`` and ``unpack``."""
+"""Run the verbs ``pack`` and ``unpack``."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def pack_recordings(
     with_tables: bool,
     console: Console,
 ) -> None:
-    """Pack recordings; prints the archive last.
+    """Pack recordings; print the archive's path last.
 
     Raises
     ------
     UsageError
-        A path holds no recording, or the archive is there already.
+        A path holds no recording, or the archive already exists.
     RunFailedError
-        It cannot be written.
+        The archive cannot be written.
     """
     if output is None:
         output = Path(f"{paths[0].resolve().name}{SUFFIX}")
@@ -52,12 +52,12 @@ def pack_recordings(
 
 
 def unpack_recordings(archive: Path, folder: Path | None, max_size: str | None) -> None:
-    """Unpack an archive; prints what was made.
+    """Unpack an archive; print the unpacked recordings.
 
     Raises
     ------
     UsageError
-        It is no such archive, is damaged or hostile, or its content is there already.
+        The archive is invalid, damaged or hostile, or its content already exists.
     RunFailedError
         The folder cannot be written.
     """

@@ -1,4 +1,4 @@
-"""Where a path that a user gives leads."""
+"""Resolve paths that users give."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PathLike = str | os.PathLike[str]
 
 
 def resolve(path: PathLike) -> Path:
-    """`path`, or where it is found from a parent of the working directory or as shipped data."""
+    """Return `path`, or its match below a parent of the working directory or in shipped data."""
     wanted = Path(path).expanduser()
     if wanted.is_absolute() or wanted.exists():
         return wanted

@@ -1,4 +1,4 @@
-"""``roslens predict``: what latency, loss and CPU would be under another executor or load."""
+"""Run ``roslens predict``: latency, loss and CPU under another executor or load."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def run_predict(
     model_file: Path | None,
     json_file: Path | None,
 ) -> int:
-    """Simulate, print; the exit code of the verb.
+    """Simulate and print the predictions; return the exit code of the verb.
 
     Raises
     ------
@@ -61,7 +61,7 @@ def _models(
     factors: Path | None,
     recorded: ExecutorKind | None,
 ) -> dict[str, list[TimingModel]]:
-    """The model of each run, by the cell that it is in; that of a file is a cell of its own."""
+    """Return the models of runs by cell; a model from a file is a cell of its own."""
     given = [resolve(path) for path in paths]
     files = [path for path in given if path.suffix == ".json"]
     stems = [path.stem for path in files]

@@ -1,4 +1,4 @@
-"""Tables for a terminal or a log of any width, and as Markdown for a pull request."""
+"""Lay out tables for a terminal or a log of any width, and as Markdown for a pull request."""
 
 from __future__ import annotations
 
@@ -25,36 +25,36 @@ STYLES: Mapping[str, str] = {
     "not_comparable": "yellow",
     "only ": "yellow",
 }
-"""By what a verdict begins with."""
+"""Terminal styles by the beginning of a verdict."""
 
 NO_BOUND = 1e6
-"""Ratios above it come from a term that is not told apart from zero."""
+"""Larger ratios come from a term that cannot be told apart from zero."""
 _UNCHANGED = ("no_difference", "within")
 _LOG_WIDTH, _LEAST_WIDTH = 200, 20
 _MOST_LINES = 4
-"""Of a cell; where a row would be taller, it reads better as a block."""
+"""The maximum lines of a cell; a taller row reads better as a block."""
 _HEAD = -1
 _INTERVAL = re.compile(r"\[\S+, \S+\]")
 _BEFORE_REMARK = re.compile(r" (?=\[|refused|\((?!\d+\)))")
-"""Before an interval or a remark; the number of a note stays with what it is the note of."""
+"""The space before an interval or a remark; a note's number stays with the text before it."""
 _NO_BREAK = "\0"
-# What Markdown, or the HTML in it, would take for its own. A backslash is text before each.
+# Characters that Markdown, or HTML in it, would interpret; a backslash makes each one text.
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~@])")
 _NO_TEXT_OF_MERMAID = re.compile(r"[^\w.,=/+()\[\]-]+")
 _END_OF_AXIS = 5.0
 
 
 def shown_change(ratio: float, low: float, high: float) -> str:
-    """A ratio and its interval as a change in per cent."""
+    """Format a ratio and its interval as a change in per cent."""
     least, value, most = (f"{100 * (bound - 1):+.1f}" for bound in (low, ratio, high))
     if ratio > NO_BOUND:
-        # Nothing can be so many per cent above zero.
+        # A change from zero cannot be expressed in per cent.
         return f"from 0, at least {least}" if low > 1 else "from 0"
     return f"{value} [{least}, {'no bound' if high > NO_BOUND else most}]"
 
 
 def labels_of(cells: Sequence[Cell]) -> tuple[list[str], list[str]]:
-    """Labels with the factors that tell cells apart, and a note on what all have in common."""
+    """Return labels of the factors that distinguish cells, and a note on their common factors."""
     common = shared_levels(cells)
     if not common or len(cells) < 2:
         return short_labels(cells), []
@@ -65,7 +65,7 @@ def labels_of(cells: Sequence[Cell]) -> tuple[list[str], list[str]]:
 def print_verdicts(
     table: ReportTable, sentence: str, *, markdown: bool = False, picture: str = ""
 ) -> None:
-    """Print a table whose first column is the verdict, and the sentence that sums it up."""
+    """Print a table whose first column is the verdict, and a summary sentence."""
     if markdown:
         say(as_markdown(table, sentence, picture))
         return
@@ -74,12 +74,12 @@ def print_verdicts(
 
 
 def terminal_width() -> int:
-    """Columns of the terminal, or as ``COLUMNS`` says; a pipe has room for any line of a log."""
+    """Return the terminal's columns, or ``COLUMNS``; a pipe has room for any line of a log."""
     return max(shutil.get_terminal_size((_LOG_WIDTH, 24)).columns, _LEAST_WIDTH)
 
 
 def show_text(text: str, style: str = "") -> None:
-    """Print a paragraph, broken between words only."""
+    """Print a paragraph, broken only between words."""
     for line in _broken(text, terminal_width()):
         _show_line(line, style)
 
@@ -96,16 +96,16 @@ def show_table(table: ReportTable, *, emphasis: bool = True) -> None:
 
 
 def _show_line(line: str, style: str) -> None:
-    # Rich would break what is longer than the terminal, and cut names.
+    # Rich would break lines longer than the terminal, and cut names.
     Console().print(Text(line, style=style), soft_wrap=True)
 
 
 def table_lines(table: ReportTable, width: int) -> list[tuple[str, int | None]]:
-    """The lines of a table with its caption and notes, each with its row from 0.
+    """Lay out a table with its caption and notes; return lines, each with its row from 0.
 
-    No cell is ever cut: where its columns side by side are wider than `width`, text is broken
+    No cell is ever cut: if the columns side by side are wider than `width`, text is broken
     between words, then columns in `table.minor` are left out, and then each row becomes a block.
-    A line is longer than `width` only where one word is. Headings have row `_HEAD`, caption and
+    A line is longer than `width` only if a single word is. Headings have row `_HEAD`, caption and
     notes None.
     """
     kept = _columns_that_fit(table, width)
@@ -140,7 +140,7 @@ def table_lines(table: ReportTable, width: int) -> list[tuple[str, int | None]]:
 
 
 def _columns_that_fit(table: ReportTable, width: int) -> tuple[list[int], list[int]] | None:
-    """Which columns can stand side by side, and how wide each; None: not even the major ones."""
+    """Return the columns that fit side by side and their widths; None if major ones do not fit."""
     for kept in range(len(table.minor), -1, -1):
         dropped = table.minor[kept:]
         columns = [i for i, heading in enumerate(table.columns) if heading not in dropped]
@@ -163,7 +163,7 @@ def _columns_that_fit(table: ReportTable, width: int) -> tuple[list[int], list[i
 
 
 def _shared_out(least: Sequence[int], natural: Sequence[int], room: int) -> list[int]:
-    """Widths between the least and the natural one, what is left given to those that need least."""
+    """Share the remaining room between the least and natural widths, smallest needs first."""
     widths = list(least)
     left = room - sum(least)
     order = sorted(range(len(widths)), key=lambda i: natural[i] - least[i])
@@ -175,7 +175,7 @@ def _shared_out(least: Sequence[int], natural: Sequence[int], room: int) -> list
 
 
 def _block(table: ReportTable, row: Sequence[str], width: int) -> list[str]:
-    """A row as the text in its first column, and what the others hold, by name, below it."""
+    """Lay out a row as its first cell, with the other cells by name below it."""
     first, *rest = row
     texts = [f"{name}: {cell}" if name else cell
              for name, cell in zip(table.columns[1:], rest, strict=True) if cell]  # fmt: skip
@@ -189,7 +189,7 @@ def _block(table: ReportTable, row: Sequence[str], width: int) -> list[str]:
 
 
 def _broken(text: str, width: int) -> list[str]:
-    """Text in lines, broken at spaces but not within an interval; a longer word stands alone."""
+    """Break text at spaces, but not within an interval; a longer word stands alone."""
     whole = _INTERVAL.sub(lambda match: match[0].replace(" ", _NO_BREAK), text)
     return [
         line.replace(_NO_BREAK, " ")
@@ -200,33 +200,33 @@ def _broken(text: str, width: int) -> list[str]:
 
 
 def _broken_number(text: str, width: int = 0) -> list[str]:
-    """A value and, where it is too wide, its interval or remark below it."""
+    """Break a value that is too wide before its interval or remark."""
     return [text] if len(text) <= width else _BEFORE_REMARK.split(text)
 
 
 def escaped(text: str) -> str:
-    """Text that Markdown shows letter by letter, on one line."""
+    """Escape text so that Markdown shows it literally, on one line."""
     return _SPECIAL.sub(r"\\\1", shown(" ".join(text.split())))
 
 
 def markdown_rows(table: ReportTable) -> list[str]:
-    """The lines of a table in Markdown, without its caption and notes."""
+    """Return the lines of a table in Markdown, without its caption and notes."""
     sides = [":---" if name in table.left else "---:" for name in table.columns]
     rows = [list(map(escaped, row)) for row in (table.columns, *table.rows)]
     return [f"| {' | '.join(cells)} |" for cells in (rows[0], sides, *rows[1:])]
 
 
 def ratio_chart(title: str, bars: Iterable[tuple[str, str, float, float]]) -> str:
-    """Intervals of ratios, drawn by Mermaid: GitHub and GitLab show it, but no data URI.
+    """Draw intervals of ratios with Mermaid, which GitHub and GitLab show, unlike data URIs.
 
     Parameters
     ----------
     bars
-        Label, style (Mermaid's ``crit``, ``active``, ``done`` or none) and both ends, of which
-        what is above 5 is not drawn.
+        Label, style (Mermaid's ``crit``, ``active``, ``done`` or none) and both ends; parts above
+        5 are not drawn.
     """
     lines = ["```mermaid", "gantt", f"title {title}", "dateFormat x", "axisFormat %s.%L"]
-    # Its axis is time: a second is a ratio of 1.
+    # The axis shows time: a second stands for a ratio of 1.
     for label, style, low, high in bars:
         ends = [round(1000 * min(end, _END_OF_AXIS)) for end in (low, high)]
         text = _NO_TEXT_OF_MERMAID.sub(" ", label)
@@ -237,7 +237,7 @@ def ratio_chart(title: str, bars: Iterable[tuple[str, str, float, float]]) -> st
 
 
 def as_markdown(table: ReportTable, sentence: str, picture: str = "") -> str:
-    """The sentence, the picture, then only what changed, then the notes that it needs."""
+    """Return the sentence, the picture, the changed rows, and then the notes as Markdown."""
     changed = [row for row in table.rows if not row[0].startswith(_UNCHANGED)]
     lines = [f"**{escaped(sentence)}**", "", *([picture, ""] if picture else [])]
     if changed:
@@ -250,5 +250,5 @@ def as_markdown(table: ReportTable, sentence: str, picture: str = "") -> str:
 
 
 def numbered(table: ReportTable, notes: Sequence[str], lead: Sequence[str] = ()) -> ReportTable:
-    """The same table with numbered notes below it, after those of `lead`."""
+    """Return the table with numbered notes below it, after the notes of `lead`."""
     return replace(table, notes=[*lead, *(f"({i}) {note}" for i, note in enumerate(notes, 1))])

@@ -1,4 +1,4 @@
-"""A bar on the terminal while something takes long."""
+"""Show a bar on the terminal during long work."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from roslens.recording.terminal import Console
 def progress_bar(
     count: ProgressColumn, console: Console | None = None, *, disable: bool = False
 ) -> Progress:
-    """A bar that leaves nothing behind; there is none if the output is no terminal.
+    """Make a bar that leaves nothing behind; it is hidden if the output is not a terminal.
 
     Parameters
     ----------
     count
         The column that shows how much of the work is done.
     console
-        Where it is shown; None: on standard error.
+        Where the bar is shown; None: on standard error.
     disable
-        Show none.
+        Whether to hide the bar.
     """
     console = console or Console(stderr=True)
     return Progress(

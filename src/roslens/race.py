@@ -1,4 +1,4 @@
-"""``roslens race``: two sides, run in pairs until it is known which one is slower."""
+"""Run ``roslens race``: run two sides in pairs until it is known which one is slower."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ RACE_NAME = "race.json"
 THRESHOLD = "5%"
 TIME = "time"
 _BY_DEFAULT = ("latency_p50", TIME)
-"""What is raced if nobody says: the first that was measured in both runs of the first pair."""
+"""The default metrics: the first one measured in both runs of the first pair is raced."""
 _NO_LATENCY = "no message that reached a callback was recorded on both sides"
 _LEVEL = 0.95
 _BAR = 41
@@ -69,7 +69,7 @@ Key = tuple[tuple[str, Any], ...]
 
 @dataclass
 class _Race:
-    """What the pairs have told so far."""
+    """State of a race: values and intervals of the pairs so far."""
 
     metrics: Sequence[str]
     topics: Sequence[str]
@@ -87,25 +87,25 @@ class _Race:
         return self.metric.better or "lower"
 
     def interval(self, key: Key, pairs: int | None = None) -> RatioInterval:
-        """Of B / A after so many pairs; those of all cells hold at once with 95 %."""
+        """Return the interval of B / A after some pairs; all cells' hold jointly at 95 %."""
         level = 1 - (1 - _LEVEL) / max(1, len(self.cells))
         a, b = (values[:pairs] for values in self.values[key])
         return confidence_sequence(a, b, resolution_of(self.threshold, self.precision), level)
 
     def intervals(self) -> dict[Key, RatioInterval]:
-        """The latest, by cell."""
+        """Return the latest interval of each cell."""
         return {key: self.interval(key) for key in self.values}
 
     def add(self, pairs: Sequence[Pair]) -> bool:
-        """Take the pairs so far, of which one is new; whether the race is over."""
+        """Add the newest of the pairs so far; return whether the race is over."""
         measured = self._measured(pairs[-1])
         if len(pairs) == 1:
-            # How many cells share the level is fixed before anything is compared.
+            # The number of cells that share the level is fixed before any comparison.
             self.cells = self.cells or list(measured)
             self.values = {key: ([], []) for key in self.cells}
         self.pairs = list(pairs)
         for key in [k for k in self.values if k not in measured and len(pairs) <= OPENING]:
-            # The others of these runs are in no random order any more.
+            # The order of the remaining runs of this cell would no longer be random.
             where = cell_label(dict(key))
             self._say(f"{where}: not measured in each of the first runs, and left out")
             del self.values[key]
@@ -123,7 +123,7 @@ class _Race:
         return "regression" in verdicts.values() or None not in verdicts.values()
 
     def _measured(self, pair: Pair) -> dict[Key, tuple[float, float]]:
-        """By cell the values of A and B, of the metric that is raced."""
+        """Return the values of A and B of the raced metric, by cell."""
         sides = [
             estimates_of_run(pair.folders[name], self.metrics or _BY_DEFAULT, self.topics)
             for name in SIDES
@@ -157,7 +157,7 @@ class _Race:
             self._say(f"racing {e.metric}: {e.definition}{why}")
 
     def _tell(self, pair: Pair, verdicts: Mapping[Key, Verdict | None]) -> None:
-        """One line: of the widest interval that decides nothing yet, how far it has shrunk."""
+        """Print in one line how far the widest undecided interval has shrunk."""
         intervals = self.intervals()
         open_ones = [key for key, verdict in verdicts.items() if verdict is None]
         key = max(open_ones or intervals, key=lambda k: _width(intervals[k]))
@@ -196,16 +196,16 @@ def run_race(
     markdown_file: Path | None,
     plot_file: Path | None,
 ) -> int:
-    """Race, print the table, write what was asked for; the exit code, as of ``compare``.
+    """Race, print the table, write requested files; return the exit code as ``compare`` does.
 
     Raises
     ------
     UsageError
-        Not two sides, or something that recording needs is missing.
+        There are not two sides, or something that recording needs is missing.
     RunFailedError
         Runs fail, or no pair is complete.
     InterruptedRunError
-        It was asked to end.
+        The user asked to end the race.
     """
     console = Console(stderr=True)
 
@@ -285,7 +285,7 @@ def _sides(
     of_command: Callable[..., Side],
     note: Note,
 ) -> Iterator[list[Side]]:
-    """The two that were asked for, as long as the folders last in which they run."""
+    """Yield the two requested sides while the folders in which they run exist."""
     if suites:
         if len(suites) != len(SIDES) or command:
             raise UsageError("a race of suites has two, and no command: --suite A --suite B")
@@ -293,7 +293,7 @@ def _sides(
     elif refs:
         if len(refs) != len(SIDES) or not command or "---" in command:
             raise UsageError("a race of commits has two and a command: --ref A --ref B -- COMMAND")
-        # Around the race as well: Ctrl-C must not leave the checkouts behind.
+        # The context spans the race as well: Ctrl-C must not leave the checkouts behind.
         with Interruption() as interruption, checkouts(refs, build, interruption, note) as trees:
             yield [of_command(n, command, cwd=t) for n, t in zip(SIDES, trees, strict=True)]
     else:
@@ -301,7 +301,7 @@ def _sides(
 
 
 def _commands(command: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
-    """The two that '---' parts."""
+    """Split the two commands at '---'."""
     if command.count("---") != 1:
         raise UsageError("give two commands: roslens race [OPTIONS] -- COMMAND_A --- COMMAND_B")
     cut = command.index("---")
@@ -311,7 +311,7 @@ def _commands(command: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
 
 
 def _compared(state: _Race, ended: Ended, threshold: float) -> Comparisons:
-    """The two sides as ``compare`` has them, with the race's own intervals and verdicts."""
+    """Compare the two sides as ``compare`` does, with the race's own intervals and verdicts."""
     metric = state.metric
     assert metric is not None
     pairs_by_cell = {
@@ -363,7 +363,7 @@ def _judged(c: Comparison, i: RatioInterval, state: _Race, threshold: float) -> 
 
 
 def _draw(path: Path, state: _Race, compared: Mapping[str, Comparison]) -> None:
-    """The interval against the number of pairs; see `save_plot`."""
+    """Draw the interval against the number of pairs; see `save_plot`."""
     from roslens.analysis.figures.race import race_plot  # noqa: PLC0415  (matplotlib)
 
     assert state.metric is not None
@@ -375,7 +375,7 @@ def _draw(path: Path, state: _Race, compared: Mapping[str, Comparison]) -> None:
 
 
 def _sentence(c: Comparison) -> str:
-    """What one wants to know: by which factor, how sure."""
+    """Describe a result in a sentence: the factor and its uncertainty."""
     where = f" ({cell_label(c.cell)})" if c.cell else ""
     ratio, low, high = c.ratio, c.low, c.high
     assert ratio is not None
@@ -396,12 +396,12 @@ def _sentence(c: Comparison) -> str:
 
 
 def _inverse(ratio: float, low: float, high: float) -> tuple[float, float, float]:
-    """A / B and its interval from those of B / A, or the other way round."""
+    """Convert B / A and its interval to A / B, or the other way round."""
     return 1 / ratio, 1 / high, 1 / low if low > 0 else math.inf
 
 
 def _order(pairs: Sequence[Pair]) -> list[str]:
-    """The sides in the order in which they ran."""
+    """Return the sides in the order in which they ran."""
     place = {run.order: name for pair in pairs for name, run in pair.manifests.items()}
     return [place[i] for i in sorted(place)]
 
@@ -430,7 +430,7 @@ def _is_bounded(i: RatioInterval) -> bool:
 
 
 def _shown(i: RatioInterval) -> str:
-    """The interval, and where it lies between half and twice, on a log scale: '|' is 1."""
+    """Format an interval and draw it between half and twice on a log scale; '|' is 1."""
     if not _is_bounded(i):
         return "[no bound yet]"
     middle = _BAR // 2

@@ -1,4 +1,4 @@
-"""The ``record`` verb: what it prints and how it ends."""
+"""Run the ``record`` verb: record, print the result, and end with its exit code."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ from roslens.tracing.tracer import needed_preload
 from roslens.tracing.workload import resolve_command
 
 _SHORT_FLIGHT_S = 10.0
-"""Of a shorter one a snapshot could not hold what was before its trigger."""
+"""A snapshot of a shorter flight could not contain the time before its trigger."""
 NOTHING = ("sleep", "infinity")
-"""The command where only what runs already is recorded."""
+"""The command if only programs that run already are recorded."""
 
 
 def record_suite(
@@ -65,18 +65,18 @@ def record_suite(
     only: Sequence[str],
     told: Told,
 ) -> None:
-    """Record a suite; prints the campaign's folder last.
+    """Record a suite; print the campaign's folder last.
 
-    `changes` are those of `with_changes`.
+    `changes` are as in `with_changes`.
 
     Raises
     ------
     UsageError
-        No such suite, or something that recording needs is missing.
+        The suite does not exist, or something that recording needs is missing.
     RunFailedError
         Some runs are not complete.
     InterruptedRunError
-        It was asked to end.
+        The user asked to end the recording.
     """
     suite, text = load_suite(suite_name)
     suite = with_changes(suite, changes)
@@ -106,21 +106,21 @@ def record_one(
     triggers: Path | None = None,
     told: Told,
 ) -> None:
-    """Record one command; prints the recording's folder last.
+    """Record one command; print the recording's folder last.
 
     Raises
     ------
     UsageError
-        No such command, or something that recording needs is missing.
+        The command does not exist, or something that recording needs is missing.
     RunFailedError
         The command failed, or the recording is not complete.
     InterruptedRunError
-        It was asked to end.
+        The user asked to end the recording.
     """
     watch = None
     is_flight = options.flight is not None and options.flight > _SHORT_FLIGHT_S and not as_host
     if triggers is not None or is_flight:
-        # A recorder reads no tables.
+        # Plain recording does not import the code that reads tables.
         from roslens.live.beside import OF_FLIGHTS, watched_for  # noqa: PLC0415
 
         watch = watched_for(triggers or OF_FLIGHTS, options.flight)
@@ -153,19 +153,19 @@ def record_hosts(
     time_limit: float | None,
     told: Told,
 ) -> None:
-    """Record on other hosts, and a command here; prints the folder of all recordings last.
+    """Record on other hosts, and a command here; print the folder of all recordings last.
 
     Raises
     ------
     UsageError
-        No host's name, no such command, or something that recording needs is missing.
+        A host's name is invalid, the command does not exist, or something for recording is missing.
     RunFailedError
-        Something is missing or not complete.
+        A recording is missing or not complete.
     InterruptedRunError
-        It was asked to end.
+        The user asked to end the recording.
     """
     if command:
-        # Before anything begins elsewhere.
+        # Check the command before anything begins on other hosts.
         resolve_command(command)
     with show_progress() as on_event:
 
@@ -205,14 +205,14 @@ def record_running(
     time_limit: float | None,
     told: Told,
 ) -> None:
-    """Record programs that run already; prints the recording's folder last.
+    """Record programs that run already; print the recording's folder last.
 
     Raises
     ------
     UsageError
-        No such program, or ftrace may not be used here.
+        The program does not exist, or ftrace may not be used here.
     RunFailedError
-        The kernel refuses, or the recording is not whole.
+        The kernel refuses, or the recording is not complete.
     """
     with show_progress() as on_event:
         folder, manifest = record_attached(
@@ -229,16 +229,16 @@ def record_running(
 
 
 LISTS = frozenset({"LD_PRELOAD", "PYTHONPATH"})
-"""Variables that hold several paths: what they held before is kept."""
+"""Variables that hold several paths: their previous content is kept."""
 
 
 def print_variables(output: Path | None, events: Sequence[str], flight: float | None) -> None:
-    """Print what a shell is to export so that ROS 2 programs record themselves.
+    """Print the variables that a shell must export so that ROS 2 programs record themselves.
 
     Raises
     ------
     UsageError, RunFailedError
-        As of `variables`.
+        As in `variables`.
     """
     folder = output or new_campaign(RECORDINGS / "env", None)
     for name, value in variables(folder, events, flight).items():
@@ -247,12 +247,12 @@ def print_variables(output: Path | None, events: Sequence[str], flight: float | 
 
 
 def variables(folder: Path, events: Sequence[str], flight: float | None) -> dict[str, str]:
-    """The environment in which ROS 2 programs record themselves into a folder, which is made.
+    """Return the environment in which ROS 2 programs record themselves; make their folder.
 
     Raises
     ------
     UsageError
-        There is no library for the ROS 2 that is sourced.
+        There is no library for the sourced ROS 2.
     RunFailedError
         The folder cannot be written.
     """
@@ -264,16 +264,16 @@ def variables(folder: Path, events: Sequence[str], flight: float | None) -> dict
 
 
 def resume_suite(root: Path | None, suite: str | None, names: Sequence[str], told: Told) -> None:
-    """Make the missing runs of a campaign, or fetch its recordings; prints its folder last.
+    """Record a campaign's missing runs, or fetch its recordings; print its folder last.
 
     Raises
     ------
     UsageError
-        There is no such campaign or no unfinished one.
+        There is no such campaign, or no unfinished one.
     RunFailedError
         Some runs are not complete.
     InterruptedRunError
-        It was asked to end.
+        The user asked to end the recording.
     """
     root = root or RECORDINGS
     if len(names) > 1:
@@ -281,7 +281,7 @@ def resume_suite(root: Path | None, suite: str | None, names: Sequence[str], tol
     hosts = find_hosts(root, names[0] if names else None) if suite in {None, HOSTS_SUITE} else None
     if hosts is not None and not names:
         with suppress(UsageError):
-            # Whichever was begun last.
+            # Use the campaign that was begun last.
             hosts = max(
                 hosts,
                 last_unfinished(root, suite),
@@ -299,7 +299,7 @@ def resume_suite(root: Path | None, suite: str | None, names: Sequence[str], tol
 
 
 def show_status(root: Path | None, suite: str | None, names: Sequence[str], told: Told) -> None:
-    """Print how far campaigns are: all, or each run of those named."""
+    """Print the progress of all campaigns, or of each run of the named campaigns."""
     root = root or RECORDINGS
     folders = [find_campaign(root, name, suite) for name in names] or find_campaigns(root, suite)
     if not folders and not told.as_json:
@@ -332,7 +332,7 @@ def show_status(root: Path | None, suite: str | None, names: Sequence[str], told
 
 
 def _of_state(state: CampaignState) -> dict[str, object]:
-    """As JSON."""
+    """Return the state as JSON."""
     left = sum(run.wanted for run in state.runs)
     return {
         "suite": state.plan.suite.name,
@@ -383,7 +383,7 @@ def show_plan(
     only: Sequence[str],
     told: Told,
 ) -> None:
-    """Print what a suite would do, and how long it would take."""
+    """Print the planned runs of a suite, and how long they would take."""
     suite, _ = load_suite(suite_name)
     suite = with_changes(suite, changes)
     seed = choose_seed(suite) if seed is None else seed

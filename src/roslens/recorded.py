@@ -1,4 +1,4 @@
-"""What ``record`` says of what was recorded: as text, or as one line of JSON."""
+"""Print the results of ``record``, as text or as one line of JSON."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from roslens.tracing.progress import duration
 from roslens.tracing.remote.campaign import HERE, HostsResult
 
 MERGED = "merged"
-"""Beside the recordings of several hosts: all of them as one."""
+"""The folder, beside the recordings of several hosts, of all of them merged."""
 
 
 class Told:
-    """Where ``record`` says what it recorded.
+    """Printer of the results of ``record``.
 
     Parameters
     ----------
     as_json
-        The last line of the standard output is JSON; what is for people goes to standard error.
-        Without it, the last line is the folder.
+        Whether the last line of standard output is JSON, and text goes to standard error.
+        Otherwise the last line is the folder.
     console
-        Where text goes instead.
+        The console for text, instead of the default.
     """
 
     def __init__(self, *, as_json: bool = False, console: Console | None = None) -> None:
@@ -44,7 +44,7 @@ class Told:
         self.console = console or Console(stderr=as_json)
 
     def json(self, value: object) -> None:
-        """One line, as the program that was recorded may have printed lines before it."""
+        """Print one line of JSON, after any lines that the recorded program printed."""
         say(json.dumps(value), exact=True)
 
     def _end(self, folder: Path, runs: Mapping[str, Manifest], **more: object) -> None:
@@ -59,12 +59,12 @@ class Told:
             self.console.print(line, highlight=False, soft_wrap=True)
 
     def of_one(self, folder: Path, manifest: Manifest, warnings: Iterable[str]) -> None:
-        """Print what one recording is worth, its folder last; raise if it is not complete.
+        """Print a recording's quality, with its folder last; raise if it is not complete.
 
         Raises
         ------
         RunFailedError, InterruptedRunError
-            It is not complete; it was asked to end.
+            The recording is not complete; the user asked to end it.
         """
         for warning in warnings:
             self.console.print(f"[yellow]warning:[/] {escape(warning)}", soft_wrap=True)
@@ -78,12 +78,12 @@ class Told:
             raise RunFailedError(f"{manifest.failure}; what was recorded is in {folder}")
 
     def of_campaign(self, result: CampaignResult) -> None:
-        """Print what the runs of a suite are worth, their folder last; raise as `of_one`.
+        """Print the quality of a suite's runs, with their folder last; raise as `of_one` does.
 
         Raises
         ------
         RunFailedError, InterruptedRunError
-            Some are not complete; it was asked to end.
+            Some runs are not complete; the user asked to end the suite.
         """
         runs = [*result.complete, *result.failed]
         self._lines(
@@ -103,12 +103,12 @@ class Told:
             raise RunFailedError(result.summary())
 
     def of_hosts(self, result: HostsResult) -> None:
-        """Print what several hosts' recordings are worth, and merge them; raise as `of_one`.
+        """Print the quality of several hosts' recordings, and merge them; raise as `of_one` does.
 
         Raises
         ------
         RunFailedError, InterruptedRunError
-            Something is missing or not complete; it was asked to end.
+            A recording is missing or not complete; the user asked to end it.
         """
         for name, manifest in result.recordings.items():
             notes = (*manifest.tracing.notes, *manifest.warnings)
@@ -116,7 +116,7 @@ class Told:
             self._lines(f"{escape(name)}: {'; '.join(filter(None, parts))}")
         from roslens.merge import merge, show_merged  # noqa: PLC0415  (a recorder reads no tables)
 
-        # The clock of this host, where it has a recording, is that of all.
+        # If this host has a recording, its clock becomes that of the result.
         names = sorted(result.recordings, key=lambda name: name != HERE)
         where = result.folder
         if len(names) > 1:
@@ -145,7 +145,7 @@ class Told:
 
 
 def _of_run(name: str, run: Manifest) -> dict[str, object]:
-    """As JSON."""
+    """Return a run's results as JSON."""
     return {
         "run": name,
         "status": run.status,
@@ -158,7 +158,7 @@ def _of_run(name: str, run: Manifest) -> dict[str, object]:
 
 
 def _sampling(runs: Sequence[Manifest]) -> str:
-    """What the samplers themselves cost, on average over runs."""
+    """Describe the average cost of the samplers over runs."""
     kinds: dict[str, list[Sampler]] = {}
     for run in runs:
         of_processes = {"processes": run.sampler} if run.sampler else {}
@@ -174,26 +174,26 @@ def _sampling(runs: Sequence[Manifest]) -> str:
 
 
 def _triggered(manifest: Manifest) -> str:
-    """Which triggers hit, and how often."""
+    """Describe which triggers hit, and how often."""
     counts = Counter(hit.trigger for hit in manifest.triggered)
     parts = (f"{name} ({count} times)" if count > 1 else name for name, count in counts.items())
     return f"triggered: {escape('; '.join(parts))}" if counts else ""
 
 
 def _disturbed(runs: Sequence[Manifest]) -> str:
-    """How many runs were disturbed by their host, and how the first one was."""
+    """Describe how many runs were disturbed by their host, with the first run's disturbances."""
     return _such_as(runs, "the host was disturbed in {}", lambda run: run.disturbances)
 
 
 def _noted(runs: Sequence[Manifest]) -> str:
-    """How many runs have traces of which something is to be known, and what of the first."""
+    """Describe how many runs have notes on their traces, with the first run's notes."""
     return _such_as(runs, "the traces of {} have a note", lambda run: run.tracing.notes)
 
 
 def _such_as(
     runs: Sequence[Manifest], sentence: str, remarks_of: Callable[[Manifest], Sequence[str]]
 ) -> str:
-    """Of how many runs something is told, and what of the first; nothing of none."""
+    """Describe how many runs have remarks, with the first run's remarks; empty if none has."""
     affected = [run for run in runs if remarks_of(run)]
     if not affected:
         return ""

@@ -1,4 +1,4 @@
-"""``rl.open(path)``: recordings, and what can be asked of them."""
+"""Open recordings and ask about them: ``rl.open(path)``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from roslens.explore.what_if import WhatIf
     from roslens.explore.why import Why
 
-# What nouns compute and draw with is imported when one is asked for.
+# The code with which nouns compute and draw is imported when a noun is first used.
 # ruff: noqa: PLC0415
 
 
@@ -41,67 +41,67 @@ def open(  # noqa: A001  (reads well as rl.open)
     collect: bool = True,
     progress: Progress | None = None,
 ) -> Recordings:
-    """Open recordings: their tables over all runs, made where they are missing.
+    """Open recordings as tables over all runs; missing tables are made.
 
     Parameters
     ----------
     paths
-        A recording, a folder that holds some, an archive of one (``roslens pack`` wrote it, or
-        tar.gz, tar.xz, tar.zst, zip; unpacked into the user's cache, once), or several of these.
-        What does not exist relative to the working directory is looked for from its parents, then
-        among the data that ship with roslens.
+        A recording, a folder of recordings, an archive of one (written by ``roslens pack``, or
+        tar.gz, tar.xz, tar.zst, zip; unpacked once into the user's cache), or several of these.
+        A path that does not exist relative to the working directory is searched from its parents,
+        then in the data shipped with roslens.
     factors
-        A CSV file that tells factors and repetition of recordings without a manifest, by path
-        or name (see `roslens.factors`). A folder of bare traces then is as many recordings as
-        have a row.
+        A CSV file with factors and repetition of recordings without a manifest, by path
+        or name (see `roslens.factors`). A folder of bare traces then has one recording per
+        row.
     collect
-        Make the tables where they are missing or out of date. Recordings in a place that cannot
-        be written to are collected into the user's cache.
+        Whether to make tables that are missing or out of date. Recordings in a place that is not
+        writable are collected into the user's cache.
 
     Raises
     ------
     UsageError
-        A path does not exist or holds no recording, a trace cannot be read, or the factors do
+        A path does not exist or contains no recording, a trace cannot be read, or the factors do
         not fit the recordings.
     """
     need_numpy()
     return open_as(Recordings, paths, factors=factors, collect=collect, progress=progress)
 
 
-# For modules in which `open` would hide the built-in.
+# This name is for modules in which `open` would hide the built-in.
 open_recordings = open
 
 
 class Recordings(Runs):
-    """Runs, what can be asked of them, and their tables.
+    """Runs with their tables and the nouns that analyse them.
 
     ``latency``, ``why``, ``callbacks``, ``chains``, ``executors``, ``memory`` and ``loss`` give
-    frames and pictures, ``compare`` and ``check`` verdicts; `view` and `only` choose a part.
+    frames and pictures, ``compare`` and ``check`` give verdicts; `view` and `only` select a part.
 
-    Every table of the schema is an attribute, a lazy frame over all runs: ``run`` (name of the
-    run) and one column per factor come first (``factor_<name>`` where the table has a column of
-    that name), null for a run without it. A run that lacks a table has no rows in it.
-    ``help(rl.Recordings.messages)`` says what the columns of a table mean. ``len`` is the number
-    of runs, and iteration gives each run by itself.
+    Every table of the schema is an attribute, a lazy frame over all runs: ``run`` (the run's
+    name) and one column per factor come first (``factor_<name>`` if the table has a column of
+    that name), null for a run without the factor. A run that lacks a table has no rows in it.
+    ``help(rl.Recordings.messages)`` describes the columns of a table. ``len`` is the number
+    of runs, and iteration yields each run by itself.
 
     >>> recordings = rl.open("data/samples")
     >>> recordings.messages.filter(pl.col("outcome") == "lost").collect()
     """
 
     def to_tracetools_data_model(self) -> Any:
-        """The one run's raw events as frames of tracetools_analysis' ``Ros2DataModel``.
+        """Return a single run's raw events as frames of tracetools_analysis' ``Ros2DataModel``.
 
         Returns
         -------
         Ros2DataModel or analysis.interop.tracetools_model.TracetoolsDataModel
-            The class itself where tracetools_analysis can be imported, else an object with the
+            The class itself if tracetools_analysis can be imported, else an object with the
             same frames (pandas). Views do not apply.
 
         Raises
         ------
         UsageError
-            These are several runs (addresses of one mean nothing in another), or it was not
-            collected.
+            There are several runs (addresses of one run mean nothing in another), or the run was
+            not collected.
         """
         if len(self.recordings) != 1:
             raise UsageError(
@@ -112,84 +112,84 @@ class Recordings(Runs):
 
     @cached_property
     def latency(self) -> Latency:
-        """How late messages are: ``frame``, ``estimates``, ``ecdf``, ``heat``, ``over_time`` ..."""
+        """Explore message latency: ``frame``, ``estimates``, ``ecdf``, ``over_time``, ..."""
         from roslens.explore.latency import Latency
 
         return Latency(self)
 
     @cached_property
     def callbacks(self) -> Callbacks:
-        """How long callbacks took: ``frame``, ``summary``, ``estimates``, ``durations``, ..."""
+        """Explore callback durations: ``frame``, ``summary``, ``estimates``, ``durations``, ..."""
         from roslens.explore.callbacks import Callbacks
 
         return Callbacks(self)
 
     @cached_property
     def chains(self) -> Chains:
-        """From sensor to actuator: ``frame``, ``parts``, ``estimates``, ``waterfall``, ..."""
+        """Explore chains from sensor to actuator: ``frame``, ``parts``, ``estimates``, ..."""
         from roslens.explore.chains import Chains
 
         return Chains(self)
 
     @cached_property
     def executors(self) -> Executors:
-        """How executors spend their time: ``frame``, ``estimates``, ``pairs``, ``grid``, ..."""
+        """Explore executors' use of time: ``frame``, ``estimates``, ``pairs``, ``grid``, ..."""
         from roslens.explore.executors import Executors
 
         return Executors(self)
 
     @cached_property
     def memory(self) -> Memory:
-        """What processes used, and whether it climbs: ``frame``, ``leaks``, ``over_time``, ..."""
+        """Explore memory and CPU use, and whether memory climbs: ``frame``, ``leaks``, ..."""
         from roslens.explore.memory import Memory
 
         return Memory(self)
 
     @cached_property
     def loss(self) -> Loss:
-        """What was lost, by the tracer and on the way: ``frame``, ``tracer``, ``estimates``, ..."""
+        """Explore losses of the tracer and of messages: ``frame``, ``estimates``, ``tracer`` ..."""
         from roslens.explore.loss import Loss
 
         return Loss(self)
 
     @cached_property
     def communication(self) -> Communication:
-        """Ways of communication compared: ``frame``, ``estimates``, ``periods``, ``backlog`` ..."""
+        """Compare ways of communication: ``frame``, ``estimates``, ``periods``, ``backlog`` ..."""
         from roslens.explore.communication import Communication
 
         return Communication(self)
 
     @cached_property
     def stacks(self) -> Stacks:
-        """Which functions callbacks spend CPU time in: ``frame``, ``functions``, ``changed`` ..."""
+        """Explore callbacks' CPU time by function: ``frame``, ``functions``, ``changed`` ..."""
         from roslens.explore.stacks import Stacks
 
         return Stacks(self)
 
     @cached_property
     def why(self) -> Why:
-        """Which messages were late and what made them so: ``frame``, ``estimates``, ``plot``."""
+        """Explore which messages were late, and why: ``frame``, ``estimates``, ``plot``."""
         from roslens.explore.why import Why
 
         return Why(self)
 
     def timing_model(self, warm_up: float | None = None) -> Timing:
-        """When the callbacks of the one run ran, how long, and what triggered them.
+        """Return when a single run's callbacks ran, for how long, and what triggered them.
 
-        It can be written as JSON, edited, read (``rl.read_timing_model``) and simulated
+        The model can be written as JSON, edited, read (``rl.read_timing_model``) and simulated
         (``roslens predict``).
 
         Parameters
         ----------
         warm_up
-            Left out at the start, s; none: a tenth of the time, 5 s at most.
+            Time left out at the start, s; None: a tenth of the time, 5 s at most.
 
         Raises
         ------
         UsageError
-            These are several runs, or `warm_up` is negative.
+            There are several runs, or `warm_up` is negative.
         NotEnoughEvidenceError
-            No callback ran after it.
+            No callback ran after the warm-up.
         """
         from roslens.explore.timing import Timing
 
@@ -207,22 +207,22 @@ class Recordings(Runs):
         warm_up: float | None = None,
         seed: int = 1,
     ) -> WhatIf:
-        """What latency, loss and CPU would be: ``frame``, ``tables``, ``plot``.
+        """Predict latency, loss and CPU after changes: ``frame``, ``tables``, ``plot``.
 
         Parameters
         ----------
         executor, threads, cpus
-            What is asked for; none: as recorded.
+            The executor, threads and CPUs to simulate; None: as recorded.
         change
-            Other execution times, such as ``callback=/planner:+2ms``.
+            Changed execution times, such as ``callback=/planner:+2ms``.
         rate
-            Other rates of topics, such as ``/scan=60Hz``.
+            Changed rates of topics, such as ``/scan=60Hz``.
         recorded
-            The executor of the recording, where nothing names it.
+            The executor of the recording, if the recording does not name it.
         warm_up
-            Left out at the start, s; none: a tenth of the time, 5 s at most.
+            Time left out at the start, s; None: a tenth of the time, 5 s at most.
         seed
-            The same one gives the same prediction.
+            Seed of the simulation; the same seed gives the same prediction.
 
         Raises
         ------
@@ -243,7 +243,7 @@ class Recordings(Runs):
         )
 
     def path(self) -> pl.DataFrame:
-        """Where the time of each delivered message went; as ``why.path``."""
+        """Return how each delivered message spent its time; see ``why.path``."""
         return self.why.path()
 
     def compare(
@@ -254,18 +254,18 @@ class Recordings(Runs):
         threshold: float = 0.05,
         across_machines: bool = False,
     ) -> Comparison:
-        """These runs as the base, compared with others: ``frame``, ``intervals``, ``sentences``.
+        """Compare these runs, as the base, with others: ``frame``, ``intervals``, ``sentences``.
 
         Parameters
         ----------
         new
-            Recordings that are open, or the path of some or of a metrics.json.
+            Open recordings, or the path of recordings or of a metrics.json.
         metrics
-            By name, such as ``latency_p99``; none: latency, loss and CPU.
+            Names such as ``latency_p99``; empty: latency, loss and CPU.
         threshold
-            Relative changes up to this (0..1) are of no importance.
+            Largest relative change (0..1) that does not matter.
         across_machines
-            Compare runs of different machines; else their verdict is ``not_comparable``.
+            Whether to compare runs of different machines; else their verdict is ``not_comparable``.
 
         Raises
         ------
@@ -278,7 +278,7 @@ class Recordings(Runs):
         return compared(self, side, metrics, threshold, across_machines=across_machines)
 
     def check(self, budgets: PathLike) -> pl.DataFrame:
-        """Hold budgets (a YAML file, as of ``roslens check``) against these runs.
+        """Check these runs against budgets (a YAML file, as for ``roslens check``).
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""``roslens report``: a notebook executed over recordings -> HTML, metrics.json, summary.md."""
+"""Run ``roslens report``: execute a notebook -> HTML, metrics.json, summary.md."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from roslens.report_folder import default_output, find_notebook, own_folder
 from roslens.summary_text import SUMMARY_NAME, Summary
 
 _OF_ROS = frozenset({"latency", "executors", "communication"})
-"""Notebooks that have nothing to say without events of ROS 2."""
+"""Notebooks that report nothing without ROS 2 events."""
 
 
 @dataclass(frozen=True)
 class ReportResult:
-    """What a report left behind.
+    """Files and notes of a finished report.
 
     Attributes
     ----------
@@ -51,13 +51,13 @@ class ReportResult:
     notebook
         The executed notebook.
     metrics
-        metrics.json, or None where the notebook writes none.
+        metrics.json, or None if the notebook writes none.
     files
-        What else the notebook wrote beside metrics.json, in order of name.
+        Other files that the notebook wrote beside metrics.json, by name.
     notes
-        What the reader must know before anything else, such as that this is a sample.
+        What the reader must know first, such as that a sample was used.
     without_events
-        Why the report has nothing to say of ROS 2; None where it has.
+        Why the report contains nothing about ROS 2; None if it does.
     """
 
     folder: Path
@@ -85,23 +85,23 @@ def run_report(
     notebook
         Name of a notebook that ships with roslens (``latency``), or the path of one.
     paths
-        Recordings, or folders that hold some, or (notebook ``tool``) result files of benchmark
-        tools; none: the notebook's default.
+        Recordings, or folders that contain some, or (notebook ``tool``) result files of benchmark
+        tools; empty: the notebook's default.
     output
         Folder of the report; by default ``data/reports/<notebook>/<UTC time>``.
     parameters
         Values by name, already parsed (see `parse_parameter`).
     console
-        Where progress is shown; standard error by default.
+        Where progress is shown; None: on standard error.
     cell_timeout_s
-        Seconds that a cell may take; None or 0: for ever.
+        Time limit of a cell in seconds; None or 0: no limit.
 
     Raises
     ------
     UsageError
-        No such notebook or recording, an unknown parameter, or a value it does not take.
+        There is no such notebook or recording, a parameter is unknown, or its value is invalid.
     RunFailedError
-        The notebook failed, or a cell took too long; it is kept in `output`.
+        The notebook failed, or a cell took too long; the executed notebook is kept in `output`.
     """
     if cell_timeout_s is not None and not cell_timeout_s >= 0:
         raise UsageError(f"--timeout {cell_timeout_s:g}: give seconds, or 0 for no limit")
@@ -123,7 +123,7 @@ def run_report(
                 cell_timeout_s=cell_timeout_s,
             )
     except OSError as error:
-        # Files of ours tell their names; what Jupyter's packages write does not.
+        # Errors of our own files name the file; errors of Jupyter's packages do not.
         if error.filename is not None:
             raise
         raise cannot_be_written(folder, error) from error
@@ -162,7 +162,7 @@ def _report(
             for path in given.get("files", []):
                 find_results(resolve(path))
         stack.enter_context(own_folder(folder))
-        # What an earlier report left here must not pass for this one's.
+        # Remove an earlier report's files, which must not pass for this one's.
         metrics.unlink(missing_ok=True)
         metrics.with_name(SUMMARY_NAME).unlink(missing_ok=True)
         (folder / f"{source.stem}.html").unlink(missing_ok=True)
@@ -209,12 +209,12 @@ def _report(
 def check_parameters(
     source: Path, given: Mapping[str, Any], *, with_paths: bool
 ) -> Mapping[str, Mapping[str, Any]]:
-    """The parameters that a notebook has, once what is given was found to fit.
+    """Return a notebook's parameters after checking that the given values fit.
 
     Raises
     ------
     UsageError
-        It has no such parameter, or takes no recordings.
+        The notebook has no such parameter, or takes no recordings.
     """
     accepted = known_parameters(source)
     unknown = sorted(set(given) - set(accepted))
@@ -241,17 +241,17 @@ def _check_topics(topics: Any, opened: Recordings) -> None:
 
 
 def _for_paths(accepted: Mapping[str, Any]) -> str:
-    """The parameter that PATH becomes: files of other tools are no recordings."""
+    """Return the parameter for PATH: result files of other tools are not recordings."""
     return "files" if "files" in accepted and "recordings" not in accepted else "recordings"
 
 
 def parse_parameter(text: str) -> tuple[str, Any]:
-    """``name=value`` of the command line; the value is YAML.
+    """Parse ``name=value`` from the command line; the value is YAML.
 
     Raises
     ------
     UsageError
-        There is no ``=``, no name, or the value is no YAML.
+        The text has no ``=`` or no name, or the value is not YAML.
     """
     name, separator, value = text.partition("=")
     if not separator or not name.strip():
@@ -265,12 +265,12 @@ def parse_parameter(text: str) -> tuple[str, Any]:
 
 
 def show_parameters(notebook: str) -> None:
-    """Print what a notebook asks, and its parameters with their defaults and meanings.
+    """Print a notebook's question, and its parameters with their defaults and meanings.
 
     Raises
     ------
     UsageError
-        No such notebook, or it cannot be read.
+        There is no such notebook, or it cannot be read.
     """
     source = find_notebook(notebook)
     parameters = known_parameters(source)
@@ -284,7 +284,7 @@ def show_parameters(notebook: str) -> None:
 
 
 def _files(folder: Path) -> dict[Path, int]:
-    """The files in `folder` by name, and when each was written."""
+    """Return the files in `folder`, and when each was modified."""
     if not folder.is_dir():
         return {}
     return {p: p.stat().st_mtime_ns for p in sorted(folder.iterdir()) if p.is_file()}
@@ -292,9 +292,9 @@ def _files(folder: Path) -> dict[Path, int]:
 
 def _collect(recordings: Any, factors: Any, progress: Progress) -> Recordings | None:
     if not isinstance(recordings, (str, list)) or not isinstance(factors, (str, NoneType)):
-        return None  # the notebook itself says what is wrong with it
+        return None  # the notebook itself reports the invalid parameter
     if not recordings:
-        return None  # it looks at none
+        return None  # the notebook opens no recordings
     task = progress.add_task("collecting", total=None)
 
     def show(done: int, total: int, recording: Any) -> None:
@@ -316,15 +316,15 @@ def _default(parameter: Mapping[str, Any]) -> Any:
 
 
 def _without_places(notebook: nbformat.NotebookNode, source: Path) -> None:
-    """A report may be sent around: it need not tell the folders of this machine."""
+    """Remove this machine's folders from a report, because it may be sent around."""
     about = notebook.metadata.get("papermill", {})
     about.update({"input_path": source.name, "output_path": source.name})
 
 
 def _names_shown(notebook: nbformat.NotebookNode) -> None:
-    """Outputs hold names of the trace: whatever shows the file obeys none of them.
+    """Escape control characters in outputs, which contain names from the trace.
 
-    What was left out has been said, and a report does not name the folders of this machine.
+    Lines on left-out files are removed: they were printed, and name folders of this machine.
     """
     for cell in notebook.cells:
         for output in cell.get("outputs", ()):

@@ -1,4 +1,4 @@
-"""Where notebooks are found, and where what they say is put."""
+"""Find notebooks, and make the folders of their output."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from roslens.recording.files import shipped
 from roslens.recording.scratch import held
 
 START = "start"
-"""The notebook that ``roslens lab`` opens, which is no report."""
+"""The notebook that ``roslens lab`` opens, which is not a report."""
 
 
 def find_notebook(notebook: str) -> Path:
-    """The path of a notebook that is given by its name or its path.
+    """Return the path of a notebook given by its name or its path.
 
     Raises
     ------
     UsageError
-        There is none.
+        There is no such notebook.
     """
     path = Path(notebook)
     if path.suffix == ".ipynb" and path.is_file():
@@ -40,7 +40,7 @@ def find_notebook(notebook: str) -> Path:
 
 
 def default_output(name: str) -> Path:
-    """A new folder for a report of that name, named by the time."""
+    """Return an unused folder for a report of that name, named by the time."""
     parent = Path("data", "reports", name)
     stamp = time.strftime("%Y-%m-%dT%H-%M-%SZ", time.gmtime())
     folder, number = parent / stamp, 1
@@ -52,12 +52,12 @@ def default_output(name: str) -> Path:
 
 @contextmanager
 def own_folder(folder: Path) -> Iterator[None]:
-    """Make a folder for output, with its parents, where nobody else writes meanwhile.
+    """Make a folder for output, with its parents, where no other roslens writes meanwhile.
 
     Raises
     ------
     UsageError
-        It cannot be made, or another roslens writes there.
+        The folder cannot be made, or another roslens writes there.
     RunFailedError
         The disk is full.
     """

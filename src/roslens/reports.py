@@ -1,8 +1,8 @@
-"""Reports that can do without recordings of ROS 2: ``rl.reports.storage(...)`` and others.
+"""Make reports that do not need ROS 2 recordings: ``rl.reports.storage(...)`` and others.
 
-Each takes the parameters of the notebook of its name (``roslens report NAME --list-parameters``)
-and gives its report: ``sentences``, and a method for each section. Result files of other benchmark
-tools are opened as runs.
+Each function takes the parameters of its notebook (``roslens report NAME --list-parameters``)
+and returns its report: ``sentences``, and a method for each section. Result files of other
+benchmark tools are opened as runs.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ def read_result(path: PathLike) -> list[ToolResult]:
     Returns
     -------
     list of ToolResult
-        One per run that it tells of: frames ``summary``, ``series`` and ``samples``, and in
-        ``notes`` what was corrected, left out or cannot be had.
+        One per run in the file: frames ``summary``, ``series`` and ``samples``, and ``notes`` on
+        what was corrected, left out or unavailable.
 
     Raises
     ------
     UsageError
-        It does not exist, is of no known format, of several results, or cannot be read.
+        The path does not exist, has no known format, holds several results, or cannot be read.
     """
     place = resolve(path)
     results = find_results(place)
@@ -58,13 +58,13 @@ def open_tool_files(paths: Sequence[PathLike], factors: PathLike | None = None) 
     paths
         Files, folders of one result, or folders that hold several.
     factors
-        A CSV file that tells the factors of each, by path or name (see `roslens.factors`); none:
+        A CSV file with the factors of each result, by path or name (see `roslens.factors`); None:
         each file is a cell.
 
     Raises
     ------
     UsageError
-        A path does not exist or is of no known format, none can be read, or the factors do not
+        A path does not exist or has no known format, no file can be read, or the factors do not
         fit.
     """
     given = [resolve(path) for path in paths]
@@ -86,12 +86,12 @@ __all__ = ["calibration", "micro_ros", "storage", "tool"]
 
 
 def calibration(**parameters: object) -> CalibrationReport:
-    """Whether intervals hold what they claim (parts, 0..1), simulated or from recordings.
+    """Check whether intervals have their claimed coverage (0..1), by simulation or from recordings.
 
     Raises
     ------
     UsageError
-        There is no such parameter, it does not take the value, or a file cannot be read.
+        There is no such parameter, its value is invalid, or a file cannot be read.
     """
     asked = CalibrationParameters.checked(parameters)
     stored = asked.model_copy(update={"results": str(resolve(asked.results))})
@@ -99,7 +99,7 @@ def calibration(**parameters: object) -> CalibrationReport:
 
 
 def storage(**parameters: object) -> StorageReport:
-    """How fast a bag recorder's storage writes (MB/s, ms): of recordings, else the published.
+    """Report how fast a bag recorder's storage writes (MB/s, ms): recorded, else published data.
 
     Raises
     ------
@@ -112,19 +112,19 @@ def storage(**parameters: object) -> StorageReport:
 
 
 def tool(**parameters: object) -> ToolReport:
-    """What result files of other benchmark tools say, in the units that they give.
+    """Report the content of other benchmark tools' result files, in their own units.
 
     Raises
     ------
     UsageError
-        As `calibration`, or a file is of no known format.
+        As `calibration`, or a file has no known format.
     """
     asked = ToolParameters.checked(parameters)
     return ToolReport(open_tool_files(asked.files, asked.factors), asked)
 
 
 def micro_ros(**parameters: object) -> MicroRosReport:
-    """Memory (bytes), throughput (bit/s) and latency (ms) on a constrained device.
+    """Report memory (bytes), throughput (bit/s) and latency (ms) on a constrained device.
 
     Raises
     ------
@@ -153,7 +153,7 @@ def _opened(asked: ReportParameters) -> Recordings | None:
 
 
 def _names(folders: list[str]) -> list[str]:
-    """The last part of each path, or as many as it takes to tell them apart."""
+    """Return the last part of each path, or as many parts as distinguish them."""
     parts = [Path(folder).resolve().parts for folder in folders]
     longest = max(map(len, parts), default=1)
     for depth in range(1, longest + 1):

@@ -1,4 +1,4 @@
-"""The ``ros`` verb: what is compiled for the embedded ROS 2: rclcpp, a middleware, plugins, ..."""
+"""Run the ``ros`` verb: compile rclcpp, middlewares and plugins for the embedded ROS 2."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ PROGRAMS = WorkloadSpec(builtin="rclcpp_workloads")
 
 
 def build(sources: Path | None, console: Console) -> None:
-    """Compile rclcpp and its suites' programs, two more middlewares, rosbag2's plugins.
+    """Compile rclcpp and its suites' programs, two more middlewares, and rosbag2's plugins.
 
-    What a middleware lacks is only said. Prints the folders of rclcpp and of the plugins last.
+    A middleware's missing needs are only reported. Prints rclcpp's and the plugins' folders last.
 
     Raises
     ------
     UsageError, RunFailedError
-        What is missing for it.
+        Something needed for compiling is missing.
     """
 
     def note(text: str) -> None:
@@ -40,7 +40,7 @@ def build(sources: Path | None, console: Console) -> None:
 
     if sources is not None:
         os.environ[VARIABLE] = str(sources)
-    given_folder()  # refused before anything is compiled
+    given_folder()  # An invalid folder is refused before anything is compiled.
     ros = embedded_ros(note)
     rclcpp = rclcpp_for(ros, note)
     if is_sourced():
@@ -55,21 +55,21 @@ def build(sources: Path | None, console: Console) -> None:
 
 
 def compile_nodes(path: Path, output: Path, console: Console) -> None:
-    """Compile one's own C++ nodes against the rclcpp of the embedded ROS 2; prints the programs.
+    """Compile a user's C++ nodes against the embedded ROS 2's rclcpp; print the programs.
 
     Parameters
     ----------
     path
         A file, or the folder of a package: each of its ``add_executable`` becomes a program.
     output
-        The folder of the programs, which are made anew.
+        The folder for the programs, which are rebuilt.
 
     Raises
     ------
     UsageError
         There is nothing to compile.
     RunFailedError
-        They do not compile, or as of `build`.
+        The nodes do not compile, or as in `build`.
     """
 
     def note(text: str) -> None:
@@ -95,7 +95,7 @@ def compile_nodes(path: Path, output: Path, console: Console) -> None:
 
 
 def _programs(path: Path) -> dict[str, list[Path]]:
-    """The files of each program by its name."""
+    """Return the source files of each program by its name."""
     if path.is_file():
         return {path.stem: [path]}
     if not (path / "CMakeLists.txt").is_file():
@@ -110,7 +110,7 @@ def _programs(path: Path) -> dict[str, list[Path]]:
         }
         for kind in ("executable", "library")
     }
-    # Whichever libraries a program links: what it does not call does no harm.
+    # Link all libraries into every program: uncalled code does no harm.
     common = [file for files in targets["library"].values() for file in files]
     programs = {name: [*files, *common] for name, files in targets["executable"].items() if files}
     missing = [file for files in programs.values() for file in files if not file.is_file()]
@@ -121,7 +121,7 @@ def _programs(path: Path) -> dict[str, list[Path]]:
 
 
 def status(console: Console) -> None:
-    """Print what was compiled."""
+    """Print the state of the compiled packages."""
     folders = [*existing()]
     if not folders:
         note = (
@@ -142,7 +142,7 @@ def status(console: Console) -> None:
 
 
 def clean(console: Console) -> None:
-    """Remove what was compiled, its programs and its sources; the embedded ROS 2 stays."""
+    """Remove compiled packages, their programs and sources; keep the embedded ROS 2."""
     removed = 0
     cache = cache_folder()
     programs = ("rclcpp_workloads/rclcpp-*", "storage/rosbag2-*", "storage/recorder-*")

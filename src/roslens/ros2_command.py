@@ -1,4 +1,4 @@
-"""``ros2 roslens``: the verbs of roslens in the command line of ROS 2, which loads this."""
+"""Provide ``ros2 roslens``: the verbs of roslens as a command of ROS 2's command line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class RoslensCommand(CommandExtension):  # type: ignore[misc]
     """Record, look at and judge traces: latency with confidence intervals, loss first."""
 
     def add_arguments(self, parser: argparse.ArgumentParser, cli_name: str) -> None:
-        """Take a verb and leave all that follows to it."""
+        """Accept a verb and leave all following arguments to it."""
         parser.usage = f"{cli_name} COMMAND [ARGUMENTS] [OPTIONS]"
         parser.epilog = "'roslens --help' lists the commands; info, record and report are the first"
         parser.add_argument("verb", metavar="COMMAND", help="such as info, record or report")

@@ -1,4 +1,4 @@
-"""Tables over several runs: factors in front, cut by views."""
+"""Provide tables over several runs, with factors as first columns, cut by views."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from roslens.widgets import FOLDER, RANGE
 
 _EVERY = {**TABLES, **{table.name: table for table in SAMPLED}}
 
-# With more than 512 runs their scans share polars' threads, which is slower but right.
+# With more than 512 runs, their scans share polars' threads: slower, but correct.
 warnings.filterwarnings("ignore", "POLARS_MAX_BLOCKING_THREAD_COUNT reached")
 
 
 class RunTables:
-    """Every table of the schema over runs, cut by views; iteration gives each run by itself.
+    """Every table of the schema over runs, cut by views; iteration yields each run by itself.
 
-    A table is an attribute, a lazy frame: ``run`` (name of the run) and one column per factor come
-    first (``factor_<name>`` where the table has a column of that name), null for a run without it.
-    A run that lacks a table has no rows in it.
+    A table is an attribute, a lazy frame: ``run`` (the run's name) and one column per factor come
+    first (``factor_<name>`` if the table has a column of that name), null for a run without the
+    factor. A run that lacks a table has no rows in it.
     """
 
     def __init__(
@@ -53,16 +53,16 @@ class RunTables:
         self.views = tuple(views)
         self.copies = dict(copies or {})
         self.not_read = tuple(not_read)
-        # Of many runs it takes longer to say what a table is than to read it.
+        # For many runs, describing a table takes longer than reading it.
         self._described: dict[str, pl.LazyFrame] = {}
 
     def only(self, *names: str) -> Self:
-        """The runs of these names.
+        """Return the runs with these names.
 
         Raises
         ------
         UsageError
-            There is no run of a name.
+            A name belongs to no run.
         """
         index_by_name = {run.name: index for index, run in enumerate(self.runs)}
         unknown = sorted(set(names) - index_by_name.keys())
@@ -73,7 +73,7 @@ class RunTables:
         return type(self)(*chosen, self.views)
 
     def with_runs(self, runs: Sequence[Run]) -> Self:
-        """The same recordings told of in other words: one run for each, as in `runs`."""
+        """Return the same recordings with other descriptions: one run for each, as in `runs`."""
         return self._with(runs, self.views)
 
     def _with(self, runs: Sequence[Run], views: Sequence[View]) -> Self:
@@ -89,35 +89,35 @@ class RunTables:
         nodes: Names | None = None,
         topics: Names | None = None,
     ) -> Self:
-        """The same runs with part of each: every table is cut, lazily, when it is read.
+        """Return the same runs, each cut to a part: every table is cut lazily, when it is read.
 
-        A row counts whole by the moment at which it begins (a message by its publication); states
+        A row counts whole by the time at which it begins (a message by its publication); states
         and intervals count if they touch the window. Objects are not cut by time, and `health`
-        and `losses` not at all. A message counts if either end is among the nodes or processes.
-        Tables without topics are not cut by topic, nor are timers' and services' callbacks.
+        and `losses` are never cut. A message counts if either end is among the nodes or processes.
+        Tables without topics are not cut by topic, nor are callbacks of timers and services.
 
         >>> recordings.view(warm_up=2, nodes="/camera*").messages.collect()
 
         Parameters
         ----------
         window
-            From and to, in seconds after each run's first event; None for an open end.
+            Start and end, in seconds after each run's first event; None for an open end.
         window_ns
-            From and to, in ns since the epoch.
+            Start and end, in ns since the epoch.
         warm_up
-            Seconds to leave out at the begin of each run.
+            Seconds to leave out at the start of each run.
         processes
             Names, as in `processes`, or numbers as text; patterns with ``*`` and ``?``.
         nodes, topics
             Full names, or patterns.
 
-        In ``roslens lab`` nothing given means the range that is selected in the timeline.
+        In ``roslens lab``, a call without arguments applies the range selected in the timeline.
 
         Raises
         ------
         UsageError
-            A name fits nothing, a window ends before it begins or touches no run, or `warm_up` is
-            no time.
+            A name matches nothing, a window ends before it begins or touches no run, or `warm_up`
+            is not a valid time.
         """
         try:
             warm_up = float(warm_up)
@@ -149,7 +149,7 @@ class RunTables:
         return seen
 
     def _selected(self) -> Self:
-        """What is selected in the timeline of the lab that this runs in; else the same."""
+        """Return the timeline's selection in the lab that this runs in; else the same runs."""
         file = Path(os.environ.get(FOLDER, ""), RANGE)
         if FOLDER not in os.environ or not file.is_file():
             return self
@@ -159,11 +159,11 @@ class RunTables:
         return of_run.view(window_ns=(window[0], window[1])) if window else of_run
 
     def whole(self) -> Self:
-        """The same runs without views."""
+        """Return the same runs without views."""
         return type(self)(self.recordings, self.runs) if self.views else self
 
     def names(self, column: str, *tables: str) -> set[str]:
-        """Each text that stands in a column of tables, such as ``topic`` of ``publishers``."""
+        """Return each distinct text in a column of tables, such as ``topic`` of ``publishers``."""
         frames = [self.table(name).select(column).unique() for name in tables]
         return {name for frame in pl.collect_all(frames) for name in frame[column].drop_nulls()}
 
@@ -195,7 +195,7 @@ class RunTables:
 
     @cached_property
     def _spans(self) -> dict[str, tuple[int, int]]:
-        """First and last event of each run of which something was recorded."""
+        """Return the first and last event of each run that has any."""
         spans = (
             self.whole()
             .table("processes")
@@ -207,7 +207,7 @@ class RunTables:
         return {run: (begin, end) for run, begin, end in spans.iter_rows()}
 
     def _window(self, run: str) -> tuple[int | None, int | None]:
-        """From and to of all views of a run, in ns since the epoch."""
+        """Return the common window of all views of a run, in ns since the epoch."""
         origin, _ = self._spans.get(run, (None, None))
         return _common([view.window_of(origin) for view in self.views])
 
@@ -240,17 +240,17 @@ class RunTables:
         raise AttributeError(_no_table(name))
 
     def table(self, name: str) -> pl.LazyFrame:
-        """A table of all runs; of what was sampled, those of the runs in which it was.
+        """Return a table of all runs; for a sampled table, of the runs that have it.
 
         Raises
         ------
         UsageError
-            There is no such table, or a recording is gone.
+            There is no such table, or a recording has gone.
         """
         if name not in _EVERY:
             raise UsageError(_no_table(name))
         if name not in self._described:
-            # A run without rows would pass for one in which nothing happened, and nothing was lost.
+            # A run without rows would look like one in which nothing happened and nothing was lost.
             for recording in self.recordings:
                 if not recording.path.exists():
                     raise UsageError(f"{recording.path}: gone since it was opened")
@@ -262,12 +262,12 @@ class RunTables:
         return self._described[name]
 
     def raw_events(self, run: str) -> dict[str, pl.LazyFrame]:
-        """All events of a run by name (``ros2:rmw_take``), as they were recorded.
+        """Return all events of a run by name (``ros2:rmw_take``), as they were recorded.
 
         Raises
         ------
         UsageError
-            There is no such run, it was not collected, or its events are not as they were written.
+            There is no such run, it was not collected, or its event files were changed.
         """
         (recording,) = self.only(run).recordings
         frames = _scanned(recording, recording.events)
@@ -276,19 +276,19 @@ class RunTables:
         return {f"{path.parent.name}:{path.stem}": frame for path, frame in frames.items()}
 
     def kernel_events(self, run: str, *, cut: bool = False) -> dict[str, pl.LazyFrame]:
-        """The kernel's events of a run as they were recorded, by name; none without a kernel trace.
+        """Return the recorded kernel events of a run by name; empty without a kernel trace.
 
         Parameters
         ----------
         run
-            Its name.
+            The run's name.
         cut
-            Only those within the windows of views, which else do not apply.
+            Whether to keep only events within the windows of views, which else do not apply.
 
         Raises
         ------
         UsageError
-            There is no such run, or its events are not as they were written.
+            There is no such run, or its event files were changed.
         """
         (recording,) = self.only(run).recordings
         scanned = _scanned(recording, recording.events / "kernel")
@@ -300,12 +300,12 @@ class RunTables:
 
     @property
     def recorded_processes(self) -> pl.LazyFrame:
-        """The table ``processes``, with begin and end cut to the windows of views and excerpts."""
+        """Return the table ``processes``, with begin and end cut to views and excerpts."""
         processes = self.table("processes")
         windows = {}
         for recording, run in zip(self.recordings, self.runs, strict=True):
             part = excerpt_of(recording) or {"start_ns": None, "end_ns": None}
-            # Of an excerpt the last moment is included.
+            # The last moment of an excerpt is included.
             end = None if part["end_ns"] is None else part["end_ns"] + 1
             windows[run.name] = _common([self._window(run.name), (part["start_ns"], end)])
         if not any(bound is not None for window in windows.values() for bound in window):
@@ -321,7 +321,7 @@ class RunTables:
 
     @property
     def missing_columns(self) -> list[tuple[str, str, str]]:
-        """Run, table and column of each that an earlier version did not write: null here."""
+        """Return run, table and column of each column that older versions did not write (null)."""
         return [
             (run.name, table.name, column.name)
             for recording, run in zip(self.recordings, self.runs, strict=True)
@@ -334,13 +334,13 @@ class RunTables:
 
     @property
     def without_resources(self) -> list[Run]:
-        """Runs of which CPU and memory were not recorded."""
+        """Return the runs without recorded CPU and memory."""
         pairs = zip(self.recordings, self.runs, strict=True)
         return [run for recording, run in pairs if "resources" not in recording.samples]
 
     @cached_property
     def tracer_loss(self) -> list[TracerLoss]:
-        """What the tracer dropped in each run."""
+        """Return what the tracer dropped in each run."""
         return tracer_loss(self.table("losses"), self.runs)
 
     def _all(self, table: Table, files: Sequence[Path | None]) -> pl.LazyFrame:
@@ -382,7 +382,7 @@ class RunTables:
         return frame.filter(*filters) if filters else frame
 
     def _factors(self, table: Table) -> list[tuple[str, str, pl.DataType]]:
-        """Name, column and type of each factor beside the columns of `table`."""
+        """Return the name, column and type of each factor in addition to the columns of `table`."""
         taken = {"run", *(column.name for column in table.columns)}
         levels: dict[str, list[Level]] = {}
         for run in self.runs:
@@ -395,7 +395,7 @@ class RunTables:
 
 
 def _common(windows: Sequence[tuple[int | None, int | None]]) -> tuple[int | None, int | None]:
-    """From and to of what lies in all windows; None for an open end."""
+    """Return the intersection of all windows; None for an open end."""
     return (
         max((begin for begin, _ in windows if begin is not None), default=None),
         min((end for _, end in windows if end is not None), default=None),
@@ -403,14 +403,14 @@ def _common(windows: Sequence[tuple[int | None, int | None]]) -> tuple[int | Non
 
 
 def _scanned(recording: Recording, folder: Path) -> dict[Path, pl.LazyFrame]:
-    """Collected files at or below a folder, none of them other than it was written."""
+    """Scan the collected files at or below a folder, after checking that none was changed."""
     check_files(recording, folder)
     paths = sorted(folder.rglob("*.parquet"))
     return {path: pl.scan_parquet(text_path(path), glob=False) for path in paths}
 
 
 def _meaning(table: Table) -> str:
-    """What a table and its columns hold, for ``help``."""
+    """Describe a table and its columns, for ``help``."""
     columns = (f"{c.name} [{c.unit}]" if c.unit else c.name for c in table.columns)
     lines = (f"{n}\n    {c.meaning}" for n, c in zip(columns, table.columns, strict=True))
     return f"A row is {table.row}.\n\n" + "\n".join(lines)

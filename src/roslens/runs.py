@@ -1,4 +1,4 @@
-"""Runs: their tables, what lies beside these, and how they are printed."""
+"""Represent runs: their tables, the files beside them, and how they are printed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Runs(RunTables):
 
     @cached_property
     def logged_messages(self) -> pl.DataFrame:
-        """What programs logged of their own messages (``native/messages.csv``), with ``run``."""
+        """Return programs' logs of their own messages (``native/messages.csv``), with ``run``."""
         frames = [pl.DataFrame(schema={"run": pl.String, **dict(LOGGED_MESSAGE)})]
         for recording, run in zip(self.recordings, self.runs, strict=True):
             path = recording.native / LOG_OF_MESSAGES
@@ -47,16 +47,16 @@ class Runs(RunTables):
 
     @cached_property
     def work_logs(self) -> dict[str, WorkLog]:
-        """Requests or goals that workloads logged, by name of the run."""
+        """Return the requests or goals that workloads logged, by run name."""
         pairs = zip(self.recordings, self.runs, strict=True)
         logs = ((run.name, read_work_log(recording.native)) for recording, run in pairs)
         return {name: log for name, log in logs if log is not None}
 
     def silences(self) -> pl.DataFrame:
-        """Executors and threads that fell silent or hang, with a sentence each.
+        """Return executors and threads that fell silent or hang, with a sentence each.
 
-        Columns as of `roslens.analysis.measures.silences.silences`, after ``run``. Parts of
-        recordings end anywhere, so they have no rows.
+        Columns as in `roslens.analysis.measures.silences.silences`, after ``run``. Excerpts and
+        views can end anywhere, so they have no rows.
         """
         frames = [pl.DataFrame(schema=SCHEMA)]
         for run in () if self.views else self:
@@ -72,9 +72,9 @@ class Runs(RunTables):
 
     @cached_property
     def tool_results(self) -> dict[str, ToolResult | UsageError]:
-        """What benchmark tools wrote about runs beside their traces, by name of the run.
+        """Return the results that benchmark tools wrote beside the traces, by run name.
 
-        An error where that cannot be read: it says nothing against the trace.
+        An unreadable result is returned as an error: it says nothing against the trace.
         """
         results: dict[str, ToolResult | UsageError] = {}
         for recording, run in zip(self.recordings, self.runs, strict=True):
@@ -87,21 +87,21 @@ class Runs(RunTables):
         return results
 
     def bag(self, path: PathLike | None = None) -> BagBeside:
-        """The bag that was recorded beside the one run, joined with what the trace knows of it.
+        """Read the bag recorded beside a single run, joined with the trace's data on its messages.
 
         ``messages`` has each message of the bag with its type, size [B], ``header.stamp``, and the
-        callbacks that got it with the age of the data [ns]; ``topics`` what the recorder missed.
-        Printed, it is one line.
+        callbacks that received it with the age of the data [ns]; ``topics`` has what the recorder
+        missed. Printed, it is one line.
 
         Parameters
         ----------
         path
-            The bag's file or folder; none: what lies in the run's folder.
+            The bag's file or folder; None: the bag in the run's folder.
 
         Raises
         ------
         UsageError
-            These are several runs, there is no bag, or it cannot be read.
+            There are several runs, there is no bag, or the bag cannot be read.
         """
         if len(self.recordings) != 1:
             raise UsageError(
@@ -114,17 +114,17 @@ class Runs(RunTables):
         return join_bag(place.name, read_bag(place), self)
 
     def bags(self, path: PathLike = "") -> dict[str, BagBeside | UsageError]:
-        """The bags of runs, by name of the run; an error where the one beside it is no good.
+        """Return the bags of runs by run name; an error if the bag beside a run is unreadable.
 
         Parameters
         ----------
         path
-            Of the one run's bag; empty: what lies in the runs' folders.
+            The bag of a single run; empty: what lies in the runs' folders.
 
         Raises
         ------
         UsageError
-            As `bag`, of a path that was given.
+            As in `bag`, for a given path.
         """
         if path:
             return {self.runs[0].name: self.bag(path)}
@@ -139,14 +139,14 @@ class Runs(RunTables):
         return bags
 
     def not_read_told(self) -> list[str]:
-        """A sentence about the recordings that could not be read, where there are any."""
+        """Return a sentence about the recordings that could not be read, if there are any."""
         if not self.not_read:
             return []
         names = ", ".join(self.not_read[:5])
         return [f"{counted(len(self.not_read), 'recording')} could not be read: {names}"]
 
     def copies_told(self) -> list[str]:
-        """A sentence for each recording of which others were copies."""
+        """Return a sentence for each recording that has copies."""
         return [
             f"{counted(len(places), 'recording')} left out as copies of {original}: "
             + ", ".join(map(str, places[:3]))
@@ -155,7 +155,7 @@ class Runs(RunTables):
         ]
 
     def without_ros_events(self) -> str | None:
-        """Why there is nothing of ROS 2 in any of the runs; None where there is."""
+        """Return why no run has anything of ROS 2; None if a run has."""
         findings = self.table("health").filter(pl.col("kind") == "no_ros_events").collect()
         if findings["run"].n_unique() < len(self.runs):
             return None
@@ -163,13 +163,13 @@ class Runs(RunTables):
         return f"nothing to report of {counted(len(self.runs), 'run')}: {why}"
 
     def _told(self) -> Iterator[tuple[str, bool]]:
-        """What was recorded, in lines, and whether each is a warning."""
+        """Yield lines that describe what was recorded, each with whether it is a warning."""
         events = int(self.table("processes").select(pl.col("events").sum()).collect().item() or 0)
         parts = [about["text"] for r in self.recordings if (about := excerpt_of(r)) is not None]
         lost = [loss for loss in self.tracer_loss if loss.any]
         cells = len({run.label for run in self.runs})
         contents = f"{counted(len(self.runs), 'run')} in {counted(cells, 'cell')}"
-        # For a part more events, of a longer time, were read than are in it.
+        # For an excerpt, more events over a longer time were read than it contains.
         contents += "" if parts else f", {events:,} events"
         contents += not_read_in_words(len(self.not_read))
         if self.views:

@@ -1,4 +1,4 @@
-"""``roslens dev selftest``: the instrument's own error, compared with what programs log."""
+"""Run ``roslens dev selftest``: measure the instrument's own error against programs' logs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from roslens.tracing.suite import load_suite, with_changes
 
 SUITE = "selftest"
 TOLERANCE_NS = 100_000
-"""By so much the clocks of log and trace may be apart."""
+"""The largest difference between the clocks of log and trace, in ns."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,12 @@ class Pairs:
     Attributes
     ----------
     logged
-        Messages that the program published.
+        Number of messages that the program published.
     right
-        Those of which the trace says the same: received in the callback that the log says, or not
-        received.
+        Number of messages on which the trace agrees: received in the callback that the log says,
+        or not received.
     shorter_ns
-        Of those that were received, by how much the trace's latency is shorter than the log's.
+        For received messages: the log's latency minus the trace's, in ns.
     """
 
     logged: int
@@ -54,26 +54,26 @@ class Pairs:
 
 @dataclass(frozen=True)
 class SelfTest:
-    """What the instrument does to what it measures.
+    """Effect of the instrument on what it measures.
 
     Attributes
     ----------
     tracer
-        Its name and version.
+        The tracer's name and version.
     runs
-        Pairs of runs, one of which was recorded.
+        Number of pairs of runs, one run of each recorded.
     messages, right
-        As of `Pairs`, of all runs.
+        As in `Pairs`, over all runs.
     shorter_p50_ns, shorter_p99_ns
-        Percentiles of `Pairs.shorter_ns`, of all runs.
+        Percentiles of `Pairs.shorter_ns`, over all runs.
     discarded_events
-        By the tracer.
+        Events that the tracer discarded.
     p99_ratio, p99_low, p99_high
-        P99 of the log's latency with the events recorded, over that without: geometric mean over
+        P99 of the log's latency with events recorded, divided by that without: geometric mean over
         pairs of runs, with its 95 % interval (Student's t on logarithms); null with fewer than
         three pairs.
     failed
-        Runs that are not complete.
+        Number of runs that are not complete.
     """
 
     tracer: str
@@ -90,13 +90,13 @@ class SelfTest:
 
     @property
     def exit_code(self) -> int:
-        """1 where a message is told wrong or the tracer dropped something; 4 where a run failed."""
+        """Return 1 if a message is wrong or the tracer dropped something; 4 if a run failed."""
         if self.failed or not self.messages:
             return EXIT_FAILED
         return EXIT_VERDICT if self.right < self.messages or self.discarded_events else EXIT_OK
 
     def sentences(self) -> list[str]:
-        """What was found, with units."""
+        """Describe the findings, with units."""
         sentences = [
             f"{self.right:,} of {self.messages:,} messages agree with the program's log.",
             f"{self.tracer} dropped {self.discarded_events:,} events."
@@ -120,14 +120,14 @@ class SelfTest:
 
 
 def check_pairs(log: pl.DataFrame, messages: pl.DataFrame) -> Pairs:
-    """Hold a run's messages against the program's log.
+    """Compare a run's messages with the program's log.
 
     Parameters
     ----------
     log
         topic, sequence, publish_realtime_ns, callback_realtime_ns (null: not received).
     messages
-        The table of that name.
+        The table ``messages``.
     """
     topic = log["topic"].first()
     rows = messages.filter(pl.col("topic") == topic, pl.col("publish_ns").is_not_null())
@@ -143,7 +143,7 @@ def check_pairs(log: pl.DataFrame, messages: pl.DataFrame) -> Pairs:
         .sort("place")
     )
     logged, traced = pl.col("publish_realtime_ns"), pl.col("publish_ns")
-    # A row is of the message before whose next one it was published.
+    # A traced message belongs to the logged one before whose successor it was published.
     following = logged.shift(-1).fill_null(traced + 1)
     same = (traced + TOLERANCE_NS >= logged) & (traced <= following + TOLERANCE_NS)
     received, delivered = pl.col("callback_realtime_ns"), pl.col("outcome") == "delivered"
@@ -162,7 +162,7 @@ def check_pairs(log: pl.DataFrame, messages: pl.DataFrame) -> Pairs:
 
 
 def self_test(runs: Sequence[Recording]) -> SelfTest:
-    """What the runs of the suite say."""
+    """Evaluate the runs of the suite."""
     pairs: list[Pairs] = []
     p99: dict[tuple[int, str], float] = {}
     discarded = failed = 0
@@ -211,7 +211,7 @@ def self_test(runs: Sequence[Recording]) -> SelfTest:
 
 
 def run_selftest(tracer: str | None, pairs: int | None) -> SelfTest:
-    """Record, and say what was found.
+    """Record the suite and evaluate it.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Sizes as options give them."""
+"""Parse the sizes that options take."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from roslens.recording import UsageError
 
 
 def parse_size(option: str, text: str | None) -> int | None:
-    """``500M`` or ``50G`` in bytes; None stays None.
+    """Parse ``500M`` or ``50G`` as bytes; None stays None.
 
     Raises
     ------
     UsageError
-        It is no size.
+        The text is not a size.
     """
     if text is None:
         return None

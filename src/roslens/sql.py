@@ -1,7 +1,7 @@
-"""The verb ``sql``: one query over all tables of runs, by DuckDB.
+"""Run the verb ``sql``: one query over all tables of runs, by DuckDB.
 
-The tables are handed over as Arrow data, each one that the query names, so DuckDB itself opens no
-file: it is told to, and the settings are locked before the query is parsed.
+Each table that the query names is passed as Arrow data, so DuckDB itself opens no file: its
+settings forbid it, and are locked before the query is parsed.
 """
 
 from __future__ import annotations
@@ -34,39 +34,39 @@ _CLOSED: dict[str, str | bool | int | float | list[str]] = {
     "max_temp_directory_size": "0B",
 }
 _NESTED = ("list", "array", "struct", "map", "union")
-# In the name of a type that polars cannot write, or not read.
+# Names of types that polars cannot write or read.
 _NOT_WRITTEN = re.compile(r"\b(INTERVAL|BLOB|BIT|BIGNUM|UNION)\b")
 
 
 def query(
     runs: RunTables, text: str, *, rows: int = 1000, seconds: float = 60.0, flat: bool = False
 ) -> tuple[pl.DataFrame, bool]:
-    """Ask one SELECT of the tables of runs.
+    """Run one SELECT on the tables of runs.
 
     Parameters
     ----------
     runs
-        Each of their tables is a view, with the columns ``run`` and the factors first.
+        Runs whose tables become views, with the columns ``run`` and the factors first.
     text
-        One statement of SQL, in the words of DuckDB.
+        One SQL statement in DuckDB's dialect.
     rows
-        The most rows to give.
+        The maximum number of rows to return.
     seconds
-        The query is ended after this time.
+        Time limit of the query in seconds.
     flat
-        Lists and structs are given as JSON.
+        Whether to return lists and structs as JSON.
 
     Returns
     -------
     frame, more
-        The rows, and whether there are more of them.
+        The rows, and whether there are more rows.
 
     Raises
     ------
     UsageError
-        A limit is none, or the query is none that can be answered.
+        A limit is not positive, or the query is invalid or not a SELECT.
     RunFailedError
-        It took longer, or more memory.
+        The query took longer, or needed more memory.
     """
     if rows < 1 or not seconds > 0:
         raise UsageError("--rows and --timeout must be more than 0")
@@ -118,7 +118,7 @@ def _one(statements: list[Any]) -> list[Any]:
 
 
 def _as_text(relation: duckdb.DuckDBPyRelation, *, flat: bool) -> duckdb.DuckDBPyRelation:
-    """With those columns as text that are otherwise not written; the names are distinct."""
+    """Cast columns that cannot be written otherwise to text; refuse duplicate names."""
     casts = []
     for place, (name, kind) in enumerate(zip(relation.columns, relation.types, strict=True), 1):
         if relation.columns.count(name) > 1:
@@ -139,9 +139,9 @@ def _empty(schema: Any) -> pl.DataFrame:
 
 
 def _give_tables(connection: duckdb.DuckDBPyConnection, runs: RunTables, text: str) -> None:
-    """Hand over all tables; of those that the query does not name only what they are called."""
+    """Register all tables; those that the query does not name have no rows."""
     words = set(re.findall(r"\w+", text.lower()))
-    # These compute the name of a table, or put the query together.
+    # These functions compute a table's name, or assemble a query.
     every = not words.isdisjoint(("query", "query_table"))
     for name in (*TABLES, *(table.name for table in SAMPLED)):
         frame = runs.table(name)
@@ -154,7 +154,7 @@ def _shown(value: object) -> str:
 
 
 def run_sql(runs: RunTables, text: str, *, rows: int, seconds: float, form: Form = "text") -> None:
-    """Print the rows that answer a query, and on standard error whether there are more."""
+    """Print the rows of a query, and on standard error whether there are more."""
     frame, more = query(runs, text, rows=rows, seconds=seconds, flat=form == "csv")
     if form != "text":
         written = frame.write_csv() if form == "csv" else frame.write_ndjson()

@@ -1,4 +1,4 @@
-"""The ``suites`` verb: which experiments there are, and what one does."""
+"""Run the ``suites`` verb: list the experiments, or explain one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def explain_suite(name: str, console: Console) -> None:
     Raises
     ------
     UsageError
-        There is none of that name, or the file is not a valid suite.
+        There is no suite of that name, or the file is not a valid suite.
     """
     suite, _ = load_suite(name)
     _head(suite.name, suite, console)
@@ -36,12 +36,12 @@ def explain_suite(name: str, console: Console) -> None:
 
 
 def suites_json(name: str | None) -> Any:
-    """The suites that ship with roslens, or all of one, as JSON has it.
+    """Return the shipped suites, or all details of one suite, as JSON data.
 
     Raises
     ------
     UsageError
-        As `explain_suite`.
+        As in `explain_suite`.
     """
     if name is None:
         return [_head_json(path.stem, suite) for path, suite in list_suites()]

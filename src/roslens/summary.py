@@ -1,4 +1,4 @@
-"""The short table that ends ``roslens report``, made from metrics.json."""
+"""Make the short table that ends ``roslens report`` from metrics.json."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _COLUMNS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         },
     ),
 }
-"""Per notebook that says most with a few metrics of each cell: a title, and their headings."""
+"""For notebooks whose cells need only a few metrics: a title, and the metrics' headings."""
 
 _WITHOUT_RECORDINGS = {
     "calibration": "from simulations",
@@ -75,26 +75,26 @@ _WITHOUT_RECORDINGS = {
 }
 
 _SIMULATED = "calibration"
-"""The notebook whose estimates are of simulations, by what was simulated."""
+"""The notebook whose estimates come from simulations, grouped by what was simulated."""
 
 
 def summary_table(metrics: Path, notebook: str) -> ReportTable:
-    """What a report found, in short; its first note is how many runs, and what the tracer lost.
+    """Summarize a report; the table's first note tells the number of runs and the tracer's loss.
 
-    One row per cell for the notebooks of which a few metrics say most; one row per estimate for
-    any other.
+    Notebooks in `_COLUMNS` have one row per cell; other notebooks have one row per
+    estimate.
 
     Parameters
     ----------
     metrics
         A metrics.json or its folder.
     notebook
-        Name of the notebook that wrote it.
+        Name of the notebook that wrote the file.
 
     Raises
     ------
     UsageError
-        It cannot be read.
+        The file cannot be read.
     """
     stored = read_metrics(metrics)
     if notebook == _SIMULATED:
@@ -109,7 +109,7 @@ def summary_table(metrics: Path, notebook: str) -> ReportTable:
 def _by_cell(estimates: Sequence[Estimate], title: str, headings: Mapping[str, str]) -> ReportTable:
     estimates_by_cell: dict[str, dict[str, Estimate]] = {}
     listed = [e for e in estimates if e.metric in headings]
-    # Where no work topic is named, each topic has a row.
+    # Without a work topic, each topic has a row.
     has_work_topic = any("topic" not in e.cell and e.metric.startswith("latency") for e in listed)
     for estimate in listed:
         if not has_work_topic or "topic" not in estimate.cell:
@@ -137,7 +137,7 @@ def _by_cell(estimates: Sequence[Estimate], title: str, headings: Mapping[str, s
 
 
 def _by_section(estimates: Sequence[Estimate]) -> ReportTable:
-    """Fractions of simulated experiments: the least and the largest of each kind."""
+    """Show the smallest and largest fraction of each kind of simulated experiment."""
     groups: dict[tuple[str, str], list[Estimate]] = {}
     for estimate in estimates:
         groups.setdefault((str(estimate.cell.get("section", "")), estimate.metric), []).append(
@@ -193,7 +193,7 @@ def _runs_and_loss(metrics: Metrics, notebook: str) -> str:
 
 
 class _Cells:
-    """Cells of a table, and below it why some have no interval: once, if that is true of all."""
+    """Formatter of cells, with notes on missing intervals: a reason shared by all is noted once."""
 
     def __init__(self, estimates: Iterable[Estimate]) -> None:
         reasons = {e.refused for e in estimates if _has_value(e)}
@@ -201,7 +201,7 @@ class _Cells:
         self._reasons: list[str] = []
 
     def text(self, estimate: Estimate | None) -> str:
-        """Value and interval; a number that a note explains instead of what is refused."""
+        """Return value and interval, or the number of a note that explains a refusal."""
         if estimate is None:
             return "-"
         value, interval = value_and_interval(estimate)
@@ -215,7 +215,7 @@ class _Cells:
 
     @property
     def notes(self) -> list[str]:
-        """What goes below the table."""
+        """Return the notes below the table."""
         numbered = [f"({i}) {reason}" for i, reason in enumerate(self._reasons, 1)]
         return [f"no intervals: {self._of_all}"] * bool(self._of_all) + numbered
 

@@ -1,4 +1,4 @@
-"""What a report found, in short: on top of its page, and as ``summary.md`` for pull requests."""
+"""Summarize a report: at the top of its page, and as ``summary.md`` for pull requests."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -20,20 +20,20 @@ _MOST_ROWS = 16
 
 @dataclass(frozen=True)
 class Summary:
-    """The answer, loss, verdicts, then the figures.
+    """Summary of a report: the answer, loss, verdicts, and figures.
 
     Attributes
     ----------
     answer
-        What was found, in sentences; none in the files of older versions.
+        The findings in sentences; empty for files of older versions.
     recorded
-        What was recorded, by name; nothing in the files of older versions.
+        What was recorded, by name; empty for files of older versions.
     runs
-        How many, and what the tracer lost.
+        The number of runs, and the tracer's loss.
     lossy
-        Whether it lost anything.
+        Whether the tracer lost anything.
     verdicts
-        How many of each; empty where nothing was judged.
+        The count of each verdict; empty if nothing was judged.
     table
         The estimates, with reasons of refusals below.
     """
@@ -47,12 +47,12 @@ class Summary:
 
     @classmethod
     def read(cls, metrics: Path, notebook: str) -> Self:
-        """Of a metrics.json, or the one in a folder, that the notebook of that name wrote.
+        """Read the summary of a notebook's metrics.json, given as a file or a folder.
 
         Raises
         ------
         UsageError
-            It cannot be read.
+            The file cannot be read.
         """
         table = summary_table(metrics, notebook)
         stored = read_metrics(metrics)
@@ -67,13 +67,13 @@ class Summary:
         )
 
     def section(self) -> Section:
-        """For the top of a page."""
+        """Return the section for the top of a page."""
         verdicts = [Sentence(f"Verdicts: {self.verdicts}.")] if self.verdicts else []
         table = [_short(self.table)] if self.table.rows else []
         return Section(Sentence(f"{self.runs}.", loud=self.lossy), *verdicts, *table)
 
     def markdown(self) -> str:
-        """For a pull request."""
+        """Return the text for a pull request."""
         table = self.table
         lines = [f"**{escaped(self.answer[0])}**", ""] if self.answer else []
         lines += [line for text in self.answer[1:] for line in (escaped(text), "")]
@@ -86,7 +86,7 @@ class Summary:
 
 
 def _short(table: ReportTable) -> ReportTable:
-    """The first rows, where there are so many that what follows would not be seen."""
+    """Keep the first rows of a long table, so that the text below it stays visible."""
     hidden = len(table.rows) - _MOST_ROWS
     if hidden <= 0:
         return table

@@ -1,4 +1,4 @@
-"""``roslens why``: the late messages, and what made them so."""
+"""Run ``roslens why``: print the late messages, and why they were late."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from roslens.recording import NotEnoughEvidenceError
 from roslens.recordings import open_recordings
 
 MOST_SHOWN = 20
-"""Late messages in a terminal; JSON has all."""
+"""The maximum number of late messages in a terminal; JSON has all."""
 _DEFINITION = (
     "At: its publication, since the run's first event. Late is more than the deadline, or else the "
     "P99 of the subscription in its run without the start, from publish to callback_end. The cause "
@@ -36,14 +36,14 @@ def run_why(
     warm_up: str | None,
     as_json: bool,
 ) -> None:
-    """Say what hangs, which messages were late, the latest first, and the share of each cause.
+    """Print what hangs, the late messages, the latest first, and the share of each cause.
 
     Raises
     ------
     UsageError
-        There is no such recording, topic or message, or the deadline or warm-up is no duration.
+        A recording, topic or message does not exist, or the deadline or warm-up is not a duration.
     NotEnoughEvidenceError
-        Of no message both the publication and the end of its callback were recorded.
+        No message has both its publication and the end of its callback recorded.
     """
     opened = open_recordings(paths)
     why = opened.why

@@ -1,4 +1,4 @@
-"""``roslens mcp``: what programs that talk may ask, over the Model Context Protocol.
+"""Answer questions of programs that talk, over the Model Context Protocol (``roslens mcp``).
 
-`asking` runs a verb and bounds what it answers, `server` tells the protocol's clients of the verbs.
+`asking` runs a verb and bounds the size of its answer; `server` offers the verbs to clients.
 """

@@ -1,6 +1,6 @@
-"""A question is a verb of the command line, in a process of its own, and bounded.
+"""Answer a question by running a verb of the command line in a process of its own, with limits.
 
-What is answered is the JSON that the verb prints, so that nothing is computed a second time here.
+The answer is the JSON that the verb prints, so that nothing is computed a second time here.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ MEANINGS = {
     EXIT_VERDICT: "a verdict failed",
     EXIT_NOT_ENOUGH_EVIDENCE: "not enough evidence",
 }
-"""By exit code, of what is an answer."""
+"""The meaning of each exit code that comes with an answer."""
 _FILE = "FILE"
-"""Stands in the words of a verb for the file that its JSON goes to."""
+"""Placeholder, in the words of a verb, for the file that receives its JSON."""
 _MOST_RAW = 64 << 20
 _AT_ONCE = 2
 
@@ -69,18 +69,18 @@ class Answer(TypedDict):
 
 @dataclass(frozen=True)
 class Asker:
-    """Asks verbs about recordings in some folders.
+    """Runner of verbs on the recordings in some folders.
 
     Attributes
     ----------
     folders
-        No path leads out of them.
+        The folders that questions may read; no path leads out of them.
     rows
-        The most entries of a list in an answer.
+        The maximum number of entries in a list of an answer.
     size
-        The most bytes of an answer as JSON.
+        The maximum size of an answer as JSON, in bytes.
     seconds
-        A question is given up after so long.
+        The time limit of a question, in seconds.
     """
 
     folders: Sequence[Path]
@@ -90,24 +90,24 @@ class Asker:
     _turns: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(_AT_ONCE))
 
     def place(self, path: str) -> Path:
-        """The file or folder that a path stands for, links followed.
+        """Return the file or folder that a path stands for, with links resolved.
 
         Parameters
         ----------
         path
-            In full, or relative to one of the folders.
+            An absolute path, or a path relative to one of the folders.
 
         Raises
         ------
         UsageError
-            It is nowhere in the folders.
+            The path does not exist in the folders.
         """
         for folder in self.folders:
             with suppress(OSError, ValueError):
                 candidate = (folder / path).resolve(strict=True)
                 if self._inside(candidate):
                     return candidate
-        # A name that is told with marks in place of what a terminal obeys.
+        # The name may have been shown with marks in place of terminal control characters.
         for candidate in self.recordings():
             if shown(str(candidate)) == path:
                 return candidate.resolve()
@@ -115,7 +115,7 @@ class Asker:
         raise UsageError(shown(f"{path}: nothing of that name in what may be read: {roots}"))
 
     def _whole(self, path: str) -> Path:
-        """As `place`, of a folder from which no link leads out."""
+        """Return `place` of a path, and refuse a folder from which a link leads out."""
         place = self.place(path)
         for folder, names, files in walk(place) if place.is_dir() else ():
             for entry in (folder / name for name in (*names, *files)):
@@ -129,7 +129,7 @@ class Asker:
         return any(path.resolve().is_relative_to(root) for root in self.folders)
 
     def recordings(self) -> list[Path]:
-        """The recordings at or below the folders, and archives of some; none outside by a link."""
+        """List the recordings and archives in the folders, except links that lead outside."""
         paths: list[Path] = []
         for folder in self.folders:
             with suppress(UsageError):
@@ -151,24 +151,24 @@ class Asker:
         Parameters
         ----------
         words
-            The verb and its options; ``--json=FILE`` where it writes JSON to a file.
+            The verb and its options; ``--json=FILE`` if it writes JSON to a file.
         paths
-            Of recordings, as of `place`.
+            The paths of recordings, as in `place`.
         numbers
-            What the numbers of the answer are.
+            A description of the numbers in the answer.
         first
-            What is said before the paths, such as a query.
+            The argument before the paths, such as a query.
         files
-            Texts that the verb finds in its working folder, by their names.
+            The texts of files for the verb's working folder, by file name.
         lines
-            Whether the verb prints one value a line.
+            Whether the verb prints one value per line.
 
         Raises
         ------
         UsageError
-            A path leads elsewhere, or the verb refuses what it is asked.
+            A path leads outside the folders, or the verb refuses the question.
         RunFailedError
-            It took too long, said too much, or failed.
+            The verb took too long, printed too much, or failed.
         """
         places = [str(self._whole(path)) for path in paths]
         about = [*([] if first is None else [first]), *places]
@@ -176,7 +176,7 @@ class Asker:
             with tempfile.TemporaryDirectory(prefix="roslens-mcp-") as scratch:
                 for name, text in files.items():
                     Path(scratch, name).write_text(text, encoding="utf-8")
-                # No word of a question is an option that was not meant.
+                # ``--`` keeps words of a question from being taken for options.
                 code, out, err = await self._run([*words, "--", *about], Path(scratch))
                 output = _json(out, Path(scratch) / _FILE, lines=lines)
         if code not in MEANINGS:
@@ -194,7 +194,7 @@ class Asker:
         )
 
     async def _run(self, words: Sequence[str], folder: Path) -> tuple[int, bytes, bytes]:
-        """Exit code, standard output and error of roslens, whose group ends with us."""
+        """Run roslens in a process group that ends with us; return exit code, output and error."""
         command = [sys.executable, "-P", "-m", "roslens", *words]
         async with await anyio.open_process(
             command,
@@ -211,7 +211,7 @@ class Asker:
                             group.start_soon(_drain, parts, name, getattr(process, name))
                     code = await process.wait()
             except BaseException as error:
-                # Its own processes, too: it leads their group.
+                # The child leads a process group, so its own processes end too.
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 if isinstance(error, TimeoutError):
@@ -225,18 +225,18 @@ class Asker:
         return code, parts["stdout"], parts["stderr"]
 
     def _bounded(self, value: Any) -> tuple[Any, dict[str, int]]:
-        """An answer with its longest lists cut until it is small enough.
+        """Cut the longest lists of an answer until it is small enough.
 
         Raises
         ------
         RunFailedError
-            What is no list is too much.
+            The answer is too long even without its lists.
         """
         rows = self.rows
         while rows:
             cut: dict[str, int] = {}
             answer = _cut(value, rows, "", cut)
-            # With the indentation with which a client gets it.
+            # A client receives the answer with this indentation.
             if len(json.dumps({"answer": answer}, indent=2)) <= self.size:
                 return answer, cut
             rows //= 2
@@ -244,7 +244,7 @@ class Asker:
 
 
 async def _drain(parts: dict[str, bytes], name: str, stream: anyio.abc.ByteReceiveStream) -> None:
-    """Read all, and keep a byte more than may be at most."""
+    """Read a whole stream, but keep only one byte more than the limit."""
     kept = bytearray()
     async for block in stream:
         kept += block[: max(0, _MOST_RAW + 1 - len(kept))]
@@ -252,7 +252,7 @@ async def _drain(parts: dict[str, bytes], name: str, stream: anyio.abc.ByteRecei
 
 
 def _json(out: bytes, file: Path, *, lines: bool) -> Any:
-    """The JSON of a verb, of its file or of its output; None where there is none."""
+    """Return the JSON from a verb's file or its output; None if there is none."""
     if lines:
         return [json.loads(line) for line in out.splitlines()]
     text = file.read_bytes() if file.is_file() else out
@@ -260,13 +260,13 @@ def _json(out: bytes, file: Path, *, lines: bool) -> Any:
 
 
 def _said(err: bytes) -> str:
-    """The error of a verb, without the name of the program."""
+    """Return the error message of a verb, without the program's name."""
     lines = err.decode(errors="replace").strip().splitlines()
     return lines[-1].removeprefix("roslens: error: ") if lines else ""
 
 
 def _quoted(value: Any) -> Any:
-    """Plain data with no text in it that a terminal would obey, or that hides."""
+    """Return plain data with terminal control and hidden characters of its texts made visible."""
     if isinstance(value, str):
         return shown(value)
     if isinstance(value, list):
@@ -277,7 +277,7 @@ def _quoted(value: Any) -> Any:
 
 
 def _cut(value: Any, rows: int, place: str, cut: dict[str, int]) -> Any:
-    """Plain data whose lists have at most so many entries; the whole lengths go into `cut`."""
+    """Cut each list of plain data to `rows` entries; record the full lengths in `cut`."""
     if isinstance(value, dict):
         return {
             name: _cut(item, rows, f"{place}.{name}".lstrip("."), cut)

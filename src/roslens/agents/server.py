@@ -1,4 +1,4 @@
-"""The verbs as tools of the Model Context Protocol, over the standard input and output."""
+"""Offer the verbs as tools of the Model Context Protocol over standard input and output."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from roslens.recording import RoslensError, UsageError
 from roslens.recording.text import shown
 
 P = ParamSpec("P")
-# Defaults become part of a schema.
+# The default values become part of the tools' schemas.
 # ruff: noqa: B006
 
 _INSTRUCTIONS = """Answers questions about recordings of ROS 2: what was slow, lost or late, and \
@@ -51,7 +51,7 @@ _ONLY_READS = ToolAnnotations(
 
 
 class Verbs:
-    """The tools: each asks one verb; parameters are those of the command line."""
+    """Tools that each run one verb, with the command line's parameters."""
 
     def __init__(self, asker: Asker) -> None:
         self._asker = asker
@@ -161,14 +161,14 @@ class Verbs:
         "SELECT table_name, column_name FROM information_schema.columns" lists them.
         """
         asker = self._asker
-        # One row more than is shown tells that there are more. A query that is ended by itself,
-        # before the process is, says so.
+        # One row more than is shown reveals that there are more. A query that reaches its own time
+        # limit, before the process is ended, can report it.
         limits = (f"--rows={asker.rows + 1}", f"--timeout={0.9 * asker.seconds:g}")
         words = ("sql", "--json", *limits)
         return await asker.ask(*words, paths=paths, numbers=_DESCRIPTIONS, first=query, lines=True)
 
     def all(self) -> Iterable[Callable[..., Awaitable[Any]]]:
-        """Each tool."""
+        """Return all tools."""
         return (self.recordings, self.first_page, self.info, self.info_check, self.estimates,
                 self.why, self.chains, self.compare, self.check, self.sql)  # fmt: skip
 
@@ -182,7 +182,7 @@ def _given(options: dict[str, str | int | None]) -> list[str]:
 
 
 def _told(tool: Callable[P, Awaitable[Any]]) -> Callable[P, Awaitable[Any]]:
-    """The same with errors that a client is told of."""
+    """Wrap a tool so that its errors are reported to the client."""
 
     @wraps(tool)
     async def telling(*arguments: P.args, **named: P.kwargs) -> Any:
@@ -200,7 +200,7 @@ def run_server(folders: Sequence[Path], *, rows: int, size: int, seconds: float)
     Raises
     ------
     UsageError
-        A folder does not exist, or a limit is none.
+        A folder does not exist, or a limit is not positive.
     """
     if rows < 1 or size < 1 or not seconds > 0:
         raise UsageError("--rows, --max-bytes and --timeout must be more than 0")

@@ -1,4 +1,4 @@
-"""What `rl.open` offers by noun: ``run.latency``, ``run.chains`` and so on; frames, then pictures.
+"""Offer the nouns of `rl.open`, such as ``run.latency`` and ``run.chains``: frames and pictures.
 
-Each module is one noun. Everything it gives is what the report of the same name computes and draws.
+Each module is one noun. Its frames and pictures are those of the report of the same name.
 """

@@ -1,4 +1,4 @@
-"""``run.callbacks``: how long callbacks took."""
+"""Explore how long callbacks took: ``run.callbacks``."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from roslens.recording import UsageError
 
 
 class Callbacks(OfMessages):
-    """How long callbacks took, from callback_start to callback_end in one thread.
+    """Durations of callbacks, from callback_start to callback_end in one thread.
 
-    The table of the callbacks that there are is ``run.table("callbacks")``.
+    The table of all callbacks is ``run.table("callbacks")``.
     """
 
     def sentences(self) -> list[str]:
-        """Which callback took longest at P99, and which once, in whole sentences with units.
+        """Name the callback with the longest P99 and the longest single execution, in sentences.
 
         Raises
         ------
         UsageError
-            A parameter names what is not there.
+            A parameter names something that does not exist.
         """
         report = self._report()
         if report.left_out and not report.counting:
@@ -56,19 +56,19 @@ class Callbacks(OfMessages):
         return sentences or ["No callback that ended was traced."]
 
     def frame(self, node: str | None = None, name: str | None = None) -> pl.DataFrame:
-        """Every execution of a callback, in order.
+        """Return every execution of a callback, in order of start.
 
         Parameters
         ----------
         node, name
             Full names or patterns with ``*``; a name is a topic, a service, or a timer's period.
-            None: all.
+            None: all callbacks.
 
         Returns
         -------
         One row per execution: ``run``, the factors, all columns of ``callback_instances``
         (``kind``, ``name``, ``node``; ``start_ns``, ``end_ns``: ns since the epoch;
-        ``duration_ns``: ns, null where its end was not recorded).
+        ``duration_ns``: ns, null if the end was not recorded).
 
         Raises
         ------
@@ -84,15 +84,15 @@ class Callbacks(OfMessages):
         return rows
 
     def summary(self, by: Sequence[str] | None = None) -> pl.DataFrame:
-        """Each callback in each cell: a description, without intervals.
+        """Describe each callback in each cell, without intervals.
 
-        Mean, percentiles and ``busy`` are those of a run, averaged over runs; a percentile is null
+        Mean, percentiles and ``busy`` are per run, averaged over runs; a percentile is null
         where a run has too few executions for its interval: P50 needs 6, P90 29, P99 299.
 
         Parameters
         ----------
         by
-            Factors that make the cells; none: all.
+            Factors that make the cells; None: all factors.
 
         Returns
         -------
@@ -109,19 +109,19 @@ class Callbacks(OfMessages):
         return report.callback_durations
 
     def periods(self, by: Sequence[str] | None = None) -> pl.DataFrame:
-        """How regularly each callback or probed function began, in each cell.
+        """Describe how regularly each callback or probed function started, in each cell.
 
         Parameters
         ----------
         by
-            Factors that make the cells; none: all.
+            Factors that make the cells; None: all factors.
 
         Returns
         -------
-        ``cell``, ``kind``, ``name``, ``node``, ``count``, ``period_ns`` (the median of the times
-        between its starts), ``jitter_p50_ns``, ``jitter_p99_ns``, ``jitter_max_ns`` (ns by which
-        such a time differs from the period), ``overruns`` (executions longer than the period),
-        ``skipped`` (periods without a start).
+        ``cell``, ``kind``, ``name``, ``node``, ``count``, ``period_ns`` (the median time between
+        starts), ``jitter_p50_ns``, ``jitter_p99_ns``, ``jitter_max_ns`` (ns by which the time
+        between two starts differs from the period), ``overruns`` (executions longer than the
+        period), ``skipped`` (periods without a start).
 
         Raises
         ------
@@ -134,21 +134,21 @@ class Callbacks(OfMessages):
     def estimates(
         self, topic: str | None = None, by: Sequence[str] | None = None, *, full: bool = False
     ) -> pl.DataFrame:
-        """Durations of the subscription callbacks on a topic, with intervals over runs.
+        """Estimate the durations of subscription callbacks on a topic, with intervals over runs.
 
         Parameters
         ----------
         topic
-            Full name; none: the topic that the report of latency speaks of first.
+            Full name; None: the first topic of the latency report.
         by
             As in `summary`.
         full
-            Also what each rests on, as of `run.latency.estimates`.
+            Whether to add what each estimate rests on, as in `run.latency.estimates`.
 
         Returns
         -------
         One row per metric (``callback_duration_mean``, ``callback_duration_p50``, ...) and cell, as
-        of ``run.latency.estimates``; ``value``, ``low``, ``high`` in ns.
+        in ``run.latency.estimates``; ``value``, ``low``, ``high`` in ns.
 
         Raises
         ------
@@ -162,19 +162,19 @@ class Callbacks(OfMessages):
         return estimates_frame([*mean, *percentiles], full=full)
 
     def bounds(self, warm_up: float | None = None) -> pl.DataFrame:
-        """How long each callback takes at most, while what was recorded holds.
+        """Bound the duration of each callback, as long as the recorded conditions hold.
 
         Parameters
         ----------
         warm_up
-            Left out at the start of each thread, s; none: a tenth of its time, 5 s at most.
+            Time left out at the start of each thread, s; None: a tenth of its time, 5 s at most.
 
         Returns
         -------
-        One row per callback of a run, as of
+        One row per callback of a run, as in
         `roslens.analysis.flow.response_bounds.callback_bounds`: ``kind``, ``name``, ``node``,
-        ``executions``, ``longest_ns``, ``handover_ns``, ``bound_ns`` (ns; null where there is
-        none), ``beyond`` and ``refused``.
+        ``executions``, ``longest_ns``, ``handover_ns``, ``bound_ns`` (ns; null if there is no
+        bound), ``beyond`` and ``refused``.
 
         Raises
         ------
@@ -186,7 +186,7 @@ class Callbacks(OfMessages):
         return callback_bounds(self._run, warm_up)
 
     def durations(self, by: Sequence[str] | None = None) -> Picture:
-        """`summary` as a picture: P50, P90, P99 and the longest [ms] of each callback.
+        """Draw `summary`: P50, P90, P99 and the longest duration [ms] of each callback.
 
         Raises
         ------
@@ -196,7 +196,7 @@ class Callbacks(OfMessages):
         return picture_of(self._report(by).callbacks())
 
     def over_time(self, node: str | None = None, name: str | None = None) -> Picture:
-        """The duration [ms] of each execution when it began [s].
+        """Draw the duration [ms] of each execution against its start [s].
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""``run.chains``: from the first publication to the end of the last callback."""
+"""Explore chains from the first publication to the end of the last callback: ``run.chains``."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class Chains(Noun[ChainsReport]):
-    """Chains of messages from node to node: how long they take, and which part of it where.
+    """Chains of messages from node to node: their durations, and where the time is spent.
 
-    ``chain`` is text such as ``/camera -> /image -> /detector``; none: all that are found (the
-    slowest first), where one alone can be shown the slowest.
+    ``chain`` is text such as ``/camera -> /image -> /detector``; None: all chains that are found
+    (the slowest first), or the slowest where only one can be shown.
     """
 
     answer = shown(ChainsReport.answer)
@@ -44,21 +44,21 @@ class Chains(Noun[ChainsReport]):
         return self._report(by) if chain is None else self._report(by, chains=[chain])
 
     def frame(self, chain: str | None = None) -> pl.DataFrame:
-        """Every instance of chains.
+        """Return every instance of chains.
 
         Parameters
         ----------
         chain
-            Which one; none: all.
+            The chain; None: all chains.
 
         Returns
         -------
-        One row per message at a chain's begin: ``chain``, ``run``, ``instance``, ``begin_ns`` and
-        ``end_ns`` (ns since the epoch), ``latency_ns`` (ns; null where it did not reach the end),
-        ``worst_ns`` (ns, from the begin of the instance before), ``clock_bound_ns`` (by how much
-        these may be wrong, of hosts with clocks of their own), ``at_least`` (all of these are
-        lower bounds: nothing tells when the call began), ``outcome``, ``stopped_at``,
-        ``match``. No columns where there is no chain.
+        One row per message at a chain's start: ``chain``, ``run``, ``instance``, ``begin_ns`` and
+        ``end_ns`` (ns since the epoch), ``latency_ns`` (ns; null if it did not reach the end),
+        ``worst_ns`` (ns, from the start of the previous instance), ``clock_bound_ns`` (the possible
+        error of these times between hosts with different clocks), ``at_least`` (all these times are
+        lower bounds: the start of the call is unknown), ``outcome``, ``stopped_at``,
+        ``match``. No columns if there is no chain.
 
         Raises
         ------
@@ -68,17 +68,17 @@ class Chains(Noun[ChainsReport]):
         return self._of(chain).files().get("chain_instances.csv", pl.DataFrame())
 
     def parts(self, chain: str | None = None) -> pl.DataFrame:
-        """Where the time of a chain goes, mean over the instances that reached its end.
+        """Return how the time of a chain is divided, as the mean over its complete instances.
 
         Parameters
         ----------
         chain
-            Which one; none: the slowest.
+            The chain; None: the slowest.
 
         Returns
         -------
         One row per part, in order: ``hop``, ``topic``, ``node``, ``part``, ``begin_ms`` (since the
-        chain's begin) and ``duration_ms`` (ms).
+        chain's start) and ``duration_ms`` (ms).
 
         Raises
         ------
@@ -90,21 +90,21 @@ class Chains(Noun[ChainsReport]):
     def estimates(
         self, chain: str | None = None, by: Sequence[str] | None = None, *, full: bool = False
     ) -> pl.DataFrame:
-        """Response times, completeness and rate, with intervals over runs.
+        """Estimate response times, completeness and rate, with intervals over runs.
 
         Parameters
         ----------
         chain
             As in `frame`.
         by
-            Factors that make the cells; none: all.
+            Factors that make the cells; None: all factors.
         full
-            Also what each rests on, as of `run.latency.estimates`.
+            Whether to add what each estimate rests on, as in `run.latency.estimates`.
 
         Returns
         -------
         One row per metric (``response_time_p50`` in ns, ``chain_complete`` 0..1, ``chain_rate`` in
-        Hz, ...), cell and ``chain``, as of ``run.latency.estimates``.
+        Hz, ...), cell and ``chain``, as in ``run.latency.estimates``.
 
         Raises
         ------
@@ -114,7 +114,7 @@ class Chains(Noun[ChainsReport]):
         return estimates_frame(self._of(chain, by).estimates, full=full)
 
     def ecdf(self, chain: str | None = None) -> Picture:
-        """Distribution of response times [ms] and its tail, a colour for each chain.
+        """Draw the distribution of response times [ms] and its tail, one colour per chain.
 
         Parameters
         ----------
@@ -129,7 +129,7 @@ class Chains(Noun[ChainsReport]):
         return picture_of(self._of(chain).distributions())
 
     def over_time(self, chain: str | None = None) -> Picture:
-        """Each response time [ms] of a chain when it began [s].
+        """Draw each response time [ms] of a chain against its start [s].
 
         Parameters
         ----------
@@ -139,17 +139,17 @@ class Chains(Noun[ChainsReport]):
         Raises
         ------
         UsageError
-            As `parts`.
+            As in `parts`.
         """
         return picture_of(self._of(chain).distributions(), 1)
 
     def waterfall(self, chain: str | None = None) -> Picture:
-        """`parts` as a picture: one bar [ms] per part, in order.
+        """Draw `parts`: one bar [ms] per part, in order.
 
         Raises
         ------
         UsageError
-            As `parts`.
+            As in `parts`.
         """
         return picture(chain_waterfall(self._complete(chain)))
 

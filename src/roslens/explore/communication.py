@@ -1,4 +1,4 @@
-"""``run.communication``: ways from a publisher to a subscription, within a process or between."""
+"""Explore ways from a publisher to a subscription, within a process or between processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Communication(Noun[CommunicationReport]):
-    """Periods, latency, backlog, hops and copies of ways of communication, and what they lose."""
+    """Periods, latency, backlog, hops, copies and losses of each way of communication."""
 
     answer = shown(CommunicationReport.answer)
     loss_first = shown(CommunicationReport.loss)
@@ -43,16 +43,16 @@ class Communication(Noun[CommunicationReport]):
         return CommunicationReport(run, checked, resolve(checked.published))
 
     def frame(self, by: Sequence[str] | None = None) -> pl.DataFrame:
-        """Each cell: periods, latency, loss, and what the queues held.
+        """Return one row per cell: periods, latency, loss, and queue contents.
 
         Parameters
         ----------
         by
-            Factors that make the cells; none: all.
+            Factors that make the cells; None: all factors.
 
         Returns
         -------
-        One row per cell; names of columns end with their unit.
+        One row per cell; column names end with their unit.
 
         Raises
         ------
@@ -62,18 +62,18 @@ class Communication(Noun[CommunicationReport]):
         return self._report(by).files()["cells.csv"]
 
     def discovery(self) -> pl.DataFrame:
-        """How long it took until each publisher and subscription had found each other.
+        """Return how long each publisher and subscription took to discover each other.
 
-        Pairs between which messages went through the middleware; of those within a process by
-        pointer there is nothing to find.
+        Only pairs whose messages went through the middleware are included; pairs within a process
+        that pass pointers need no discovery.
 
         Returns
         -------
-        As of `roslens.analysis.overview.discovery.discovery_overview`: ``run``, ``topic``,
+        As in `roslens.analysis.overview.discovery.discovery_overview`: ``run``, ``topic``,
         ``from``, ``to``, ``publisher_id``, ``subscription_id``, ``since_ns`` (when the later of
         both was made), ``published_ms``, ``at_least_ms``, ``delivered_ms`` (from then to the first
-        message, to the last that was missed, and to the first take: they had found each other
-        between the latter two), ``missed`` (messages).
+        message, to the last missed message, and to the first take: the discovery lies between the
+        latter two), ``missed`` (messages).
 
         Raises
         ------
@@ -84,19 +84,19 @@ class Communication(Noun[CommunicationReport]):
         return discovery_overview(*(self._run.table(name) for name in names))
 
     def estimates(self, by: Sequence[str] | None = None, *, full: bool = False) -> pl.DataFrame:
-        """Periods, latency, loss, backlog, hops, copies and CPU, with intervals over runs.
+        """Estimate periods, latency, loss, backlog, hops, copies and CPU, with intervals over runs.
 
         Parameters
         ----------
         by
             As in `frame`.
         full
-            Also what each rests on, as of `run.latency.estimates`.
+            Whether to add what each estimate rests on, as in `run.latency.estimates`.
 
         Returns
         -------
         One row per metric (``latency_mean`` in ns, ``loss`` 0..1, ``publisher_period`` in ns, ...)
-        and cell, as of ``run.latency.estimates``.
+        and cell, as in ``run.latency.estimates``.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""``run.compare(other)`` and ``run.check(budgets)``: verdicts."""
+"""Give verdicts: ``run.compare(other)`` and ``run.check(budgets)``."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
 
 class Comparison:
-    """Two sets of runs, metric by metric and cell by cell.
+    """Comparison of two sets of runs, metric by metric and cell by cell.
 
     Attributes
     ----------
     found
-        All that `roslens compare --json` writes.
+        Everything that `roslens compare --json` writes.
     """
 
     def __init__(self, found: Comparisons) -> None:
         self.found = found
 
     def frame(self) -> pl.DataFrame:
-        """The comparisons.
+        """Return the comparisons as a frame.
 
         Returns
         -------
@@ -66,7 +66,7 @@ class Comparison:
         return pl.DataFrame(rows, infer_schema_length=None)
 
     def intervals(self) -> Picture:
-        """`frame` as a picture: the change [%] with its interval, worse to the right.
+        """Draw `frame`: the change [%] with its interval, worse to the right.
 
         Raises
         ------
@@ -78,7 +78,7 @@ class Comparison:
         return picture(comparison_plot(self.found))
 
     def sentences(self) -> list[str]:
-        """How many of each verdict, and what regressed; then what the reader must know."""
+        """Summarize the verdicts and regressions, then add the notes that the reader must know."""
         return [summary(self.found), *self.found.notes]
 
     def _repr_html_(self) -> str:
@@ -97,14 +97,14 @@ def compared(
     *,
     across_machines: bool = False,
 ) -> Comparison:
-    """As `roslens.recordings.Recordings.compare`."""
+    """Compare two sides as `roslens.recordings.Recordings.compare` does."""
     sides = load_side(base, metrics), load_side(new, metrics)
     comparisons = compare_sides(*sides, metrics, threshold, across_machines=across_machines)
     return Comparison(comparisons)
 
 
 def checked(run: Runs, budgets: Path) -> pl.DataFrame:
-    """As `roslens.recordings.Recordings.check`."""
+    """Check budgets as `roslens.recordings.Recordings.check` does."""
     wanted = read_budgets(budgets)
     rows = [
         {

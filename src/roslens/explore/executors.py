@@ -1,4 +1,4 @@
-"""``run.executors``: how executors spend their time, and which one is slower."""
+"""Explore how executors spend their time, and which one is slower: ``run.executors``."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 class Executors(Noun[ExecutorsReport]):
-    """How executors spend their time, and which of them is slower or takes more CPU.
+    """Time use of executors, and which of them is slower or takes more CPU.
 
-    ``factor`` is the one whose levels are compared two by two; none: ``executor``.
+    ``factor`` is the factor whose levels are compared in pairs; None: ``executor``.
     """
 
     answer = shown(ExecutorsReport.answer)
@@ -46,11 +46,11 @@ class Executors(Noun[ExecutorsReport]):
         return self._report(factor=factor)
 
     def frame(self) -> pl.DataFrame:
-        """What the threads of executors did when, of executors that say so (events).
+        """Return what executor threads did when, for executors that record such events.
 
         Returns
         -------
-        One row per stretch: ``run``, the factors, all columns of ``executor_intervals``
+        One row per interval: ``run``, the factors, all columns of ``executor_intervals``
         (``state``: wait, execute or blocked; ``begin_ns``, ``end_ns``: ns since the epoch;
         ``duration_ns``, ``callback_ns``: ns).
         """
@@ -58,19 +58,19 @@ class Executors(Noun[ExecutorsReport]):
         return rows.sort("run", "begin_ns").collect()
 
     def estimates(self, by: Sequence[str] | None = None, *, full: bool = False) -> pl.DataFrame:
-        """How long the work took, CPU, memory, waiting and working, with intervals over runs.
+        """Estimate the work's duration, CPU, memory, waiting and working, with intervals over runs.
 
         Parameters
         ----------
         by
-            Factors that make the cells; none: all.
+            Factors that make the cells; None: all factors.
         full
-            Also what each rests on, as of `run.latency.estimates`.
+            Whether to add what each estimate rests on, as in `run.latency.estimates`.
 
         Returns
         -------
         One row per metric (``latency_p50`` in ns, ``cpu`` in cores, ``rss`` in bytes,
-        ``executor_wait`` 0..1, ...) and cell, as of ``run.latency.estimates``.
+        ``executor_wait`` 0..1, ...) and cell, as in ``run.latency.estimates``.
 
         Raises
         ------
@@ -80,18 +80,18 @@ class Executors(Noun[ExecutorsReport]):
         return estimates_frame(self._report(by).estimates, full=full)
 
     def pairs(self, factor: str | None = None) -> pl.DataFrame:
-        """All pairs of levels of a factor: over all conditions that have both, then within each.
+        """Compare all pairs of levels of a factor: over all conditions with both, then in each.
 
         Parameters
         ----------
         factor
-            Which one; none: ``executor``.
+            The factor; None: ``executor``.
 
         Returns
         -------
         One row per metric, condition and pair: ``metric``, the conditions (null: all), ``over``
-        (how many), ``level``, ``reference``, ``ratio``, ``low``, ``high`` (level / reference, 1:
-        the same), ``p_holm``, ``verdict``, ``refused``. No columns where there are no two levels.
+        (their number), ``level``, ``reference``, ``ratio``, ``low``, ``high`` (level / reference,
+        1: equal), ``p_holm``, ``verdict``, ``refused``. No columns if there are no two levels.
 
         Raises
         ------
@@ -101,28 +101,28 @@ class Executors(Noun[ExecutorsReport]):
         return self._of(factor).files()["pairs.csv"]
 
     def grid(self, factor: str | None = None) -> Picture:
-        """`pairs` as a picture: a row per metric and condition, ratios with intervals.
+        """Draw `pairs`: a row per metric and condition, ratios with intervals.
 
         Raises
         ------
         UsageError
-            There is no such factor, or it has no two levels.
+            There is no such factor, or it has fewer than two levels.
         """
         return picture_of(self._of(factor).compared())
 
     def intervals(self, of: Literal["work", "cpu", "busy"] = "work") -> Picture:
-        """`estimates` as a picture, against the load.
+        """Draw `estimates` against the load.
 
         Parameters
         ----------
         of
-            ``work``: how long messages, calls or goals took at the median [ms]; ``cpu``: CPU
-            [cores]; ``busy``: the executor's own work [%].
+            ``work``: the median duration of messages, calls or goals [ms]; ``cpu``: CPU [cores];
+            ``busy``: the executor's own work [%].
 
         Raises
         ------
         UsageError
-            Nothing of it was recorded, or there is no such thing.
+            Nothing of this kind was recorded, or `of` is none of these.
         """
         report = self._report()
         sections = {"work": report.work_done, "cpu": report.cpu, "busy": report.busy}

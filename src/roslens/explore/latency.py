@@ -1,4 +1,4 @@
-"""``run.latency``: how late messages are, from publish to the start of the callback."""
+"""Explore message latency, from publish to the start of the callback: ``run.latency``."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 class OfMessages(Noun[LatencyReport]):
-    """A noun about the messages of one topic: the report of latency behind it.
+    """Noun about the messages of one topic, backed by the latency report.
 
-    ``topic`` is a full name; none: the topic that the report speaks of first, which is the work
-    topic of the runs, else the busiest.
+    ``topic`` is a full name; None: the report's first topic, which is the work topic of the runs,
+    else the busiest topic.
     """
 
     def _made(self, run: Runs, parameters: Mapping[str, object]) -> LatencyReport:
@@ -42,7 +42,7 @@ class OfMessages(Noun[LatencyReport]):
         return self._report(by, topics=[topic])
 
     def _rows(self, topic: str | None) -> pl.DataFrame:
-        """Messages of the topic in the runs that count, without warm-up."""
+        """Return the topic's messages in the runs that count, without warm-up."""
         report = self._of(topic)
         group, warm_up_s = report.groups[0], report.parameters.warm_up_s
         rows = rows_of_group(report.messages, report.counting, group, warm_up_s)
@@ -51,7 +51,7 @@ class OfMessages(Noun[LatencyReport]):
 
 
 class Latency(OfMessages):
-    """How late messages are, from publish to the start of the callback; and how sure that is."""
+    """Message latency from publish to the start of the callback, with its uncertainty."""
 
     answer = shown(LatencyReport.answer)
     loss_first = shown(LatencyReport.loss)
@@ -71,7 +71,7 @@ class Latency(OfMessages):
     write = shown(LatencyReport.write)
 
     def topics(self, by: Sequence[str] | None = None) -> pl.DataFrame:
-        """The topics, the application's first, the slowest at P99 before others.
+        """List the topics: the application's first, then by descending P99.
 
         Parameters
         ----------
@@ -80,13 +80,13 @@ class Latency(OfMessages):
 
         Returns
         -------
-        One row per topic, pair of nodes and cell: ``cell`` (empty where all runs are of one),
-        ``topic``, ``from``, ``to``, ``messages``, ``rate_hz`` (Hz), ``bytes_per_s`` (B/s, of
-        serialized messages; null where their sizes are not known), ``p50_ms``, ``p99_ms`` (ms;
-        these four are means over the runs of the cell), ``worst_ms`` (ms), ``lost`` (part of all,
-        0..1; null where nobody can say), ``not_arrived``, ``unknown``, ``delivered`` (how many of
-        all). A percentile is null where a run has fewer latencies than its interval needs: 6 for
-        P50, 299 for P99.
+        One row per topic, pair of nodes and cell: ``cell`` (empty if all runs share one),
+        ``topic``, ``from``, ``to``, ``messages``, ``rate_hz`` (Hz), ``bytes_per_s`` (B/s of
+        serialized messages; null if their sizes are unknown), ``p50_ms``, ``p99_ms`` (ms; these
+        four are means over the runs of the cell), ``worst_ms`` (ms), ``lost`` (fraction of all
+        messages, 0..1; null if it cannot be known), ``not_arrived``, ``unknown``, ``delivered``
+        (their counts). A percentile is null where a run has fewer latencies than its interval
+        needs: 6 for P50, 299 for P99.
 
         Raises
         ------
@@ -102,19 +102,19 @@ class Latency(OfMessages):
         )
 
     def frame(self, topic: str | None = None) -> pl.DataFrame:
-        """Every message of a topic, run by run, in order of publication.
+        """Return every message of a topic, run by run, in order of publication.
 
         Parameters
         ----------
         topic
-            Full name; none: the topic that the report speaks of first.
+            Full name; None: the first topic of the latency report.
 
         Returns
         -------
         One row per message and subscription: ``run``, the factors, all columns of ``messages``
         (``publish_ns``, ``take_ns``, ``callback_start_ns``: ns since the epoch; ``latency_ns``: ns,
-        null where it was not delivered; ``data_age_ns``: ns from the message's own stamp until it
-        was taken; ``outcome``) and ``since_ns`` (ns after the first publication of its run).
+        null if the message was not delivered; ``data_age_ns``: ns from the message's own stamp to
+        the take; ``outcome``) and ``since_ns`` (ns after the first publication of its run).
 
         Raises
         ------
@@ -126,22 +126,22 @@ class Latency(OfMessages):
     def estimates(
         self, topic: str | None = None, by: Sequence[str] | None = None, *, full: bool = False
     ) -> pl.DataFrame:
-        """Mean, percentiles and loss with intervals over runs.
+        """Estimate mean, percentiles and loss, with intervals over runs.
 
         Parameters
         ----------
         topic
             As in `frame`.
         by
-            Factors that make the cells; runs that differ in others are taken together. None: all.
+            Factors that make the cells; runs that differ in others are pooled. None: all factors.
         full
-            Also what each rests on.
+            Whether to add what each estimate rests on.
 
         Returns
         -------
         One row per metric (``latency_mean``, ``latency_p50``, ``latency_sent_p50``, ``loss``, ...)
         and cell: ``metric``, the factors, ``value``, ``low``, ``high`` in ``unit`` (``ns``; ``1``
-        for the part that is lost), ``refused`` (why there is no interval). In full also ``level``,
+        for a lost fraction), ``refused`` (why there is no interval). If `full`, also ``level``,
         ``runs``, ``samples``, ``effective_samples``, ``method``, ``verdict``, ``definition``.
 
         Raises
@@ -154,14 +154,14 @@ class Latency(OfMessages):
     def ecdf(
         self, topic: str | None = None, by: Sequence[str] | None = None, *, tail: bool = False
     ) -> Picture:
-        """The distribution of latency [ms] in each cell, runs thin, and its tail beside it.
+        """Draw the distribution of latency [ms] in each cell, runs as thin lines, and its tail.
 
         Parameters
         ----------
         topic, by
             As in `estimates`.
         tail
-            Draw the tail (CCDF) instead, where more than six cells need a figure for each.
+            Whether to draw the tail (CCDF) instead, if more than six cells need separate figures.
 
         Raises
         ------
@@ -171,17 +171,17 @@ class Latency(OfMessages):
         return picture_of(self._of(topic, by).distributions(), -1 if tail else 0)
 
     def intervals(self, topic: str | None = None, by: Sequence[str] | None = None) -> Picture:
-        """`estimates` as a picture: value [ms], interval, and the values of the runs.
+        """Draw `estimates`: value [ms], interval, and the values of the runs.
 
         Raises
         ------
         UsageError
-            As `ecdf`.
+            As in `ecdf`.
         """
         return picture_of(self._of(topic, by).statistics())
 
     def heat(self, topic: str | None = None) -> Picture:
-        """Messages by time since each run's first publication [s] and by latency [ms].
+        """Draw messages by time since each run's first publication [s] and by latency [ms].
 
         Raises
         ------
@@ -193,12 +193,12 @@ class Latency(OfMessages):
         return picture(latency_heat(rows["since_ns"].to_numpy(), latency, scope))
 
     def over_time(self, topic: str | None = None) -> Picture:
-        """The latency [ms] of each message at the time of its publication [s], by run.
+        """Draw the latency [ms] of each message against its publication time [s], by run.
 
         Raises
         ------
         UsageError
-            As `heat`.
+            As in `heat`.
         """
         rows, scope = self._delivered(topic)
         caption = f"{rows.height:,} delivered messages, {scope}, by publication; line: the median."
@@ -207,22 +207,22 @@ class Latency(OfMessages):
         return picture(plot)
 
     def worst(self, topic: str | None = None, count: int = 10) -> pl.DataFrame:
-        """The latest messages, and what made each of them late.
+        """Return the messages with the longest latencies, and why each was late.
 
         Parameters
         ----------
         topic
             As in `frame`.
         count
-            How many.
+            The number of messages.
 
         Returns
         -------
-        ``run``, ``cell``, ``topic``, ``subscription_node``, ``since_start_ns`` (from the first
+        ``run``, ``cell``, ``topic``, ``subscription_node``, ``since_start_ns`` (since the first
         event of the run), ``latency_ns`` (ns), ``publish_ns``, ``callback_start_ns``,
-        ``callback_instance_id``, ``subscription_host``, ``subscription_vpid``, and as in
-        ``run.why``, but from publish to callback_start: ``cause``, ``share``, ``who``,
-        ``sentence`` (null where the end of the callback was not recorded); the latest first.
+        ``callback_instance_id``, ``subscription_host``, ``subscription_vpid``, and, as in
+        ``run.why`` but from publish to callback_start, ``cause``, ``share``, ``who``,
+        ``sentence`` (null if the end of the callback was not recorded); the latest first.
 
         Raises
         ------

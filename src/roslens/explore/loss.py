@@ -1,4 +1,4 @@
-"""``run.loss``: what the tracer dropped, and what became of the messages."""
+"""Explore the events that the tracer dropped and the outcomes of messages: ``run.loss``."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from roslens.recording import UsageError
 
 
 class Loss(OfMessages):
-    """What the tracer dropped (missing events may bias any figure), and what became of messages."""
+    """Events that the tracer dropped (which may bias any figure), and outcomes of messages."""
 
     def sentences(self) -> list[str]:
-        """What the tracer lost, then what became of the application's messages, in sentences.
+        """Describe what the tracer lost, then the outcomes of the application's messages.
 
         Raises
         ------
         UsageError
-            A parameter names what is not there.
+            A parameter names something that does not exist.
         """
         report = self._report()
         tracer = [part.text for part in report.tracer_loss() if isinstance(part, Sentence)]
@@ -50,12 +50,12 @@ class Loss(OfMessages):
         return [*tracer, *sentences]
 
     def tracer(self) -> pl.DataFrame:
-        """What the tracer dropped in each run.
+        """Return what the tracer dropped in each run.
 
         Returns
         -------
-        ``run``, ``cell``, ``discarded_events``, ``lost_packets``, ``truncated`` (counts; streams
-        that were cut off).
+        ``run``, ``cell``, ``discarded_events``, ``lost_packets``, ``truncated`` (counts; the last
+        counts streams that were cut off).
         """
         losses = self._run.tracer_loss
         return pl.DataFrame(
@@ -67,7 +67,7 @@ class Loss(OfMessages):
         )  # fmt: skip
 
     def findings(self) -> pl.DataFrame:
-        """What is odd about the recordings, the gravest first.
+        """Return the anomalies of the recordings, the gravest first.
 
         Returns
         -------
@@ -76,19 +76,19 @@ class Loss(OfMessages):
         return health_findings(self._run.table("health"))
 
     def frame(self, topic: str | None = None) -> pl.DataFrame:
-        """What became of the messages of each topic, publisher and subscription.
+        """Count the outcomes of messages by topic, publisher and subscription.
 
         Parameters
         ----------
         topic
-            Full name; none: all topics.
+            Full name; None: all topics.
 
         Returns
         -------
         One row per run, ``topic``, ``publisher_node`` and ``subscription_node``: ``messages``,
         ``arrived``, ``lost``, ``replaced``, ``overwritten``, ``unknown``, ``not_matched`` (counts),
-        ``loss`` (part of those of which it is known, 0..1; null where unknown ones forbid it), most
-        lost first.
+        ``loss`` (fraction of messages with a known outcome, 0..1; null if unknown ones forbid it),
+        the largest loss first.
 
         Raises
         ------
@@ -112,12 +112,12 @@ class Loss(OfMessages):
         )
 
     def seen(self, run: str | None = None) -> pl.DataFrame:
-        """What of a run was seen from when to when.
+        """Return when each part of a run was observed.
 
         Parameters
         ----------
         run
-            Its name; none: the one of which most is missing, else the first.
+            The run's name; None: the run with the most missing, else the first run.
 
         Returns
         -------
@@ -128,7 +128,7 @@ class Loss(OfMessages):
         Raises
         ------
         UsageError
-            There is no such run, or its events are not there.
+            There is no such run, or its events are not available.
         """
         name = run or lossiest(self._run)
         return (
@@ -139,7 +139,7 @@ class Loss(OfMessages):
         )
 
     def seen_over_time(self, run: str | None = None) -> Picture:
-        """What of a run was seen when, and where something is missing, by time [s].
+        """Draw when each part of a run was observed and where something is missing, by time [s].
 
         Parameters
         ----------
@@ -149,28 +149,28 @@ class Loss(OfMessages):
         Raises
         ------
         UsageError
-            There is no such run, or its events are not there.
+            There is no such run, or its events are not available.
         """
         return picture(seen_of(self._run, run or lossiest(self._run)))
 
     def estimates(
         self, topic: str | None = None, by: Sequence[str] | None = None, *, full: bool = False
     ) -> pl.DataFrame:
-        """The part of a topic's messages that did not arrive, with its interval over runs.
+        """Estimate the fraction of a topic's messages that did not arrive, with an interval.
 
         Parameters
         ----------
         topic
-            Full name; none: the topic that the report of latency speaks of first.
+            Full name; None: the first topic of the latency report.
         by
-            Factors that make the cells; none: all.
+            Factors that make the cells; None: all factors.
         full
-            Also what each rests on, as of `run.latency.estimates`.
+            Whether to add what each estimate rests on, as in `run.latency.estimates`.
 
         Returns
         -------
-        One row per cell (``metric`` is ``loss``), as of ``run.latency.estimates``; ``value``,
-        ``low`` and ``high`` are parts, 0..1.
+        One row per cell (``metric`` is ``loss``), as in ``run.latency.estimates``; ``value``,
+        ``low`` and ``high`` are fractions, 0..1.
 
         Raises
         ------
@@ -181,7 +181,7 @@ class Loss(OfMessages):
         return estimates_frame([e for e in estimates if e.metric == "loss"], full=full)
 
     def over_time(self, topic: str | None = None) -> Picture:
-        """How many messages of a topic became of which outcome, by time of publication [s].
+        """Draw the number of a topic's messages with each outcome, by publication time [s].
 
         Parameters
         ----------

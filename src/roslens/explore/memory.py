@@ -1,4 +1,4 @@
-"""``run.memory``: what processes used, and whether it climbs."""
+"""Explore the memory and CPU use of processes, and whether memory climbs: ``run.memory``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Memory(Noun[LeaksReport]):
-    """What processes used of memory and CPU, and whether memory climbs."""
+    """Memory and CPU use of processes, and whether memory climbs."""
 
     answer = shown(LeaksReport.answer)
     loss_first = shown(LeaksReport.loss)
@@ -35,42 +35,42 @@ class Memory(Noun[LeaksReport]):
         return LeaksReport(run, LeaksParameters.checked(parameters))
 
     def frame(self) -> pl.DataFrame:
-        """What each process used at each moment, as it was sampled.
+        """Return the resource use of each process at each sample.
 
         Returns
         -------
         One row per process and sample: ``run``, ``process``, ``vpid``, ``seconds`` (s since the
-        run's first sample), ``cpu`` (cores, since the sample before), ``pss_bytes``, ``rss_bytes``
-        (null where memory was not read).
+        run's first sample), ``cpu`` (cores, since the previous sample), ``pss_bytes``,
+        ``rss_bytes`` (null if memory was not read).
         """
         return usage_over_time(self._run.resources.filter(self._counting))
 
     def processes(self) -> pl.DataFrame:
-        """What each process used of the CPU, and which nodes are in it.
+        """Return the CPU use of each process, and its nodes.
 
         Returns
         -------
-        One row per cell and process, those first that used most, as of
+        One row per cell and process, the heaviest users first, as in
         `roslens.analysis.overview.processes.processes_overview`: ``cell``, ``process``, ``nodes``,
-        ``runs``, ``cpu`` (cores), ``callbacks`` (part of the time, 0..1), ``pss_bytes``. The nodes
-        of one process share its CPU time; ``callbacks.summary`` has ``busy`` of each.
+        ``runs``, ``cpu`` (cores), ``callbacks`` (fraction of the time, 0..1), ``pss_bytes``. The
+        nodes of one process share its CPU time; ``callbacks.summary`` has each callback's ``busy``.
         """
         return processes_of(self._run)
 
     def estimates(self, by: Sequence[str] | None = None, *, full: bool = False) -> pl.DataFrame:
-        """Slopes and levels of memory, with intervals over runs.
+        """Estimate slopes and levels of memory, with intervals over runs.
 
         Parameters
         ----------
         by
-            Factors that make the cells; none: all.
+            Factors that make the cells; None: all factors.
         full
-            Also what each rests on, as of `run.latency.estimates`.
+            Whether to add what each estimate rests on, as in `run.latency.estimates`.
 
         Returns
         -------
         One row per metric (``memory_slope`` in B/s, ``memory_slope_per_message``,
-        ``memory_baseline`` in bytes, ...) and cell, as of ``run.latency.estimates``.
+        ``memory_baseline`` in bytes, ...) and cell, as in ``run.latency.estimates``.
 
         Raises
         ------
@@ -80,7 +80,7 @@ class Memory(Noun[LeaksReport]):
         return estimates_frame(self._report(by).estimates, full=full)
 
     def leaks(self, by: Sequence[str] | None = None) -> pl.DataFrame:
-        """Whether memory climbs, and the least climb that would have been found.
+        """Return whether memory climbs, and the smallest climb that would have been detected.
 
         Parameters
         ----------
@@ -90,8 +90,8 @@ class Memory(Noun[LeaksReport]):
         Returns
         -------
         One row per cell: the factors, ``verdict``, ``runs``, ``slope_B_per_s``, ``low_B_per_s``,
-        ``high_B_per_s``, ``minimum_detectable_B_per_s`` (B/s), the same per message, ``bend_s``,
-        ``from_s``, ``to_s`` (s), ``refused``, ``why``.
+        ``high_B_per_s``, ``minimum_detectable_B_per_s`` (B/s), the same columns per message,
+        ``bend_s``, ``from_s``, ``to_s`` (s), ``refused``, ``why``.
 
         Raises
         ------
@@ -101,7 +101,7 @@ class Memory(Noun[LeaksReport]):
         return self._report(by).files()["leaks.csv"]
 
     def over_time(self, by: Sequence[str] | None = None) -> Picture:
-        """Memory [MB] over time [s] of each run, with the slope that is judged.
+        """Draw memory [MB] over time [s] of each run, with the judged slope.
 
         Parameters
         ----------
@@ -116,7 +116,7 @@ class Memory(Noun[LeaksReport]):
         return picture_of(self._report(by).over_time())
 
     def intervals(self, by: Sequence[str] | None = None) -> Picture:
-        """`leaks` as a picture: the verdict of each cell, with its slope [kB/s].
+        """Draw `leaks`: the verdict of each cell, with its slope [kB/s].
 
         Parameters
         ----------

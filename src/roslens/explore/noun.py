@@ -1,4 +1,4 @@
-"""What all nouns share: the report behind them, estimates as a frame, pictures of its sections."""
+"""Provide the base of all nouns: their report, estimates as frames, pictures of sections."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Noun(ABC, Generic[R_co]):
     """Frames, pictures and sections of runs, from one report.
 
     Frames are polars (``.to_pandas()`` for pandas), pictures are matplotlib figures; sections are
-    what the notebook of that name shows.
+    those that the notebook of the same name shows.
     """
 
     def __init__(self, run: Runs, parameters: Mapping[str, object] | None = None) -> None:
@@ -38,10 +38,10 @@ class Noun(ABC, Generic[R_co]):
 
     @abstractmethod
     def _made(self, run: Runs, parameters: Mapping[str, object]) -> R_co:
-        """The report of these runs."""
+        """Make the report of these runs."""
 
     def with_parameters(self, **parameters: object) -> Self:
-        """The same with parameters of the notebook of that name, such as ``warm_up_s=2``.
+        """Return this noun with parameters of its notebook changed, such as ``warm_up_s=2``.
 
         ``roslens report NAME --list-parameters`` lists them: ``level`` (nominal coverage, 0..1),
         ``warm_up_s`` (s), ``include_failed``, ``leave_out`` and more.
@@ -49,7 +49,7 @@ class Noun(ABC, Generic[R_co]):
         Raises
         ------
         UsageError
-            There is no such parameter, or it does not take the value.
+            There is no such parameter, or the value is invalid.
         """
         changed = type(self)(self._run, {**self._parameters, **parameters})
         changed._report()
@@ -67,16 +67,16 @@ class Noun(ABC, Generic[R_co]):
 
     @property
     def _counting(self) -> pl.Expr:
-        """Whether a row is of a run that counts."""
+        """Return an expression: whether a row belongs to a run that counts."""
         return pl.col("run").is_in([run.name for run in self._report().counting])
 
     def sentences(self) -> list[str]:
-        """What was found, in whole sentences with units, the answer first.
+        """Describe the findings in whole sentences with units, the answer first.
 
         Raises
         ------
         UsageError
-            A parameter names what is not there.
+            A parameter names something that does not exist.
         """
         return self._report().answers()
 
@@ -85,7 +85,7 @@ class Noun(ABC, Generic[R_co]):
 
 
 def shown(section: Callable[[R_co], S]) -> Callable[Concatenate[Noun[R_co], ...], S]:
-    """A verb that shows a section of the report."""
+    """Make a method that shows a section of the report."""
 
     def verb(noun: Noun[R_co], by: Sequence[str] | None = None, **parameters: object) -> S:
         return section(noun._report(by, **parameters))
@@ -114,7 +114,7 @@ def shown(section: Callable[[R_co], S]) -> Callable[Concatenate[Noun[R_co], ...]
 
 
 def grouped(run: Runs, by: Sequence[str]) -> Runs:
-    """The same runs, in cells by these factors alone.
+    """Return the same runs, in cells by the given factors alone.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def grouped(run: Runs, by: Sequence[str]) -> Runs:
 
 
 def estimates_frame(estimates: Sequence[Estimate], *, full: bool = False) -> pl.DataFrame:
-    """One row per estimate, as `roslens.explore.latency.Latency.estimates` says.
+    """Return one row per estimate, as documented in `roslens.explore.latency.Latency.estimates`.
 
     The columns of factors are text.
     """
@@ -158,7 +158,7 @@ def estimates_frame(estimates: Sequence[Estimate], *, full: bool = False) -> pl.
 
 
 def picture(plot: Plot) -> Picture:
-    """A figure of a report as one that can be changed, with its caption."""
+    """Return a report's figure as an editable picture, with its caption."""
     from roslens.analysis.figures.picture import Picture  # noqa: PLC0415  (half a second)
 
     assert isinstance(plot.figure, Picture)
@@ -167,12 +167,12 @@ def picture(plot: Plot) -> Picture:
 
 
 def picture_of(section: Section, number: int = 0) -> Picture:
-    """A picture of a section of a report.
+    """Return a picture from a section of a report.
 
     Raises
     ------
     UsageError
-        There is nothing to draw, for the reason that the section tells.
+        There is nothing to draw, for the reason given in the section.
     """
     plots = [part for part in section.parts if isinstance(part, Plot)]
     if not plots:

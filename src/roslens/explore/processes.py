@@ -1,4 +1,4 @@
-"""Processes of runs; without the pictures of ``run.memory``, for the first page."""
+"""Return the processes of runs for the first page, without the pictures of ``run.memory``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def processes_of(run: Runs) -> pl.DataFrame:
-    """What each process used of the CPU, and which nodes are in it; as of `processes_overview`."""
+    """Return the CPU use of each process, and its nodes, as in `processes_overview`."""
     return processes_overview(
         run.recorded_processes,
         run.table("nodes"),

@@ -1,4 +1,4 @@
-"""``run.stacks``: which functions callbacks spend their time in."""
+"""Explore the functions in which callbacks spend their time: ``run.stacks``."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ _LEVEL = 0.95
 
 
 class Stacks:
-    """Which functions callbacks spend their CPU time in, of runs recorded with ``--stacks``.
+    """Functions in which callbacks spend CPU time, for runs recorded with ``--stacks``.
 
-    With ``waits=True`` it is the time in which they wait off the CPUs, of runs recorded with
-    ``--waits``; CPU samples and waits are never added up. Functions that the compiler put
-    into others count as these; below Python 3.12 Python's functions count as the interpreter's,
-    and with 3.12 the innermost alone is seen.
+    With ``waits=True`` the time is that spent waiting off the CPUs, for runs recorded with
+    ``--waits``; CPU samples and waits are never added up. Inlined functions count as the functions
+    that contain them; below Python 3.12, Python's functions count as the interpreter's, and with
+    3.12 only the innermost Python function is seen.
     """
 
     def __init__(self, run: Runs) -> None:
@@ -65,11 +65,11 @@ class Stacks:
 
     @cached_property
     def _executions(self) -> pl.DataFrame:
-        """Those that have ended, of the runs with samples."""
+        """Return the executions that have ended, of the runs with samples."""
         return ended(self._samples, self._run.table("callback_instances"))
 
     def _seen(self, *, waits: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Samples or waits, and the executions of the runs that have them."""
+        """Return the samples or waits, and the executions of the runs that have them."""
         if not waits:
             return self._samples, self._executions
         return self._waits, ended(self._waits, self._run.table("callback_instances"))
@@ -83,7 +83,7 @@ class Stacks:
         return frame
 
     def sentences(self) -> list[str]:
-        """The functions in which callbacks spend most, and what samples do not see.
+        """Name the functions in which callbacks spend the most time, and what samples do not see.
 
         Raises
         ------
@@ -113,22 +113,22 @@ class Stacks:
     def frame(
         self, node: str | None = None, name: str | None = None, *, waits: bool = False
     ) -> pl.DataFrame:
-        """Every sample, with the execution of a callback in which it was taken.
+        """Return every sample, with the callback execution in which it was taken.
 
         Parameters
         ----------
         node, name
-            Of the callback, as of ``run.callbacks.frame``. None: also what ran in no callback.
+            Filters on the callback, as in ``run.callbacks.frame``. None: also outside callbacks.
         waits
-            Every wait instead of every sample, with the execution in which it began.
+            Whether to return every wait instead, with the execution in which it began.
 
         Returns
         -------
         One row per sample: ``run``, the factors, ``time_ns`` (ns since the epoch), ``host``,
-        ``vpid``, ``vtid``, ``cpu_ns`` (ns that it stands for; of waits ``wait_ns``, how long it
-        lasted), ``whole``, ``path`` (functions, innermost first, a line each; of waits without the
-        kernel's, which the table ``waits`` has), ``callback_instance_id``, ``kind``, ``name``,
-        ``node``, ``duration_ns``: null where its thread was in no callback that ended.
+        ``vpid``, ``vtid``, ``cpu_ns`` (ns that it stands for; for waits ``wait_ns``, its
+        duration), ``whole``, ``path`` (functions, innermost first, one per line; for waits without
+        kernel functions, which the table ``waits`` has), ``callback_instance_id``, ``kind``,
+        ``name``, ``node``, ``duration_ns``: null if its thread was in no callback that ended.
 
         Raises
         ------
@@ -146,29 +146,29 @@ class Stacks:
         waits: bool = False,
         level: float = _LEVEL,
     ) -> pl.DataFrame:
-        """The share of each function in the CPU time of each callback, or in its waiting time.
+        """Return each function's share of the CPU time or waiting time of each callback.
 
         Parameters
         ----------
         node, name
             As in `frame`.
         waits
-            Of the time in which the callback waits.
+            Whether to divide the waiting time instead of the CPU time.
         level
             Nominal coverage of the intervals, 0..1.
 
         Returns
         -------
-        One row per callback and function, as of `roslens.analysis.measures.stacks.shares`:
-        ``self_share``, ``total_share`` (with what it calls, 0..1), ``low``, ``high`` (of the
-        total), ``slow_share`` (the total's in the slowest tenth of the executions), ``self_ns``,
-        ``total_ns`` (ns of that time per execution), ``runs``, ``executions``, ``samples``
-        (or waits), ``method``.
+        One row per callback and function, as in `roslens.analysis.measures.stacks.shares`:
+        ``self_share``, ``total_share`` (including callees, 0..1), ``low``, ``high`` (of the
+        total), ``slow_share`` (the total share in the slowest tenth of the executions),
+        ``self_ns``, ``total_ns`` (ns of that time per execution), ``runs``, ``executions``,
+        ``samples`` (or waits), ``method``.
 
         Raises
         ------
         UsageError
-            As in `frame`; the level is not between 0 and 1.
+            As in `frame`; or the level is not between 0 and 1.
         """
         _check(level)
         seen, executions = self._seen(waits=waits)
@@ -176,30 +176,30 @@ class Stacks:
         return shares(of_functions(samples), samples, executions, level)
 
     def changed(self, new: Runs, time: Time = "self_ns", *, level: float = _LEVEL) -> pl.DataFrame:
-        """Which functions take more or less CPU time per execution in other runs than in these.
+        """Return which functions take more or less CPU time per execution in other runs than here.
 
         Parameters
         ----------
         new
-            The other runs, which are open.
+            The other runs, which must be open.
         time
-            ``self_ns``: of the function itself; ``total_ns``: also of what it calls.
+            ``self_ns``: the function itself; ``total_ns``: including its callees.
         level
-            As in `functions`; a change is confirmed where its p value, adjusted by Holm over all
+            As in `functions`; a change is confirmed if its p value, adjusted by Holm over all
             functions, is below 1 - level.
 
         Returns
         -------
         One row per callback and function, the greatest change first: ``base_ns``, ``new_ns``,
-        ``change_ns``, ``low``, ``high`` (ns of CPU time per execution), ``common``: by what factor
-        all functions became slower, such as by a slower machine, which is not in the changes;
-        ``p_holm``, ``confirmed``, ``refused`` (why there is no interval).
+        ``change_ns``, ``low``, ``high`` (ns of CPU time per execution), ``common``: the factor by
+        which all functions became slower, such as by a slower machine, which is excluded from the
+        changes; ``p_holm``, ``confirmed``, ``refused`` (why there is no interval).
 
         Raises
         ------
         UsageError
-            No stacks were recorded on a side, `time` is neither, or the level is not between 0
-            and 1.
+            No stacks were recorded on a side, `time` is neither of these, or the level is not
+            between 0 and 1.
         """
         _check(level)
         if time not in TIMES:
@@ -214,7 +214,7 @@ class Stacks:
     def plot(
         self, node: str | None = None, name: str | None = None, *, waits: bool = False
     ) -> Picture:
-        """`functions` of the callback with the most of that time, as bars [%].
+        """Draw `functions` of the callback with the most of that time, as bars [%].
 
         Parameters
         ----------
@@ -233,11 +233,11 @@ class Stacks:
     def flame(
         self, node: str | None = None, name: str | None = None, *, waits: bool = False
     ) -> Flame:
-        """The stacks of the callback with the most CPU or waiting time, as a flame graph.
+        """Draw the stacks of the callback with the most CPU or waiting time as a flame graph.
 
-        A function's width is its share of the callback's time, with what it calls, which
-        hangs below it; where it is orange its share is greater in the slowest tenth of the
-        executions. A click widens a function, one on ``all`` shows everything again.
+        A function's width is its share of the callback's time, including its callees, which hang
+        below it; orange marks a greater share in the slowest tenth of the executions. Clicking a
+        function widens it; clicking ``all`` shows everything again.
 
         Parameters
         ----------
@@ -246,7 +246,7 @@ class Stacks:
 
         Returns
         -------
-        What JupyterLab and VS Code show, by Vega; ``specification`` is its JSON.
+        A Vega chart that JupyterLab and VS Code show; ``specification`` is its JSON.
 
         Raises
         ------
@@ -265,7 +265,7 @@ class Stacks:
     def _busiest(
         self, node: str | None, name: str | None, *, waits: bool
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """The samples of the callback with the most of that time, and all executions."""
+        """Return the samples of the callback with the most of that time, and all executions."""
         seen, executions = self._seen(waits=waits)
         samples = busiest(self._of(seen, node, name))
         if not samples.height:

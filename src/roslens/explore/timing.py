@@ -1,4 +1,4 @@
-"""``run.timing_model()``: when callbacks run, how long, and what triggers them."""
+"""Explore when callbacks run, for how long, and their triggers: ``run.timing_model()``."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Timing:
-    """A timing model, shown.
+    """Timing model with frames and a graph.
 
     Attributes
     ----------
     model
-        What JSON holds; all its times are ns.
+        The model as stored in JSON; all its times are in ns.
     """
 
     model: TimingModel
 
     @classmethod
     def recorded(cls, run: Runs, warm_up: float | None = None) -> Timing:
-        """The timing model of one run.
+        """Return the timing model of one run.
 
         Parameters
         ----------
         warm_up
-            Left out at the start, s; none: a tenth of the time, 5 s at most.
+            Time left out at the start, s; None: a tenth of the time, 5 s at most.
 
         Raises
         ------
         UsageError
-            These are several runs, or `warm_up` is negative.
+            There are several runs, or `warm_up` is negative.
         NotEnoughEvidenceError
-            No callback ran after it.
+            No callback ran after the warm-up.
         """
         if len(run.runs) != 1:
             raise UsageError(
@@ -56,7 +56,7 @@ class Timing:
         return cls(recorded_timing(run, run.runs[0], warm_up))
 
     def frame(self) -> pl.DataFrame:
-        """What is known of each callback.
+        """Return the known properties of each callback.
 
         Returns
         -------
@@ -69,7 +69,7 @@ class Timing:
         return callbacks_frame(self.model)
 
     def links(self) -> pl.DataFrame:
-        """Which callback triggers which.
+        """Return which callback triggers which.
 
         Returns
         -------
@@ -79,20 +79,20 @@ class Timing:
         return links_frame(self.model)
 
     def graph(self) -> Drawing | None:
-        """Callbacks with their execution times [ms] and what triggers them; None: nothing."""
+        """Draw callbacks with execution times [ms] and their triggers; None if there is nothing."""
         return graph(self.model)
 
     def to_json(self) -> str:
-        """As text, which `read_timing_model` reads from a file."""
+        """Return the model as JSON text, which `read_timing_model` reads from a file."""
         return self.model.to_json()
 
     def write(self, path: PathLike) -> None:
-        """To a file, which `read_timing_model` reads.
+        """Write the model to a file, which `read_timing_model` reads.
 
         Raises
         ------
         OSError
-            It cannot be written.
+            The file cannot be written.
         """
         self.model.write(resolve(path))
 
@@ -107,11 +107,11 @@ class Timing:
 
 
 def read_timing_model(path: PathLike) -> Timing:
-    """A timing model from the JSON that ``Timing.write`` wrote, edited or not.
+    """Read a timing model from the JSON that ``Timing.write`` wrote, edited or not.
 
     Raises
     ------
     UsageError
-        It cannot be read or is no timing model.
+        The file cannot be read or is not a timing model.
     """
     return Timing(read_model(resolve(path)))

@@ -1,4 +1,4 @@
-"""``run.predict(...)``: what latency, loss and CPU would be if something were changed."""
+"""Predict latency, loss and CPU after a change: ``run.predict(...)``."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _FIGURE = {
 def timed(
     run: Runs, warm_up: float | None = None, recorded: ExecutorKind | None = None
 ) -> dict[str, list[TimingModel]]:
-    """The timing models of runs, by cell.
+    """Return the timing models of runs, by cell.
 
     Parameters
     ----------
     warm_up
-        Left out at the start, s; none: a tenth of the time, 5 s at most.
+        Time left out at the start, s; None: a tenth of the time, 5 s at most.
     recorded
-        The executor, where nothing recorded names it.
+        The executor, for recordings that do not name it.
     """
     return {
         cell: [
@@ -54,12 +54,12 @@ def timed(
 
 @dataclass(frozen=True)
 class WhatIf:
-    """Predictions, shown.
+    """Predictions with their frame, tables and plot.
 
     Attributes
     ----------
     predictions
-        By cell; of runs under one condition the cell is empty.
+        The predictions by cell; the cell is empty for runs under one condition.
     """
 
     predictions: Mapping[str, Prediction]
@@ -85,7 +85,7 @@ class WhatIf:
         return callback_bounds(self._run, self._warm_up)
 
     def frame(self) -> pl.DataFrame:
-        """What was recorded, what the simulation makes of that, and what is predicted.
+        """Return the recorded, simulated and predicted figures.
 
         Returns
         -------
@@ -103,20 +103,20 @@ class WhatIf:
         return pl.DataFrame(rows, schema={"cell": pl.String(), **_FIGURE}, orient="row")
 
     def tables(self) -> Section:
-        """The same as tables, with what the recordings do not tell, or why nothing is predicted."""
+        """Return the predictions, or why there are none, as tables, with what recordings lack."""
         return Section(*prediction_parts(self.predictions))
 
     def plot(
         self, topic: str | None = None, node: str | None = None, cell: str | None = None
     ) -> Picture:
-        """Recorded and predicted distribution of the latency [ms].
+        """Draw the recorded and predicted distribution of the latency [ms].
 
         Parameters
         ----------
         topic, node
-            Of a subscription, which is the first that fits; none: all together.
+            A subscription's topic and node, of which the first match is drawn; None: all together.
         cell
-            Which one; none: the first.
+            The cell; None: the first cell.
 
         Raises
         ------

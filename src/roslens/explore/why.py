@@ -1,4 +1,4 @@
-"""``run.why``: which messages were late, and what made them so."""
+"""Explore which messages were late, and why: ``run.why``."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
     from roslens.runs import Runs
 
 LEAST_SHARE = 0.005
-"""What is told for people; smaller ones are in the frames."""
+"""The smallest share that sentences mention; smaller shares are only in the frames."""
 
 _OWN = ~internal().fill_null(value=False)
 
 
 class Why:
-    """Which messages were late and why; a call gives the frame of them.
+    """Late messages and their causes; a call returns the frame of them.
 
     A message is late if more than the deadline passes from its publish to its callback_end.
-    Without a deadline it is late above the P99 of its subscription in its run, and the start of
-    the run is left out. Runs are looked at as a whole; views only choose among their messages.
+    Without a deadline, it is late above the P99 of its subscription in its run, and the start of
+    the run is left out. Runs are analysed as a whole; views only select among their messages.
     """
 
     def __init__(self, run: Runs) -> None:
@@ -45,7 +45,7 @@ class Why:
         self._known: dict[object, dict[str, Late]] = {}
 
     def path(self) -> pl.DataFrame:
-        """The causal path of each delivered message: segments without a gap, in order of time.
+        """Return the causal path of each delivered message: segments without gaps, in time order.
 
         Returns
         -------
@@ -66,14 +66,14 @@ class Why:
         return pl.concat(parts)
 
     def _paths_of(self, run: str) -> Paths:
-        """What the paths of a run are made of, by its name."""
+        """Return the data from which a run's paths are made, by the run's name."""
         if run not in self._paths:
-            # One is kept: they are large.
+            # Keep only one run's paths: they are large.
             self._paths = {run: Paths.of_run(self._run, run)}
         return self._paths[run]
 
     def _shown(self, run: str) -> pl.Expr:
-        """Which messages the views show."""
+        """Return an expression for the messages that the views show."""
         if not self._run.views:
             return pl.lit(value=True)
         of_run = self._run.messages.filter(pl.col("run") == run)
@@ -87,7 +87,7 @@ class Why:
         deadline: str | int | None = None,
         warm_up: float | None = None,
     ) -> pl.DataFrame:
-        """As `frame`."""
+        """Return `frame`."""
         return self.frame(topic, message, deadline, warm_up)
 
     def frame(
@@ -97,33 +97,33 @@ class Why:
         deadline: str | int | None = None,
         warm_up: float | None = None,
     ) -> pl.DataFrame:
-        """The late messages and what made them so.
+        """Return the late messages and why they were late.
 
         Parameters
         ----------
         topic
-            Full name, or a pattern; none: all topics but those of ROS itself.
+            Full name, or a pattern; None: all topics except those of ROS itself.
         message
-            Only the message of this number, whether late or not.
+            Number of the only message to explain, whether late or not.
         deadline
-            From publish to callback_end, such as ``20ms``, or in ns.
+            The time from publish to callback_end, such as ``20ms``, or in ns.
         warm_up
             Seconds to leave out at the start of each run, counted from its first message.
-            Default: a tenth of the run, 5 s at most; with a deadline nothing.
+            Default: a tenth of the run, 5 s at most; with a deadline, nothing.
 
         Returns
         -------
-        One row per late message and subscription, of each run the latest first: ``run``,
+        One row per late message and subscription, per run the latest first: ``run``,
         ``message_id``, ``subscription_id``, ``topic``, ``subscription_node``, ``at_s`` (its
         publication, s since the run's first event), ``publish_ns``, ``latency_ns`` (ns from publish
         to callback_end, unlike in ``messages``), ``late_by_ns`` (ns), ``cause`` (the kind of
-        segment that took most beyond what is usual for it), ``share`` (of all that took longer than
-        usual, 0..1; null where nothing did), ``who``, ``sentence``.
+        segment with the largest excess over its usual time), ``share`` (of all the excess time,
+        0..1; null if nothing took longer than usual), ``who``, ``sentence``.
 
         Raises
         ------
         UsageError
-            There is no such topic or message, or the deadline is no duration.
+            There is no such topic or message, or the deadline is not a duration.
         """
         late_by_run = self.found(topic, message, deadline, warm_up)
         rows = pl.concat(
@@ -149,14 +149,14 @@ class Why:
         *,
         full: bool = False,
     ) -> pl.DataFrame:
-        """The share of each cause in what late messages took beyond the usual, over runs.
+        """Estimate each cause's share of the excess time of late messages, over runs.
 
         Parameters
         ----------
         topic, deadline, warm_up
             As in `frame`.
         full
-            Also what each rests on, as of `run.latency.estimates`.
+            Whether to add what each estimate rests on, as in `run.latency.estimates`.
 
         Returns
         -------
@@ -166,7 +166,7 @@ class Why:
         Raises
         ------
         UsageError
-            As `frame`.
+            As in `frame`.
         """
         return estimates_frame(shares_by_cause(self, topic, deadline, warm_up), full=full)
 
@@ -176,12 +176,12 @@ class Why:
         deadline: str | int | None = None,
         warm_up: float | None = None,
     ) -> list[str]:
-        """How many messages were late and left out, and the causes, the most frequent first.
+        """Describe how many messages were late or left out, and the most frequent causes.
 
         Raises
         ------
         UsageError
-            As `frame`.
+            As in `frame`.
         """
         of_runs = self.found(topic, None, deadline, warm_up).values()
         total, late = (
@@ -219,7 +219,7 @@ class Why:
         deadline: str | int | None = None,
         warm_up: float | None = None,
     ) -> Picture:
-        """What late messages took beyond the usual [ms], one bar per topic and node, by cause.
+        """Draw the excess time of late messages [ms], one bar per topic and node, by cause.
 
         Parameters
         ----------
@@ -229,7 +229,7 @@ class Why:
         Raises
         ------
         UsageError
-            As `frame`, and where no message was late.
+            As in `frame`, or no message was late.
         """
         from roslens.analysis.path.figures import causes_plot  # noqa: PLC0415  (a second)
 
@@ -241,7 +241,7 @@ class Why:
         deadline: str | int | None = None,
         warm_up: float | None = None,
     ) -> Picture:
-        """The path of the latest messages, a bar each: its segments since its publish [ms].
+        """Draw the path of the latest messages, a bar each: segments since its publish [ms].
 
         Parameters
         ----------
@@ -251,7 +251,7 @@ class Why:
         Raises
         ------
         UsageError
-            As `frame`, and where no message was late.
+            As in `frame`, or no message was late.
         """
         from roslens.analysis.path.figures import path_plot  # noqa: PLC0415  (a second)
 
@@ -276,12 +276,12 @@ class Why:
         deadline: str | int | None = None,
         warm_up: float | None = None,
     ) -> dict[str, Late]:
-        """What `frame` and the others are made of, by name of the run.
+        """Return the late messages behind `frame` and the other methods, by run name.
 
         Raises
         ------
         UsageError
-            As `frame`, but not where there is no such message.
+            As in `frame`, except that a missing message is not an error.
         """
         allowed = parse_duration("deadline", deadline) if isinstance(deadline, str) else deadline
         if warm_up is not None and not 0 <= warm_up < math.inf:
@@ -325,11 +325,11 @@ class Why:
 def shares_by_cause(
     why: Why, topic: str | None, deadline: str | int | None, warm_up: float | None
 ) -> list[Estimate]:
-    """What `Why.estimates` is a frame of; errors as of `Why.frame`."""
+    """Return the estimates behind `Why.estimates`; errors are those of `Why.frame`."""
     late_by_run = why.found(topic, None, deadline, warm_up)
     return lateness_by_cause(why._run.runs, late_by_run)
 
 
 def cause_of(share: Estimate) -> str:
-    """The cause in words, such as ``callback group``."""
+    """Return the cause in words, such as ``callback group``."""
     return share.metric.removeprefix("lateness_").replace("_", " ")

@@ -1,6 +1,6 @@
-"""Many recordings: a catalog of them, workers for them, a metric over their time.
+"""Handle many recordings: a catalog, workers, and metrics over time.
 
-`trees`: folders and addresses; `catalog`, `rows`: one Parquet file about all; `selection`,
-`dataset`: tables of those chosen, also in hive layout; `cluster`, `scheduler`: dask workers, ours
-or another's; `reports`: a report of each; `series`: a metric over campaigns.
+`trees`: folders and addresses; `catalog`, `rows`: one Parquet file about all recordings;
+`selection`, `dataset`: tables of chosen recordings, also in hive layout; `cluster`, `scheduler`:
+workers of ours or of a dask cluster; `reports`: reports of each; `series`: metrics over campaigns.
 """

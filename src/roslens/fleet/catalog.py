@@ -1,4 +1,4 @@
-"""A catalog of recordings: one Parquet file, kept up to date, asked without opening anything."""
+"""Keep a catalog of recordings in one Parquet file, which answers without opening recordings."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _VERSION = "roslens.catalog", "3"
 
 @dataclass(frozen=True)
 class Changes:
-    """What an update found."""
+    """Counts of recordings that an update found, renewed and removed."""
 
     recordings: int
     renewed: int
@@ -42,13 +42,13 @@ class Changes:
 
 
 class Catalog:
-    """All recordings below a folder or address; made by `catalog`.
+    """Catalog of all recordings below a folder or address; made by `catalog`.
 
     Attributes
     ----------
     file
-        The Parquet file, one row per recording, columns `roslens.fleet.rows.ROW`. Anything that
-        reads Parquet can ask it.
+        The Parquet file, one row per recording, columns `roslens.fleet.rows.ROW`. Any Parquet
+        reader can query it.
     """
 
     def __init__(self, tree: Tree, file: Path) -> None:
@@ -58,7 +58,7 @@ class Catalog:
 
     @property
     def frame(self) -> pl.LazyFrame:
-        """All rows, lazily."""
+        """Return all rows as a lazy frame."""
         if not self.file.is_file():
             return pl.LazyFrame(schema=dict(ROW))
         return pl.scan_parquet(text_path(self.file), glob=False)
@@ -78,17 +78,17 @@ class Catalog:
         factors: Mapping[str, Level] | None = None,
         where: pl.Expr | None = None,
     ) -> Selection:
-        """Choose recordings; only the catalog is read.
+        """Select recordings by reading only the catalog.
 
         Parameters
         ----------
         suite, campaign, run, distro, rmw, status
             A name, a pattern with ``*`` and ``?``, or several of these.
         commit
-            Begin of the git commit.
+            Prefix of the git commit.
         since, until
-            Start of the run: ``2026-11-01`` or a longer ISO time (UTC unless it says else), a
-            datetime, or how long ago (``30d``, ``12h``, a timedelta). `until` is excluded.
+            Start of the run: ``2026-11-01`` or a longer ISO time (UTC by default), a datetime, or
+            an age (``30d``, ``12h``, a timedelta). `until` is excluded.
         factors
             Levels that the run must have.
         where
@@ -97,7 +97,7 @@ class Catalog:
         Raises
         ------
         UsageError
-            A time that is none.
+            A time is invalid.
         """
         frame = self.frame
         chosen = {"suite": suite, "campaign": campaign, "run": run}
@@ -133,21 +133,21 @@ class Catalog:
         workers: Workers | None = None,
         progress: Callable[[int, int], object] | None = None,
     ) -> Changes:
-        """Look at what is new or has changed since, and write the file anew if anything has.
+        """Examine new and changed recordings, and rewrite the file if anything has changed.
 
         Parameters
         ----------
         collect
-            Make the tables of recordings that have none; not behind an address.
+            Whether to make the tables of recordings that have none; not for an address.
         workers
-            Who looks at recordings.
+            The processes that examine recordings.
         progress
-            Called with how many of those that changed are done, and how many there are.
+            Callback with the number of changed recordings done, and their total.
 
         Raises
         ------
         UsageError, RunFailedError
-            There is no recording, or the file cannot be written; the second where the disk is full.
+            No recording exists, or the file cannot be written; RunFailedError if the disk is full.
         """
         known_rows = {row["path"]: row for row in self._known()}
         places = list(self.tree.places())
@@ -185,7 +185,7 @@ class Catalog:
                 return []
             frame = pl.read_parquet(text_path(self.file), glob=False)
         except (OSError, pl.exceptions.PolarsError):
-            # None yet, or a damaged one: everything is looked at again.
+            # With no catalog yet, or a damaged one, everything is examined again.
             return []
         return frame.to_dicts() if frame.schema == pl.Schema(ROW) else []
 
@@ -198,7 +198,7 @@ class Catalog:
         )
         with writing(self.file):
             self.file.parent.mkdir(parents=True, exist_ok=True)
-            # In memory first: polars tells of a full disk as of a file that is damaged.
+            # In memory first: polars reports a full disk like a damaged file.
             content = io.BytesIO()
             frame.sort("path").write_parquet(content, metadata=dict([_VERSION]))
             write_atomically(self.file, content.getvalue())
@@ -217,24 +217,24 @@ def catalog(
     workers: Workers | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> Catalog:
-    """The catalog of all recordings below a folder or address, as ``rl.catalog(...)``.
+    """Open the catalog of all recordings below a folder or address, as ``rl.catalog(...)``.
 
     Parameters
     ----------
     where
-        A folder, or an address that fsspec reaches.
+        A folder, or an address that fsspec can reach.
     file
-        Where the catalog lies; by default ``catalog.parquet`` in the folder, or in the user's
-        cache for an address or a folder that cannot be written to.
+        The file of the catalog; by default ``catalog.parquet`` in the folder, or in the user's
+        cache for an address or a folder that is not writable.
     update
-        Look for what is new or has changed; else what the file says is taken.
+        Whether to look for new and changed recordings; else use the file as it is.
     collect, workers, progress
         As in `Catalog.update`.
 
     Raises
     ------
     UsageError
-        It is not there, or there is no recording in it.
+        The place does not exist, or contains no recording.
     """
     tree = open_tree(where)
     opened = Catalog(tree, Path(file) if file is not None else default_file(tree))
@@ -244,7 +244,7 @@ def catalog(
 
 
 def default_file(tree: Tree) -> Path:
-    """Where the catalog of a tree lies unless the user says else."""
+    """Return the default place of a tree's catalog."""
     if isinstance(tree, LocalTree) and os.access(tree.root, os.W_OK):
         return tree.root / NAME
     where = str(tree.root.resolve()) if isinstance(tree, LocalTree) else tree.where
@@ -253,12 +253,12 @@ def default_file(tree: Tree) -> Path:
 
 
 def moment(when: Moment) -> datetime:
-    """A time in UTC, from an ISO text, a datetime, or how long ago.
+    """Convert an ISO text, a datetime or an age to a time in UTC.
 
     Raises
     ------
     UsageError
-        It is none of these.
+        The value is none of these.
     """
     if isinstance(when, timedelta):
         return datetime.now(UTC) - when

@@ -1,7 +1,7 @@
-"""The same work on many recordings, by the processes of this machine or of a cluster.
+"""Run the same function on many recordings, in processes of this machine or of a cluster.
 
-A task is one recording. What goes wrong with it is its own result: an error of one line; the
-others go on. A worker that dies is replaced, and its recording is tried again by others.
+A task is one recording. A failure becomes the result of its task, an error of one line; the
+other tasks go on. A worker that dies is replaced, and another worker retries its recording.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 WORTH_IT = 16
-"""From so many recordings on, workers are started without being asked for."""
+"""The number of tasks from which workers are started by default."""
 
 _DEATHS = 3
 _GIVEN_UP = RunFailedError(f"every one of {_DEATHS + 1} workers that tried it died")
@@ -40,13 +40,13 @@ _LONGEST = 300
 
 @dataclass(frozen=True)
 class Workers:
-    """Who does the work.
+    """Choice of worker processes.
 
     Attributes
     ----------
     number
-        Processes on this machine; 0 for as many as it has cores and memory for; None to start
-        them only if it is worth it.
+        Processes on this machine; 0: as many as its cores and memory allow; None: start them
+        only if there are enough tasks.
     scheduler
         Address of a running dask scheduler, such as ``tcp://10.0.0.1:8786``. Its workers need
         roslens and the same paths.
@@ -62,7 +62,7 @@ class Workers:
             raise UsageError("give either --workers or --scheduler, not both")
 
     def wanted(self, tasks: int) -> bool:
-        """Whether other processes are to do so many tasks.
+        """Return whether other processes should do this number of tasks.
 
         Raises
         ------
@@ -78,7 +78,7 @@ class Workers:
 
 
 def fitting_workers() -> int:
-    """As many as there are cores, and 1 GiB of free memory for each; at least one."""
+    """Return the number of cores with 1 GiB of free memory for each; at least one."""
     import psutil  # noqa: PLC0415  (not for what one process does)
 
     cores = len(os.sched_getaffinity(0))
@@ -91,22 +91,22 @@ def each(
     workers: Workers,
     paths: Sequence[Path] = (),
 ) -> Iterator[tuple[int, R | RoslensError]]:
-    """Call a function on each item; yields number and result as they come.
+    """Call a function on each item; yield number and result in order of completion.
 
     Parameters
     ----------
     function
-        Can be pickled, as the items can; a `RoslensError` it raises is the item's result, any
+        A picklable function, as the items are; a `RoslensError` it raises is the item's result, any
         other error becomes one.
     paths
-        What the workers of a scheduler must see; absolute.
+        Absolute paths that the workers of a scheduler must be able to see.
 
     Raises
     ------
     UsageError
-        There is no dask, no scheduler at the address, or its workers cannot do the work.
+        dask is missing, no scheduler is at the address, or its workers cannot do the work.
     RunFailedError
-        The scheduler went away.
+        The connection to the scheduler was lost.
     """
     if not workers.wanted(len(items)):
         for number, item in enumerate(items):
@@ -123,7 +123,7 @@ def each(
 
 
 def attempt(function: Callable[[T], R], item: T) -> R | RoslensError:
-    """The result or, whatever goes wrong, an error of one line."""
+    """Return the result of a call or, whatever goes wrong, an error of one line."""
     try:
         return function(item)
     except RoslensError as error:
@@ -133,7 +133,7 @@ def attempt(function: Callable[[T], R], item: T) -> R | RoslensError:
 
 
 def one_line(error: BaseException) -> RoslensError:
-    """An error that nobody foresaw."""
+    """Convert an unforeseen error to an error of one line."""
     text = " ".join(str(error).split())[:_LONGEST]
     return RunFailedError(f"{type(error).__name__}: {text}")
 
@@ -179,10 +179,10 @@ class _Worker(Generic[T]):
 def _here(
     function: Callable[[T], R | RoslensError], items: Sequence[T], number: int
 ) -> Iterator[tuple[int, R | RoslensError]]:
-    """Call a function on each item in so many other processes of this machine.
+    """Call a function on each item in a number of other processes of this machine.
 
-    They are reached by pipes alone, no port and no socket with a name, so nobody else can reach
-    them. One that dies is replaced, and its item tried again by another.
+    The processes are reached by pipes alone, without ports or named sockets, so nobody else can
+    reach them. A process that dies is replaced, and another one retries its item.
     """
     threads = max(1, len(os.sched_getaffinity(0)) // number)
     todo = deque(range(len(items)))
@@ -220,7 +220,7 @@ def _here(
 
 
 def _started(threads: int) -> _Worker[Any]:
-    # Not forked: this process has threads, and what they hold would stay held for ever.
+    # Not forked: locks held by threads of this process would stay locked for ever.
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_work, args=(theirs, threads))
@@ -232,7 +232,7 @@ def _started(threads: int) -> _Worker[Any]:
 
 @contextmanager
 def _without_working_directory() -> Iterator[None]:
-    """A process that is started meanwhile never imports from the working directory."""
+    """Keep processes that are started meanwhile from importing from the working directory."""
     before = os.environ.get("PYTHONSAFEPATH")
     os.environ["PYTHONSAFEPATH"] = "1"
     try:
@@ -245,7 +245,7 @@ def _without_working_directory() -> Iterator[None]:
 
 
 def _send(worker: _Worker[T], task: tuple[Callable[[T], R], T]) -> None:
-    # Who died meanwhile is found when it is waited for.
+    # A worker that has died is noticed when the caller waits for it.
     try:
         worker.pipe.send(task)
     except OSError:
@@ -255,7 +255,7 @@ def _send(worker: _Worker[T], task: tuple[Callable[[T], R], T]) -> None:
 def _end(workers: Sequence[_Worker[T]]) -> None:
     for worker in workers:
         worker.pipe.close()
-        # Who has nothing to do ends by that.
+        # An idle worker ends when its pipe closes.
         if worker.item is not None:
             worker.process.terminate()
     for worker in workers:
@@ -266,18 +266,18 @@ def _end(workers: Sequence[_Worker[T]]) -> None:
 
 
 def _interrupted(*_: object) -> NoReturn:
-    """End in order, removing what is half-made, however often one is asked to."""
+    """End in order, removing half-made files, however often a signal arrives."""
     for number in _ENDS:
-        # Not SIG_IGN: Python says so of a signal that is on its way already.
+        # Not SIG_IGN: Python reports a signal that is already pending.
         signal.signal(number, lambda *_: None)
     raise KeyboardInterrupt
 
 
 def _work(pipe: Connection, threads: int) -> None:
-    """Do what is sent until nobody is there to send."""
+    """Call the functions that are sent until the sender is gone."""
     for number in _ENDS:
         signal.signal(number, _interrupted)
-    # Before polars is imported, as what is sent does.
+    # Before polars is imported, which unpickling the functions does.
     for name in ("POLARS_MAX_THREADS", "RAYON_NUM_THREADS"):
         os.environ[name] = str(threads)
     try:

@@ -1,4 +1,4 @@
-"""A report of each recording, or of each campaign, by workers, and a page over all of them."""
+"""Make reports of recordings or campaigns by workers, and a page over all of them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Each: TypeAlias = Literal["recording", "campaign"]
 
 @dataclass(frozen=True)
 class Task:
-    """One report."""
+    """One report to make."""
 
     name: str
     notebook: str
@@ -54,28 +54,28 @@ def report_each(
     Parameters
     ----------
     notebook
-        Its name or path.
+        The notebook's name or path.
     each_of
-        What gets a report of its own: a recording, or all recordings of one folder.
+        Whether each recording, or all recordings of a folder together, get a report.
     output
         The folder of all reports; by default ``data/reports/<notebook>/<UTC time>``.
     parameters
-        Of the notebook, the same for all.
+        Parameters of the notebook, the same for all reports.
     workers
-        Who makes them.
+        The processes that make the reports.
     cell_timeout_s
-        Seconds that a cell of a notebook may take; None or 0: for ever.
+        Time limit of a notebook cell in seconds; None or 0: no limit.
 
     Returns
     -------
     Path
-        The page over all of them.
+        The page over all reports.
 
     Raises
     ------
     RoslensError
-        One of them could not be made. The others are all the same, and each that could not is a
-        line of its own.
+        A report could not be made. The others are made all the same, and each failure is printed
+        on a line of its own.
     """
     source = find_notebook(notebook)
     check_parameters(source, parameters, with_paths=True)
@@ -116,12 +116,12 @@ def report_each(
 
 
 def groups(paths: Sequence[Path], each_of: Each) -> dict[str, list[Path]]:
-    """What goes into one report, by the name of its folder.
+    """Group the recordings into reports, by the name of each report's folder.
 
     Raises
     ------
     UsageError
-        No recording there, or two would have the same name.
+        There is no recording, or two groups would have the same name.
     """
     by_name: dict[str, list[Path]] = {}
     origin: dict[str, Path] = {}
@@ -143,9 +143,9 @@ def groups(paths: Sequence[Path], each_of: Each) -> dict[str, list[Path]]:
 
 
 def _report(task: Task) -> str:
-    """Run by a worker: the report's folder gets its files; what it found, in a line."""
+    """Make one report in a worker, and return its findings in a line."""
     for name in (METRICS_NAME, SUMMARY_NAME, f"{Path(task.notebook).stem}.html"):
-        # Of an earlier report, which must not pass for this one's if it fails.
+        # Remove an earlier report's files, which must not pass for this one's if it fails.
         (task.folder / name).unlink(missing_ok=True)
     done = run_report(
         task.notebook,

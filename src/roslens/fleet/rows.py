@@ -1,4 +1,4 @@
-"""What a catalog says of one recording: its manifest, its health, its key metrics."""
+"""Make the catalog's row of a recording: its manifest, health and key metrics."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ METRICS = (
     "pss",
     "rss",
 )
-"""Of the messages on the first topic of a latency report (the work topic, else the busiest)."""
+"""Metrics of the first topic of a latency report (the work topic, else the busiest)."""
 
 ROW: Mapping[str, pl.DataType] = {
     "path": pl.String(),
@@ -80,7 +80,7 @@ ROW: Mapping[str, pl.DataType] = {
 
 @dataclass(frozen=True)
 class Task:
-    """A recording whose row is to be made, and whether its tables are, too, if need be."""
+    """Recording whose row is to be made; `collect` tells whether missing tables are made too."""
 
     tree: Tree
     place: Place
@@ -88,7 +88,7 @@ class Task:
 
 
 def row_of(task: Task) -> dict[str, Any]:
-    """The row of a recording; what cannot be read is said in ``problem``."""
+    """Make the row of a recording; ``problem`` says why it cannot be read."""
     place = task.place
     row: dict[str, Any] = dict.fromkeys(ROW)
     row |= {"path": place.path, "stamp": place.stamp, "collected": False}
@@ -108,7 +108,7 @@ def row_of(task: Task) -> dict[str, Any]:
             text = " ".join(str(error).split())
             row["problem"] = text.replace(f"{scratch}/run", place.path)
             if isinstance(error, RunFailedError | OSError) or isinstance(error.__cause__, OSError):
-                # Of this machine, such as a full disk or a missing right: it is looked at again.
+                # A local error, such as a full disk or a missing permission: the row is retried.
                 row["stamp"] = ""
     return row
 
@@ -169,7 +169,7 @@ def _of_tables(opened: Recordings, place: Place) -> dict[str, Any]:
 
 
 def key_metrics(opened: Recordings) -> dict[str, float]:
-    """The value of each of `METRICS` that this run has, by the latency report's definitions."""
+    """Return each of `METRICS` that this run has, by the latency report's definitions."""
     from roslens.analysis.latency.report import LatencyParameters, LatencyReport  # noqa: PLC0415
 
     parameters = LatencyParameters.checked({"recordings": [str(opened.recordings[0].path)]})

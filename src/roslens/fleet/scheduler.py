@@ -1,4 +1,4 @@
-"""A cluster that somebody else runs: reached, and found fit for the work, or one clear error."""
+"""Connect to an external cluster and check that it can do the work, or raise one clear error."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ _WORKERS_SECONDS = 10
 
 @contextmanager
 def connected(address: str, paths: Sequence[Path]) -> Iterator[Client]:
-    """A client of the scheduler at an address.
+    """Connect a client to the scheduler at an address.
 
     Parameters
     ----------
     paths
-        What its workers must be able to read.
+        Paths that its workers must be able to read.
 
     Raises
     ------
     UsageError
-        No scheduler answers there, it has no workers, or a worker has other versions, lacks
+        No scheduler answers there, it has no workers, or a worker has different versions, lacks
         roslens or does not see a path.
     """
     with _quiet():
@@ -56,11 +56,11 @@ def connected(address: str, paths: Sequence[Path]) -> Iterator[Client]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """What dask says beside its errors is said again by ours; after one nothing more is said."""
+    """Suppress dask's messages, which our errors repeat; after an error nothing more is logged."""
     loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
     before = [logger.level for logger in loggers]
     for logger in loggers:
-        # Beyond all levels: what a lost connection leaves undone is told after the end.
+        # Above all levels: otherwise a lost connection would be reported even after the end.
         logger.setLevel(logging.CRITICAL + 1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -70,8 +70,8 @@ def _quiet() -> Iterator[None]:
 
 
 def _look_for(address: str) -> None:
-    """Fail soon where there is none: a client tries again and again, and waits without end for
-    the greeting of a server of another kind.
+    """Fail soon if no scheduler is there: a client retries again and again, and waits without end
+    for the greeting of a different kind of server.
     """  # noqa: D205
     scheme, place = parse_address(address)
     if scheme in ("tcp", "tls"):
@@ -82,7 +82,7 @@ def _look_for(address: str) -> None:
         await comm.close()
 
     if scheme != "tls":  # which needs keys that only the client knows
-        # In a notebook this thread has a loop that runs already.
+        # In a notebook, this thread already has a running loop.
         with ThreadPoolExecutor(1) as executor:
             executor.submit(lambda: asyncio.run(greet())).result()
 
@@ -123,7 +123,7 @@ def _check_fitness(client: Client, address: str, paths: Sequence[Path]) -> None:
 
 
 def other_versions(found: Mapping[str, str], here: Mapping[str, str]) -> str:
-    """Those that are not ours, and ours; empty where all are."""
+    """Describe the versions that differ from ours, next to ours; empty if all agree."""
     return ", ".join(
         f"{name} {found[name]} (here {version})"
         for name, version in here.items()
@@ -132,7 +132,7 @@ def other_versions(found: Mapping[str, str], here: Mapping[str, str]) -> str:
 
 
 def fitness(paths: Sequence[str]) -> dict[str, Any]:
-    """Run there: versions of what tasks and results depend on, and the paths that are not there."""
+    """Return versions that tasks and results depend on, and missing paths; runs on the cluster."""
     return {
         "versions": {
             "roslens": collector_version(),

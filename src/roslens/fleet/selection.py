@@ -1,4 +1,4 @@
-"""Recordings chosen from a catalog: their tables, files and addresses."""
+"""Access recordings selected from a catalog: their tables, files and addresses."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 class Selection:
-    """Recordings chosen from a catalog.
+    """Recordings selected from a catalog.
 
-    Every table of the schema is an attribute, a lazy frame over all of them that were collected,
-    with the columns ``path``, ``run``, ``suite``, ``campaign`` and ``start`` beside its own (the
-    catalog's have ``recording_`` before their names where the table has such a column).
+    Every table of the schema is an attribute: a lazy frame over all collected recordings, with the
+    additional columns ``path``, ``run``, ``suite``, ``campaign`` and ``start`` (prefixed with
+    ``recording_`` if the table has a column of that name).
 
     >>> nightly = rl.catalog("recordings").select(suite="two_process", since="30d")
     >>> nightly.messages.group_by("campaign").agg(pl.col("latency_ns").median()).collect()
@@ -38,7 +38,7 @@ class Selection:
     Attributes
     ----------
     rows
-        Their rows of the catalog.
+        The catalog rows of the recordings.
     """
 
     def __init__(self, tree: Tree, rows: pl.DataFrame) -> None:
@@ -52,7 +52,7 @@ class Selection:
         return f"{len(self):,} recordings, {int(self.rows['collected'].sum()):,} of them collected"
 
     def files(self, table: str) -> list[str]:
-        """Where a table lies, one file per collected recording, for any reader of Parquet.
+        """List the files of a table, one per collected recording, for any Parquet reader.
 
         >>> duckdb.read_parquet(nightly.files("messages"), filename=True)
 
@@ -70,28 +70,28 @@ class Selection:
     def changes(
         self, metric: str = "latency_p99", *, threshold: float = 0.05, false_alarms: float = 0.01
     ) -> pl.DataFrame:
-        """When a metric changed from campaign to campaign, as ``roslens trend`` tells it.
+        """Detect changes of a metric from campaign to campaign, as ``roslens trend`` does.
 
         Parameters
         ----------
         metric
             A column of the catalog.
         threshold
-            Changes up to this part (0..1) are of no importance.
+            Largest relative change (0..1) that does not matter.
         false_alarms
             Probability (0..1) of an alarm although nothing has changed.
 
         Returns
         -------
-        One row per change, and one per cell without any: ``metric``, ``cell``, ``campaigns`` (a
-        count), ``verdict`` (a change's, or None), ``since`` (campaign), ``ratio``, ``low``,
-        ``high`` (after / before; above 1 is worse), ``lasts``, ``refused`` (why none
+        One row per change, and one per cell without changes: ``metric``, ``cell``, ``campaigns``
+        (a count), ``verdict`` (of the change, or None), ``since`` (campaign), ``ratio``, ``low``,
+        ``high`` (after / before; above 1 is worse), ``lasts``, ``refused`` (why no change
         can be found, or not yet).
 
         Raises
         ------
         UsageError
-            A catalog has no such metric.
+            The catalog has no such metric.
         """
         from roslens.analysis.verdicts.trend import find_trends  # noqa: PLC0415  (what judges)
         from roslens.fleet.series import series_of  # noqa: PLC0415
@@ -118,7 +118,7 @@ class Selection:
         return pl.DataFrame(rows, schema=schema, orient="row")
 
     def table(self, name: str) -> pl.LazyFrame:
-        """A table of all these recordings, lazily.
+        """Return a table of all these recordings as a lazy frame.
 
         Raises
         ------
@@ -152,7 +152,7 @@ class Selection:
     def write_dataset(
         self, folder: str | os.PathLike[str], tables: Sequence[str] | None = None
     ) -> Written:
-        """The tables as one dataset in hive layout, see the function `write_dataset`."""
+        """Write the tables as one dataset in hive layout; see the function `write_dataset`."""
         return write_dataset(self.rows.filter("collected"), self.files, Path(folder), tables)
 
     def __getattr__(self, name: str) -> pl.LazyFrame:
@@ -162,16 +162,16 @@ class Selection:
 
     @property
     def paths(self) -> list[str]:
-        """Folders or addresses of the recordings."""
+        """Return the folders or addresses of the recordings."""
         return [self.tree.address(path) for path in self.rows["path"]]
 
     def open(self, *, collect: bool = True) -> Recordings:
-        """The same recordings as `rl.open` gives them, for reports.
+        """Open these recordings for reports, as `rl.open` does.
 
         Raises
         ------
         UsageError
-            There are none, or they are not on this machine.
+            There are no recordings, or they are not on this machine.
         """
         from roslens.recordings import open_recordings  # noqa: PLC0415
 
@@ -186,7 +186,7 @@ _OURS = re.compile(r"suite=[^/]*/campaign=[^/]*/recording=[^/]*/[0-9a-f]{16}\.pa
 
 @dataclass(frozen=True)
 class Written:
-    """What an update of a dataset did, in files."""
+    """Counts of files in a dataset, new and removed by an update."""
 
     files: int
     new: int
@@ -199,11 +199,11 @@ def write_dataset(
     folder: Path,
     tables: Sequence[str] | None = None,
 ) -> Written:
-    """Make a folder hold the tables of some recordings, and of no others, in hive layout.
+    """Update a folder in hive layout to hold the tables of exactly the given recordings.
 
-    ``<folder>/<table>/suite=S/campaign=C/recording=PATH/<stamp>.parquet``: files are linked where
-    the file system can, else copied. The stamp is that of the recording's tables, so that an update
-    touches only what has changed.
+    ``<folder>/<table>/suite=S/campaign=C/recording=PATH/<stamp>.parquet``: files are hard-linked
+    if the file system can, else copied. The stamp identifies the recording's tables, so that an
+    update touches only what has changed.
 
     >>> rl.catalog("recordings").select(since="30d").write_dataset("nightly", ["messages"])
     >>> pl.scan_parquet("nightly/messages/**/*.parquet", hive_partitioning=True)
@@ -212,18 +212,18 @@ def write_dataset(
     Parameters
     ----------
     collected
-        Rows of the catalog.
+        Catalog rows of collected recordings.
     files_of
-        Where a table of theirs lies, by its name; in the order of `collected`.
+        Function that returns the files of a table, in the order of `collected`.
     tables
-        Their names; None for all.
+        Names of tables; None: all tables.
 
     Raises
     ------
     UsageError
         There is no such table.
     UsageError, RunFailedError
-        A file cannot be written; the second where the disk is full.
+        A file cannot be written; RunFailedError if the disk is full.
     """
     names = list(TABLES) if tables is None else list(tables)
     for name in names:
@@ -255,7 +255,7 @@ def _place(suite: str | None, campaign: str | None, path: str, stamp: str) -> st
 
 
 def _there(folder: Path) -> Iterator[str]:
-    """Files of ours; others that lie there are left alone."""
+    """List our files in a folder; other files there are left alone."""
     for path in sorted(folder.rglob("*.parquet")):
         name = path.relative_to(folder).as_posix()
         if _OURS.fullmatch(name):
@@ -282,6 +282,6 @@ def _take(source: str, target: Path) -> None:
     try:
         os.link(source, target)
     except OSError:
-        # Another file system, or one without links.
+        # The target is on another file system, or its file system has no links.
         with replaced_whole(target) as part:
             shutil.copyfile(source, part)

@@ -1,4 +1,4 @@
-"""From rows of a catalog to series over campaigns."""
+"""Convert rows of a catalog to series over campaigns."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _UNITS = {"loss": "1", **{metric.name: metric.unit for metric in (CPU, PSS, RSS)
 
 
 def series_of(rows: pl.DataFrame, metrics: Sequence[str]) -> tuple[list[Series], list[str]]:
-    """One series per metric and cell (suite and factors), campaigns in the order of time.
+    """Make one series per metric and cell (suite and factors), with campaigns in time order.
 
     Parameters
     ----------
     rows
-        Of a catalog.
+        Catalog rows.
     metrics
         Names among `roslens.fleet.rows.METRICS`.
 
     Returns
     -------
     series, left_out
-        What was left out, one sentence for each reason.
+        `left_out` has one sentence for each reason to leave out recordings or campaigns.
 
     Raises
     ------

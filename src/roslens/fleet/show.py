@@ -1,4 +1,4 @@
-"""The verbs ``catalog`` and ``trend``: look, and show what was found."""
+"""Run the verbs ``catalog`` and ``trend``, and show their results."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MOST_ODD = 5
 def updated(
     where: str, file: Path | None, *, collect: bool, workers: Workers, console: Console
 ) -> tuple[Catalog, Changes]:
-    """The catalog of a place, brought up to date, with progress."""
+    """Update the catalog of a place, with a progress bar."""
     tree = open_tree(where)
     catalog = Catalog(tree, default_file(tree) if file is None else file)
     with progress_bar(MofNCompleteColumn(), console) as progress:
@@ -55,7 +55,7 @@ def show_catalog(
     console: Console,
     written: Written | None = None,
 ) -> None:
-    """Recordings by suite, those that cannot be read, and the file last."""
+    """Print recordings by suite, then unreadable recordings, then the catalog's file."""
     rows = chosen.rows
     groups = (
         rows.group_by("suite", "distro")
@@ -88,7 +88,7 @@ def show_catalog(
 
 
 def print_json(chosen: Selection) -> None:
-    """The rows as JSON, one object per line; what is no number is null."""
+    """Print the rows as JSON, one object per line, with null for non-finite numbers."""
     numbers = pl.when(cs.float().is_finite()).then(cs.float())
     for row in chosen.rows.drop("stamp").with_columns(numbers).iter_rows(named=True):
         row["factors"] = None if row["factors"] is None else json.loads(row["factors"])
@@ -108,7 +108,7 @@ def run_trend(
     plot_file: Path | None,
     markdown: bool = False,
 ) -> int:
-    """Look for changes over time, print them, write what was asked for; the exit code."""
+    """Detect changes over time, print them, write the requested files; return the exit code."""
     fraction = parse_threshold(threshold)
     rate = parse_threshold(false_alarms, "--false-alarms")
     if suites and not found.select(suite=suites):
@@ -136,7 +136,7 @@ def run_trend(
 
 
 def trend_table(trends: Trends, left_out: Sequence[str] = ()) -> ReportTable:
-    """Each change with what changed beside it; a series without any has one line."""
+    """Build a table of changes with their software changes; an unchanged series has one row."""
     notes = [*left_out, *filter(None, map(_odd_ones, trends.series))]
     labels, common = labels_of([series.cell for series in trends.series])
     rows = []
@@ -187,7 +187,7 @@ def _least(series: Series) -> str | None:
 
 
 def _odd_ones(series: Series) -> str | None:
-    """Campaigns far from their level, which would hide changes if they counted in full."""
+    """Name campaigns far from their level, which would hide changes if they counted in full."""
     if not series.odd:
         return None
     factor, unit = shown_unit(series.unit)
@@ -201,7 +201,7 @@ def _odd_ones(series: Series) -> str | None:
 
 
 def summary(trends: Trends) -> str:
-    """One line: how many series, how many changed, and what got worse."""
+    """Summarize in one line how many series there are, how many changed, and which got worse."""
     changed = sum(bool(series.changes) for series in trends.series)
     short = sum(series.refused is not None for series in trends.series)
     parts = [f"{len(trends.series)} series", f"{changed} with a change"]

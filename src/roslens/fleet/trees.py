@@ -1,4 +1,4 @@
-"""Trees of recordings: on this machine, or anywhere that fsspec reaches."""
+"""Access trees of recordings on this machine, or anywhere that fsspec reaches."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _PARTS_OF_A_TRACE = re.compile(r"ust|kernel|uid|pid|\d+|(32|64)-bit|.+-\d+-\d{8}
 
 @dataclass(frozen=True)
 class Place:
-    """A recording in a tree.
+    """Recording in a tree.
 
     Attributes
     ----------
     path
         Relative to the tree's root; ``.`` for the root itself.
     has_manifest
-        Whether it is a run of ours, or a bare trace.
+        Whether it is a roslens run; else it is a bare trace.
     stamp
-        Changes when its manifest or the note of its tables does.
+        Text that changes when the manifest or the note of the tables changes.
     """
 
     path: str
@@ -42,7 +42,7 @@ class Place:
 
     @property
     def tables(self) -> str:
-        """Its tables, relative to the root."""
+        """Return the folder of the tables, relative to the root."""
         output = (
             PurePosixPath(self.path) if self.has_manifest else PurePosixPath(self.path, "roslens")
         )
@@ -50,39 +50,39 @@ class Place:
 
 
 _CHANGES = ("ETag", "etag", "mtime", "LastModified", "last_modified", "updated", "created")
-"""What file systems call that which changes with a file."""
+"""Names by which file systems give a value that changes with the file."""
 
 _READ_BY_POLARS = ("s3", "gs", "gcs", "az", "abfs", "abfss", "adl")
 
 
 class Tree(Protocol):
-    """What a catalog needs of a place where recordings lie."""
+    """Place of recordings, as a catalog needs it."""
 
     @property
     def where(self) -> str:
-        """The root, as the user gave it."""
+        """Return the root as the user gave it."""
 
     def places(self) -> Iterator[Place]:
-        """All recordings, in the order of their paths."""
+        """Yield all recordings in path order."""
 
     def local(self, place: Place, scratch: Path) -> Path:
-        """The recording on this machine, with manifest and tables; a copy goes into `scratch`."""
+        """Return the local path of the recording with manifest and tables, maybe in `scratch`."""
 
     def absolute(self) -> Tree:
-        """The same from any working directory."""
+        """Return the same tree, valid from any working directory."""
 
     def stamp(self, place: Place) -> str:
-        """Its stamp now."""
+        """Return the recording's current stamp."""
 
     def address(self, path: str) -> str:
-        """Where something of it lies."""
+        """Return the full path or address of a relative path."""
 
     def readable(self, path: str, stamp: str) -> str:
-        """What polars and DuckDB read a file of a recording by, which has this stamp."""
+        """Return a path by which polars and DuckDB read a file of a recording with this stamp."""
 
 
 class LocalTree:
-    """A folder."""
+    """Tree in a local folder."""
 
     def __init__(self, root: Path) -> None:
         if not root.is_dir():
@@ -91,11 +91,11 @@ class LocalTree:
 
     @property
     def where(self) -> str:
-        """The folder."""
+        """Return the folder."""
         return str(self.root)
 
     def places(self) -> Iterator[Place]:
-        """All recordings below, in the order of their paths; those behind links last."""
+        """Yield all recordings below, in path order; those behind links come last."""
         bare: set[str] = set()
         for folder, folders, files in walk(self.root):
             folders[:] = [name for name in folders if not name.startswith(".")]
@@ -117,11 +117,11 @@ class LocalTree:
         return Place(path, has_manifest, self.stamp(place))
 
     def absolute(self) -> LocalTree:
-        """The same from any working directory."""
+        """Return the same tree, valid from any working directory."""
         return LocalTree(self.root.absolute())
 
     def stamp(self, place: Place) -> str:
-        """Size and time of its manifest and of the note of its tables."""
+        """Return the size and time of the manifest and of the note of the tables."""
         stamps = [self._stamp(f"{place.tables}/{NOTE}")]
         if place.has_manifest:
             stamps.append(self._stamp(f"{place.path}/{MANIFEST_NAME}"))
@@ -135,22 +135,22 @@ class LocalTree:
         return f"{state.st_size}:{state.st_mtime_ns}" if stat.S_ISREG(state.st_mode) else "-"
 
     def local(self, place: Place, scratch: Path) -> Path:
-        """The recording itself."""
+        """Return the recording's own path."""
         del scratch
         return self.root / place.path
 
     def address(self, path: str) -> str:
-        """Its path."""
+        """Return the full path."""
         return str(self.root / path)
 
     def readable(self, path: str, stamp: str) -> str:
-        """Its path."""
+        """Return the full path as text."""
         del stamp
         return text_path(self.root / path)
 
 
 class RemoteTree:
-    """A folder behind an address that fsspec knows, such as ``s3://bucket/nightly``."""
+    """Tree behind an address that fsspec knows, such as ``s3://bucket/nightly``."""
 
     def __init__(self, url: str) -> None:
         try:
@@ -170,11 +170,11 @@ class RemoteTree:
 
     @property
     def where(self) -> str:
-        """The address."""
+        """Return the address."""
         return self.url
 
     def places(self) -> Iterator[Place]:
-        """All recordings below, in the order of their paths; those behind links last."""
+        """Yield all recordings below, in path order."""
         listing: dict[str, dict[str, Any]] = self._files.find(self._root, detail=True)
         prefix = self._root.rstrip("/") + "/"
         files = {path.removeprefix(prefix): about for path, about in listing.items()}
@@ -200,20 +200,20 @@ class RemoteTree:
             return "-"
         mark = next((about[key] for key in _CHANGES if about.get(key) is not None), None)
         if mark is None:
-            # The list says nothing about it, as those of web servers.
+            # The listing has no change marker, as with web servers.
             return hashlib.sha256(self._read(name)).hexdigest()[:16]
         return f"{about.get('size')}:{mark}".replace(" ", "_")
 
     def absolute(self) -> RemoteTree:
-        """It is."""
+        """Return the tree itself, whose address is absolute."""
         return self
 
     def stamp(self, place: Place) -> str:
-        """As it was found: nothing is written here."""
+        """Return the stamp as found, because nothing is written here."""
         return place.stamp
 
     def local(self, place: Place, scratch: Path) -> Path:
-        """A copy of what a catalog looks at: manifest, tables, samples of resources."""
+        """Copy what a catalog examines: manifest, tables, samples of resources."""
         target = scratch / "run"
         names = [MANIFEST_NAME] if place.has_manifest else []
         names.append("resources.parquet")
@@ -224,7 +224,7 @@ class RemoteTree:
         ]
         target.mkdir(parents=True)
         if not place.has_manifest:
-            # By which a bare trace is known; its events are not looked at.
+            # The metadata file marks a bare trace; its events are not read.
             (target / "metadata").touch()
         wanted = {self._at(f"{place.path}/{name}"): name for name in names}
         contents = self._files.cat(list(wanted), on_error="omit")
@@ -235,16 +235,16 @@ class RemoteTree:
         return target
 
     def address(self, path: str) -> str:
-        """Its own address."""
+        """Return the full address."""
         return f"{self.url}/{path}"
 
     def readable(self, path: str, stamp: str) -> str:
-        """Its own address, or a copy in the user's cache where polars cannot read that.
+        """Return the full address, or a copy in the user's cache if polars cannot read the address.
 
         Raises
         ------
         RunFailedError
-            It cannot be copied.
+            The file cannot be copied.
         """
         if self.url.split("://")[0] in _READ_BY_POLARS:
             return self.address(path)
@@ -264,17 +264,17 @@ class RemoteTree:
         return content
 
     def _at(self, path: str) -> str:
-        """What the file system calls it; of a web server that is the whole address."""
+        """Return the path in the file system; for a web server it is the whole address."""
         return f"{self._root.rstrip('/')}/{PurePosixPath(path).as_posix()}"
 
 
 def open_tree(where: str | os.PathLike[str]) -> Tree:
-    """A folder, or an address (``protocol://...``).
+    """Open a folder, or an address (``protocol://...``), as a tree.
 
     Raises
     ------
     UsageError
-        It is not there, or fsspec is missing for an address.
+        The place does not exist, or fsspec is missing for an address.
     """
     text = os.fspath(where)
     if "://" in text and not text.startswith("file://"):
@@ -283,7 +283,7 @@ def open_tree(where: str | os.PathLike[str]) -> Tree:
 
 
 def session_of(path: str) -> str:
-    """The folder of the session to which a CTF trace's folder belongs."""
+    """Return the session folder to which a CTF trace's folder belongs."""
     parts = list(PurePosixPath(path).parts)
     while parts and _PARTS_OF_A_TRACE.fullmatch(parts[-1]):
         parts.pop()
@@ -291,5 +291,5 @@ def session_of(path: str) -> str:
 
 
 def parent(path: str) -> str:
-    """The folder a path lies in."""
+    """Return the parent folder of a path."""
     return PurePosixPath(path).parent.as_posix()

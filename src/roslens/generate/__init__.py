@@ -1,4 +1,4 @@
-"""Recordings that are made up, of any shape, with what is true of them beside: loads for tests."""
+"""Generate recordings of any shape, together with the truth about them, as loads for tests."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["TRUTH", "Shape", "generate", "made_up", "parse_shape"]
 
 
 def parse_shape(texts: tuple[str, ...]) -> Shape:
-    """A shape from texts such as ``layers=3``.
+    """Parse a shape from texts such as ``layers=3``.
 
     Raises
     ------
     UsageError
-        One is not of that form, or is no shape.
+        A text is not of that form, or its value is invalid.
     """
     kinds = {name: type(value) for name, value in vars(Shape()).items()}
     given: dict[str, float] = {}
@@ -36,12 +36,12 @@ def parse_shape(texts: tuple[str, ...]) -> Shape:
 
 
 def generate(shape: Shape, folder: Path, events: int) -> int:
-    """Write a trace and its truth into a folder; returns the number of events.
+    """Write a trace and its truth into a folder; return the number of events.
 
     Raises
     ------
     UsageError
-        A trace is there already, or that is no number of events.
+        A trace already exists there, or the number of events is out of range.
     """
     content = made_up(shape, events)
     with held(folder):

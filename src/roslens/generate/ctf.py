@@ -1,4 +1,4 @@
-"""A CTF trace of ros2 events that are made up, by the writer of what the kernel recorded."""
+"""Write generated ros2 events as a CTF trace, with the writer for recorded kernel events."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def write_trace(folder: Path, events: Mapping[str, pl.DataFrame], seed: str) -> 
     Parameters
     ----------
     events
-        Frames with time_ns, vpid, vtid and the fields; a thread is of one process.
+        Frames with time_ns, vpid, vtid and the fields; each thread belongs to one process.
     seed
-        What its UUID is made from.
+        The text from which the trace's UUID is made.
 
     Raises
     ------
     FileExistsError
-        The folder is there already.
+        The folder already exists.
     """
     rows = [_rows(number, frame) for number, frame in enumerate(events.values())]
     times = [frame["time_ns"].to_numpy() - CLOCK_OFFSET_NS for frame in events.values()]
@@ -55,7 +55,7 @@ def write_trace(folder: Path, events: Mapping[str, pl.DataFrame], seed: str) -> 
 
 
 def _rows(number: int, frame: pl.DataFrame) -> NDArray[np.void]:
-    """The bytes of all events of a class, one row each."""
+    """Pack all events of a class into bytes, one row each."""
     kinds = [
         (name, _KINDS[type(kind)]) for name, kind in frame.schema.items() if name not in _CONTEXT
     ]
@@ -67,7 +67,7 @@ def _rows(number: int, frame: pl.DataFrame) -> NDArray[np.void]:
 
 
 def _records(rows: list[NDArray[np.void]], times: list[Ints], cpu: int) -> Iterator[Records]:
-    """The events of a CPU in the order of time."""
+    """Yield the events of one CPU in time order, packet by packet."""
     data = np.concatenate([array.view(np.uint8) for array in rows])
     size = np.repeat([array.dtype.itemsize for array in rows], [len(array) for array in rows])
     begin, time = np.cumsum(size) - size, np.concatenate(times)

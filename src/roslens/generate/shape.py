@@ -1,4 +1,4 @@
-"""The events of a made-up system, and what became of each of its messages."""
+"""Generate the events of a made-up system, and the outcome of each of its messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from roslens.recording.arrays import Bools, Ints, NDArray, np
 START_NS = CLOCK_OFFSET_NS + 5_000_000_000
 _BEFORE_NS = 1_000_000_000
 _APART_NS = 3_000
-"""Between the takes of one message by several subscriptions."""
+"""The time between the takes of one message by several subscriptions, in ns."""
 _BOUNDS = {
     "layers": (1, 100),
     "fan_out": (1, 100),
@@ -35,34 +35,34 @@ _MOST_EVENTS = 100_000_000
 
 @dataclass(frozen=True)
 class Shape:
-    """Messages through layers of nodes: what one takes, its callback publishes to the next.
+    """Layers of nodes: the callback that takes a message publishes it to the next layer.
 
     Attributes
     ----------
     layers
-        How many topics a message passes, one after the other.
+        The number of topics that a message passes, one after the other.
     fan_out
-        Subscriptions of each topic; the callback of the first one publishes on.
+        Subscriptions of each topic; the callback of the first one publishes to the next layer.
     topics, nodes
-        Of each layer.
+        The numbers of topics and nodes of each layer.
     processes
-        Of each layer: its nodes in turn.
+        The number of processes of each layer; nodes are assigned to them in turn.
     threads
-        Of each process.
+        The number of threads of each process.
     period_ns
-        Time between two messages that enter.
+        Time between two messages that enter the system, in ns.
     lag
-        Messages that enter before one is taken.
+        The number of messages that enter before a message is taken.
     loss
-        The share of deliveries, drawn at random, that do not come.
+        The fraction of deliveries, drawn at random, that are lost.
     taken
-        The share of topics whose messages are taken.
+        The fraction of topics whose messages are taken.
     stamp_rate
-        How fast the clock of the source timestamps runs, against that of the events.
+        The rate of the source timestamps' clock, relative to that of the events.
     stamp_offset_ns
-        How far that clock is ahead, for every second topic.
+        The offset of that clock, for every second topic, in ns.
     seed
-        Of what is drawn.
+        The seed of the random numbers.
     """
 
     layers: int = 1
@@ -90,19 +90,19 @@ class Shape:
 
     @property
     def events_per_message(self) -> int:
-        """How many events a message makes that is lost nowhere."""
+        """Return the number of events of a message that is lost nowhere."""
         return self.layers * (3 + 5 * self.fan_out)
 
 
 @dataclass
 class MadeUp:
-    """Events by name, each in the order of time, and the truth.
+    """Events by name, each in time order, and the truth about messages.
 
     Attributes
     ----------
     truth
-        A row is a message for a subscription, with the columns of the table `messages` that say
-        where from, where to and when; what was lost has no ``take_ns`` and what follows from it.
+        One row per message and subscription, with the columns of the table `messages` for sender,
+        receiver and times; a lost message has no ``take_ns`` and no later times.
     """
 
     events: dict[str, pl.DataFrame]
@@ -110,7 +110,7 @@ class MadeUp:
 
 
 def made_up(shape: Shape, events: int) -> MadeUp:
-    """About as many events of messages as are asked for, behind those that make the objects."""
+    """Generate about the given number of message events, after those that create the objects."""
     if not 0 <= events <= _MOST_EVENTS:
         raise UsageError(f"events: from 0 to {_MOST_EVENTS:,}")
     system = _System(shape)
@@ -120,7 +120,7 @@ def made_up(shape: Shape, events: int) -> MadeUp:
     topic, published = number % shape.topics, START_NS + number * shape.period_ns
     for layer in range(shape.layers):
         system.publish(layer, topic, published, number)
-        # Several take a message; what the first one's callbacks publish is the next layer's.
+        # Several subscriptions take a message; only the first one's callback publishes it again.
         first = system.deliver(layer, topic, published, number)
         topic, published, number = topic[first], system.forwarded(published[first]), number[first]
     return system.made()
@@ -140,7 +140,7 @@ class _System:
     # ------------------------------------------------------------ who is there
 
     def process(self, layer: int, topic: Ints) -> Ints:
-        """Where the node of a topic runs, at the end that this layer has of it."""
+        """Return the process of a topic's node at this layer's end of the topic."""
         node = topic % self.shape.nodes
         return 1 + layer * self.shape.processes + node % self.shape.processes
 
@@ -151,7 +151,7 @@ class _System:
         return [f"/topic_{n}" for n in topic + layer * self.shape.topics]
 
     def begin(self, layer: int) -> None:
-        """The objects of a layer: its publishers, and the subscriptions of what is before it."""
+        """Create a layer's objects: its publishers, and its subscriptions to the layer before."""
         shape = self.shape
         topic, node = np.arange(shape.topics), np.arange(shape.nodes)
 
@@ -216,7 +216,7 @@ class _System:
         return START_NS + ((published - START_NS) * self.shape.stamp_rate).astype(np.int64) + late
 
     def deliver(self, layer: int, topic: Ints, published: Ints, number: Ints) -> Bools:
-        """The message to each subscription; returns where the first one has it."""
+        """Deliver messages to each subscription; return where the first one received them."""
         shape = self.shape
         reached = np.zeros(len(topic), bool)
         for place in range(shape.fan_out):
@@ -254,14 +254,14 @@ class _System:
         return reached
 
     def forwarded(self, published: Ints) -> Ints:
-        """When the first subscription's callback publishes what it was given."""
+        """Return when the first subscription's callback publishes the messages it received."""
         return published + self.delay + 1_000
 
     def told(
         self, layer: int, topic: Ints, published: Ints, arrived: Bools,
         **times: Ints,
     ) -> pl.DataFrame:  # fmt: skip
-        """Rows of the truth; times are those of what was taken."""
+        """Return rows of the truth; messages that were not taken get no times."""
         return pl.DataFrame(
             {
                 "topic": self.topic_names(layer, topic),

@@ -1,1 +1,1 @@
-"""What programs do while they run: their events, figures of the last seconds, and triggers."""
+"""Watch programs while they run: their events, figures of the last seconds, and triggers."""

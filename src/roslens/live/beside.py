@@ -1,7 +1,7 @@
-"""The small process that watches a run for triggers while it is recorded.
+"""Watch a run for triggers in a small process while it is recorded.
 
-It is `roslens.live.watch`, and ends after a last look when its standard input does: when the
-workload has ended, or who records it is gone.
+The process runs `roslens.live.watch`, and ends after a last look when its standard input ends:
+when the workload has ended, or the recorder is gone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from roslens.recording import UsageError
 from roslens.tracing.workload import describe_exit
 
 OF_FLIGHTS = Path(__file__).with_name("flight.yaml")
-"""The triggers of a flight recorder that was given none."""
+"""The triggers of a flight recorder without a triggers file."""
 _START = "from roslens.live.beside import main; main()"
 _STDIN, _STDERR = 0, 2
 _LAST_LOOK_S = 60.0
@@ -28,19 +28,19 @@ _LAST_LOOK_S = 60.0
 def watched_for(
     triggers: Path, flight: float | None
 ) -> Callable[[Path, Callable[[str], None]], AbstractContextManager[None]]:
-    """What watches a run for triggers, as `roslens.tracing.run.RunSpec` takes it.
+    """Make a context that watches a run for triggers, for `roslens.tracing.run.RunSpec`.
 
     Parameters
     ----------
     triggers
-        The YAML file.
+        The triggers' YAML file.
     flight
-        Seconds that a flight recorder keeps; None where all is recorded.
+        The seconds that a flight recorder keeps; None if everything is recorded.
 
     Raises
     ------
     UsageError
-        The file is not understood, or a snapshot would not reach back to its trigger.
+        The file is invalid, or a snapshot would not reach back to its trigger.
     """
     settings = read_triggers(triggers)
     if flight is not None and flight <= settings.after_s:
@@ -55,11 +55,11 @@ def watched_for(
 def _watching(triggers: Path, run: Path, warn: Callable[[str], None]) -> Iterator[None]:
     process = subprocess.Popen(
         [sys.executable, "-P", "-c", _START, str(run), str(triggers)],
-        # Tables of seconds are small: threads would take longer to talk than to work.
+        # The tables of a few seconds are small: threads would cost more than they save.
         env={**os.environ, "POLARS_MAX_THREADS": "1"},
         stdin=subprocess.PIPE,
         stdout=_STDERR,
-        # Ctrl-C is for the recorder.
+        # Ctrl-C is meant for the recorder only.
         start_new_session=True,
     )
     try:
@@ -77,7 +77,7 @@ def _watching(triggers: Path, run: Path, warn: Callable[[str], None]) -> Iterato
 
 
 def main() -> None:
-    """Watch the run for the triggers that the arguments name, until the standard input ends."""
+    """Watch the run and triggers given as arguments until the standard input ends."""
     from roslens.live.watch import Options, run_watch  # noqa: PLC0415
     from roslens.recording import RoslensError  # noqa: PLC0415
     from roslens.recording.terminal import Console  # noqa: PLC0415

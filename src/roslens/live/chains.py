@@ -1,4 +1,4 @@
-"""Chains that are watched: how long they take, and how often they miss their deadline."""
+"""Compute how long watched chains take, and how often they miss their deadline."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from roslens.live.triggers import Settings, Tables, Trigger, deadlines, trigger_
 from roslens.recording import UsageError
 
 Watched = tuple[str, Trigger | None]
-"""A chain, and its deadline where it has one."""
+"""A chain, and its deadline trigger if it has one."""
 
 
 def watched_chains(texts: Iterable[str], settings: Settings | None) -> list[Watched]:
-    """Those that are named, as ``/a -> /t -> /b > 100 ms`` or without a deadline, and triggers'.
+    """Parse chains such as ``/a -> /t -> /b > 100 ms`` (deadline optional); add those of triggers.
 
     Raises
     ------
     UsageError
-        A text is none.
+        A text is not a chain.
     """
     watched: list[Watched] = []
     for text in texts:
@@ -43,14 +43,14 @@ def watched_chains(texts: Iterable[str], settings: Settings | None) -> list[Watc
 def chain_figures(
     watched: Sequence[Watched], tables: Tables, begin_ns: int, end_ns: int
 ) -> pl.DataFrame:
-    """Of each chain what began in a stretch of time.
+    """Compute figures of each chain's instances that began in an interval.
 
     Returns
     -------
     polars.DataFrame
-        As of `chains_overview`, and ``deadline_ms``, and ``missed``: how many were not at the end
-        by their deadline, as a trigger tells; null without a deadline, and where the stretch is no
-        longer than that: nobody knows then.
+        Columns of `chains_overview`, ``deadline_ms``, and ``missed``: the number of instances that
+        did not reach the end by their deadline, as a trigger judges; null without a deadline, and
+        if the interval is no longer than the deadline, because it is not known then.
     """
     rows = []
     for chain, trigger in watched:

@@ -1,6 +1,6 @@
-"""What ``roslens watch`` shows, for Prometheus and OpenTelemetry.
+"""Export what ``roslens watch`` shows to Prometheus and OpenTelemetry.
 
-A figure that is not known has no sample: nobody takes it for zero.
+An unknown figure has no sample, so that nobody takes it for zero.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from roslens.recording.files import write_atomically
 from roslens.recording.text import shown
 
 _MOST = 500
-"""Rows of a table that are exported: each is a series that somebody keeps."""
+"""The maximum number of exported rows of a table: each is a series that somebody stores."""
 _LEAST_TOKEN = 16
 _SECONDS = 2.0
-"""For so long a collector that does not answer may hold up a refresh."""
+"""The longest that a collector that does not answer may delay a refresh."""
 
 _TOPIC = ("topic", "from", "to")
 _NODE = ("node",)
@@ -87,9 +87,9 @@ _FIGURES = (
 
 @dataclass(frozen=True)
 class Figure:
-    """One metric of a window: name, meaning and unit (UCUM); the labels of its points, and these.
+    """Metric of a window: name, meaning, unit (UCUM), labels and labelled points.
 
-    A figure that only grows since the watching began is `total`.
+    `total` marks a figure that only grows since the watching began.
     """
 
     name: str
@@ -101,9 +101,10 @@ class Figure:
 
 
 def figures_of(moment: Moment) -> Iterator[Figure]:
-    """What is exported of a moment; times are s since the epoch.
+    """Yield the exported figures of a moment; times are in s since the epoch.
 
-    Of each table the first rows, as the screen has them; ``series_left_out`` counts the others.
+    Only the first rows of each table are exported, in screen order; ``series_left_out`` counts
+    the others.
     """
     figures = moment.figures
     left_out: dict[str, int] = {}
@@ -141,7 +142,7 @@ def figures_of(moment: Moment) -> Iterator[Figure]:
 
 
 class _Collected:
-    """A moment as the library of Prometheus wants it."""
+    """Adapter of a moment to a collector of the Prometheus library."""
 
     def __init__(self, moment: Moment) -> None:
         self._moment = moment
@@ -156,23 +157,23 @@ class _Collected:
 
 
 def prometheus_text(moment: Moment) -> bytes:
-    """A moment in the text format of Prometheus."""
+    """Return a moment in the text format of Prometheus."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collected(moment))
     return generate_latest(registry)
 
 
 def otlp_metrics(moment: Moment, window: LastSeconds, since_ns: int, run: str) -> otel.MetricsData:
-    """A moment as metrics of OpenTelemetry, each of its window.
+    """Convert a moment to metrics of OpenTelemetry over its window.
 
     Parameters
     ----------
     window
         The figures of the moment.
     since_ns
-        When the watching began, which totals are counted from.
+        When the watching began, which is the start of totals.
     run
-        Name of what is watched.
+        Name of the watched run.
     """
     metrics = []
     for figure in figures_of(moment):
@@ -197,18 +198,18 @@ def otlp_metrics(moment: Moment, window: LastSeconds, since_ns: int, run: str) -
 def exporting(
     prometheus: str | None, token_file: Path | None, otlp: str | None, run: str
 ) -> Iterator[Callable[[Moment], None]]:
-    """What takes each moment to where it is wanted.
+    """Yield a function that exports each moment.
 
     Parameters
     ----------
     prometheus
-        A file for the textfile collector, or a port of this machine; None for neither.
+        A file for the textfile collector, or a port of this machine; None: neither.
     token_file
-        Holds the token without which the port says nothing.
+        File of the token that the port requires.
     otlp
-        Address of a collector; None for none.
+        Address of a collector; None: no collector.
     run
-        Name of what is watched.
+        Name of the watched run.
 
     Raises
     ------
@@ -243,7 +244,7 @@ def _to_file(path: Path) -> Callable[[Moment], None]:
 
 
 class _Scrape(BaseHTTPRequestHandler):
-    """Gives the last moment to who has the token."""
+    """Handler that gives the last moment to clients with the token."""
 
     timeout = 5
     token = b""
@@ -262,7 +263,7 @@ class _Scrape(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing on the screen."""
+        """Print nothing on the screen."""
 
 
 @contextmanager
@@ -301,7 +302,7 @@ def _token(path: Path) -> bytes:
 
 
 class _Pushed:
-    """Sends moments to a collector; says once, on standard error, that it does not take them."""
+    """Sender of moments to a collector; reports once, on standard error, if it refuses them."""
 
     def __init__(self, url: str, run: str) -> None:
         try:
@@ -311,7 +312,7 @@ class _Pushed:
             usable = False
         if not usable:
             raise UsageError(f"--otlp {url}: give an address such as http://localhost:4318")
-        # The library would tell of each failure at length.
+        # The library would report each failure at length.
         logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
         whole = url if parts.path.strip("/") else f"{url.rstrip('/')}/v1/metrics"
         self._exporter = OTLPMetricExporter(endpoint=whole, timeout=_SECONDS)

@@ -1,4 +1,4 @@
-"""What the processes of watched nodes use, and when they died, sampled while they are watched."""
+"""Sample resource use and deaths of the processes of watched nodes while they are watched."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ from roslens.tracing.sampling.processes import Sample
 
 _TICK_S = 0.5
 _TICKS = 10
-"""A window has so many samples at least."""
+"""The minimum number of samples in a window."""
 _LEAST = 5
-"""Of fewer readings in a window nobody can tell growth from a step."""
+"""With fewer readings in a window, growth cannot be told from a step."""
 _SPARE_NS = 60_000_000_000
 _POINTS = 20
-"""Readings of memory in a window, each of which takes a millisecond."""
+"""The number of memory readings in a window; each takes a millisecond."""
 
 
 class Processes(Periodic):
-    """The processes that nodes are in, sampled in a thread. A sample is one of all nodes in it.
+    """Processes of nodes, sampled in a thread; all nodes in a process share its samples.
 
     Parameters
     ----------
     window_s
-        Seconds that CPU and growth are of.
+        Seconds over which CPU use and growth are computed.
     memory
-        Whether memory is read.
+        Whether to read memory.
 
     Attributes
     ----------
     died
-        Nodes whose process was seen, and then was gone; when that was found.
+        Nodes whose process was seen and later gone, with the time when that was found.
     """
 
     def __init__(self, window_s: float, *, memory: bool) -> None:
         tick_s = min(_TICK_S, window_s / _TICKS)
         super().__init__("processes", 1 / tick_s, gives_way=False)
-        # Half a tick less: rounds come a little early or late.
+        # Half a tick less, because rounds come a little early or late.
         seconds = max(tick_s, window_s / _POINTS) - tick_s / 2
         self._memory_seconds = seconds if memory else math.inf
         self._window_ns = round(window_s * 1e9)
@@ -58,12 +58,12 @@ class Processes(Periodic):
 
     @property
     def nodes(self) -> list[str]:
-        """Those of which there are samples: of a process that is gone, too."""
+        """List the nodes with samples, including those of a process that is gone."""
         pids = list(self._pids.items())
         return [node for node, node_pids in pids if any(pid in self._samples for pid in node_pids)]
 
     def used(self) -> pl.DataFrame:
-        """Of each node CPU over the window (``cpu``, of CPUs), and ``rss_bytes`` as last read."""
+        """Return each node's CPU over the window (``cpu``, of CPUs) and its last ``rss_bytes``."""
         rows: list[tuple[str, float | None, int | None]] = []
         for node in self.nodes:
             now = time.time_ns()
@@ -76,10 +76,10 @@ class Processes(Periodic):
         return pl.DataFrame(rows, schema=USED, orient="row")
 
     def know(self, found: Iterable[tuple[str, int, int]]) -> None:
-        """Take in nodes with their process and its PID namespace, 0 where nobody knows.
+        """Add nodes with their process and its PID namespace (0 if unknown).
 
-        Of one name the last counts. Processes of another namespace have other numbers here: they
-        are not seen.
+        For each name, the last entry counts. Processes of another namespace have other numbers
+        here, so they cannot be sampled.
         """
         own_namespace = Path("/proc/self/ns/pid").stat().st_ino
         last = {node: pid for node, pid, namespace in found if namespace in (0, own_namespace)}
@@ -101,7 +101,7 @@ class Processes(Periodic):
                 pids = list(self._pids.items())
                 self.died += [(node, now) for node, node_pids in pids if node_pids[-1] == pid]
                 del self._readers[pid]
-        # What a process did before it was gone is looked at later.
+        # Samples are kept for a while after a process has ended, because they are examined later.
         for pid, samples in list(self._samples.items()):
             while samples and samples[0].time_ns < now - self._window_ns - _SPARE_NS:
                 samples.popleft()
@@ -111,19 +111,19 @@ class Processes(Periodic):
     def values(
         self, what: str, node: str, window_ns: int, since_ns: int, until_ns: int
     ) -> Iterator[tuple[int, float]]:
-        """What a node's process used over the window before each sample between two times.
+        """Yield the use of a node's process over the window before each sample between two times.
 
-        Nothing before it was seen for a whole window: nobody could know.
+        Nothing is yielded until the process was seen for a whole window.
 
         Parameters
         ----------
         what
-            ``cpu``, in CPUs; ``memory``, by how many bytes a second its resident set grew, in that
-            half of the window in which it grew less: no single allocation is growth.
+            ``cpu``, in CPUs; or ``memory``, the growth of its resident set in bytes per second, in
+            the half of the window in which it grew less: no single allocation counts as growth.
         """
         key = "cpu_time_ns" if what == "cpu" else "rss_bytes"
         for pid in self._pids[node]:
-            # At once: it grows meanwhile.
+            # Copy at once: the deque grows meanwhile.
             samples = list(self._samples.get(pid, ()))
             points = [
                 (sample.time_ns, used)
@@ -146,6 +146,6 @@ class Processes(Periodic):
 
 
 def _slope(points: Sequence[tuple[int, int]]) -> float:
-    """Bytes a second: the median of the slopes between all pairs (Theil 1950; Sen 1968)."""
+    """Return bytes per second: the median of all pairs' slopes (Theil 1950; Sen 1968)."""
     pairs = combinations(points, 2)
     return 1e9 * median((y - b) / (x - a) for (a, b), (x, y) in pairs if x != a)

@@ -1,4 +1,4 @@
-"""What ``roslens watch`` shows: one screen, a line, HTML or JSON."""
+"""Show ``roslens watch`` as a screen, a line, HTML or JSON."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ from roslens.analysis.reports.table import ReportTable, Sentence
 
 _NS = 1e9
 _ROOM = 60
-"""Lines of tables, where no screen says how many."""
+"""Lines for tables if no screen height is known."""
 _OVERHEAD = 2
-"""Lines of a table beside its rows."""
+"""Lines of a table in addition to its rows."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """What is known at one time.
+    """State of the watched programs at one time.
 
     Attributes
     ----------
     figures
-        Of the last seconds; None before the first event.
+        Figures of the last seconds; None before the first event.
     events
-        How many came in the last refresh, per second; None in the first one.
+        Events per second in the last refresh; None in the first refresh.
     dropped
-        What the tracer dropped since the watching began.
+        Events that the tracer dropped since the watching began.
     exceeded
-        As of `Limits.exceeded`.
+        Exceeded budgets, as in `Limits.exceeded`.
     hits
         Triggers that hit now, as plain data.
     notes
-        What else is to be said.
+        Further notes.
     new
-        What triggers did now, and before.
+        What triggers did now.
     before
-        As above.
+        What triggers did before.
     """
 
     figures: LastSeconds | None
@@ -58,11 +58,11 @@ class Moment:
     before: Sequence[str] = ()
 
     def views(self) -> list[tuple[str, pl.DataFrame | None]]:
-        """All tables by name, the most important first."""
+        """Return all tables by name, the most important first."""
         return [(view, getattr(self.figures, view, None)) for view in VIEWS]
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data; times in ns since the epoch."""
+        """Return the moment as plain data; times are in ns since the epoch."""
         figures = self.figures
         return {
             "begin_ns": figures.begin_ns if figures else None,
@@ -77,7 +77,7 @@ class Moment:
 
 
 def line(moment: Moment) -> str:
-    """The most important of a moment in one line."""
+    """Summarize a moment in one line."""
     figures = moment.figures
     if figures is None:
         return "no event yet"
@@ -100,7 +100,7 @@ def line(moment: Moment) -> str:
 
 
 def screen(moment: Moment, height: int | None = None) -> RenderableType:
-    """All of a moment, as one screen of so many lines."""
+    """Show a moment as one screen of a given height in lines."""
     if moment.figures is None:
         return Text("\n".join(["no event yet; waiting", *moment.notes]))
     head = Text(f"{_of_when(moment)}   ")
@@ -136,7 +136,7 @@ def screen(moment: Moment, height: int | None = None) -> RenderableType:
 
 
 def html(moment: Moment) -> str:
-    """The same for a notebook, with all rows of tables."""
+    """Show a moment as HTML for a notebook, with all rows of tables."""
     if moment.figures is None:
         return Sentence("; ".join(["No event yet", *moment.notes]))._repr_html_()
     parts: list[Sentence | ReportTable] = [
@@ -179,7 +179,7 @@ def _missed(figures: LastSeconds) -> list[dict[str, Any]]:
 
 
 def _wrong(view: str, row: Mapping[str, Any], moment: Moment) -> set[object]:
-    """The columns of a row that are not as they should be."""
+    """Return the columns of a row whose values exceed a budget or deadline."""
     if view == "chains":
         return {"missed"} if row["missed"] else set()
     if view != "topics":
@@ -191,7 +191,7 @@ def _wrong(view: str, row: Mapping[str, Any], moment: Moment) -> set[object]:
 
 
 def _columns(view: str, frame: pl.DataFrame) -> list[Column]:
-    """Without those that are only known where somebody asked for it."""
+    """Return the columns, without optional columns that have no values."""
     known = (
         not column.asked or frame[column.name].null_count() < frame.height for column in VIEWS[view]
     )
@@ -199,7 +199,7 @@ def _columns(view: str, frame: pl.DataFrame) -> list[Column]:
 
 
 def _shared(wanted: Sequence[int], room: int) -> list[int]:
-    """How many rows each of several tables has: alike, but for those that want less."""
+    """Share rows equally among tables, except that none gets more than it needs."""
     given = [0] * len(wanted)
     while room > 0 and given != list(wanted):
         for place, most in enumerate(wanted):
@@ -210,7 +210,7 @@ def _shared(wanted: Sequence[int], room: int) -> list[int]:
 
 
 def clock(time_ns: int) -> str:
-    """A time of the day, where one is."""
+    """Format a time as local time of day."""
     return f"{datetime.fromtimestamp(time_ns / _NS).astimezone():%H:%M:%S}"
 
 
@@ -243,9 +243,9 @@ def _name(value: object) -> str:
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: its heading, and how values are told.
+    """Column of a table: its heading, and how its values are formatted.
 
-    One that is `asked` for is left out where nothing is known.
+    A column with `asked` is left out if it has no values.
     """
 
     name: str
@@ -255,7 +255,7 @@ class Column:
 
     @property
     def left(self) -> bool:
-        """Whether it is text."""
+        """Return whether the column is left-aligned text."""
         return self.text is _name
 
 

@@ -1,4 +1,4 @@
-"""What triggers make: recordings of a flight recorder's last seconds, and a note of each hit."""
+"""Make recordings of a flight recorder's last seconds on triggers, and note each hit."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from roslens.tracing.native_tracer.snapshot import record_snapshot
 
 
 class Snapshots:
-    """What triggers made.
+    """Snapshots and notes that triggers make.
 
     Parameters
     ----------
     folder
-        The flight recorder's; None where all is recorded, and hits are only heeded.
+        The flight recorder's folder; None if everything is recorded: hits make no snapshots.
     output
-        Where recordings are made.
+        The folder for recordings.
     settings
-        How long after a trigger, how often, and how much.
+        Delay after a trigger, cooldown, and maximum size.
     noted
-        The file that tells of all hits; None for none.
+        The file that lists all hits; None: no file.
 
     Attributes
     ----------
     due
-        When, of `time.monotonic`, the next one is made; None for none.
+        When the next snapshot is due, by `time.monotonic`; None: none is due.
 
     Raises
     ------
@@ -54,18 +54,18 @@ class Snapshots:
         self._waiting: list[Hit] = []
         if folder is not None and settings.triggers:
             try:
-                # Now, and not when it is needed.
+                # Make the folder now, not when a snapshot is due.
                 output.mkdir(mode=0o700, parents=True, exist_ok=True)
             except OSError as error:
                 raise RunFailedError(f"{output}: cannot be made: {error.strerror}") from error
 
     def heed(self, hits: Sequence[Hit]) -> list[Hit]:
-        """Those of hits that are heeded; their snapshot is made some seconds later.
+        """Return the hits that are not in a cooldown; their snapshot is made some seconds later.
 
         Raises
         ------
         RunFailedError
-            They cannot be noted.
+            The hits cannot be written to the file.
         """
         now = time.monotonic()
         heeded = []
@@ -87,7 +87,7 @@ class Snapshots:
         return heeded
 
     def take(self, *, at_once: bool = False) -> str | None:
-        """Make the snapshot that is due; what was made, or why none, or None."""
+        """Make a snapshot that is due; return what was made, or why not, or None if none is due."""
         due = self.due is not None and (at_once or time.monotonic() >= self.due)
         if self._folder is None or not due:
             return None

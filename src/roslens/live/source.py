@@ -1,4 +1,4 @@
-"""Events that native tracers write, as they come, in stretches of time."""
+"""Read the events of native tracers as they are written, interval by interval."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from roslens.recording.scratch import scratch_folder
 from roslens.tracing.native_tracer.growing import Growing, find_growing, is_of_this_boot
 
 _MARGIN_NS = 50_000_000
-"""For so long a thread may be at writing an event down."""
+"""The longest time that a thread may take to write an event."""
 _FUTURE_NS = 60_000_000_000
-"""What lies so far ahead is no time of this clock."""
+"""Events further ahead than this are not from this clock."""
 
 
 class Source:
-    """The events of programs that record themselves. Made by `following`.
+    """Events of programs that record themselves; made by `following`.
 
     Attributes
     ----------
     until_ns
-        Up to when all is known that happened; None where nobody writes any more.
+        The time up to which all events are known; None if nobody writes any more.
     """
 
     def __init__(self, path: Path, own: Path, keep_ns: int | None) -> None:
@@ -53,7 +53,7 @@ class Source:
 
     @property
     def broken(self) -> list[str]:
-        """Files that hold what no tracer writes."""
+        """List the files with content that no tracer writes."""
         return sorted(
             f"{folder.name}/{name}"
             for folder, growing in self._traces.items()
@@ -62,19 +62,19 @@ class Source:
 
     @property
     def flight(self) -> Path | None:
-        """The folder that snapshots are made of; None where all is recorded."""
+        """Return the folder from which snapshots are made; None if everything is recorded."""
         flights = [folder.parent for folder, growing in self._traces.items() if growing.is_flight]
         return flights[0] if flights else None
 
     def has_ended(self) -> bool:
-        """Whether nothing can come any more, as far as the folder says."""
+        """Return whether the folder indicates that no more events can come."""
         if not any(trace.exists() for trace in self._traces):
             return True
         return self._status() not in (None, "running")
 
     @property
     def run(self) -> Path | None:
-        """The folder of the run that is being recorded; None for no run."""
+        """Return the folder of the run that is being recorded; None if there is no run."""
         return self._folder if self._status() == "running" else None
 
     @property
@@ -82,34 +82,34 @@ class Source:
         return next(iter(self._traces)).parent.parent
 
     def _status(self) -> str | None:
-        # While a run is recorded, its manifest says so; any other file is none of it.
+        # The manifest of a run says that it is being recorded; any other file is not a run's.
         with suppress(UsageError):
             return read_manifest(self._folder / MANIFEST_NAME).status
         return None
 
     def read(self, *, all_of_it: bool = False) -> tuple[dict[str, pl.DataFrame], pl.DataFrame]:
-        """What happened since, up to a moment that no thread is still writing about.
+        """Read new events, up to a time that no thread is still writing about.
 
         Parameters
         ----------
         all_of_it
-            Up to the last event instead: nobody writes any more.
+            Read up to the last event instead, because nobody writes any more.
 
         Returns
         -------
         tuple
-            Events by name, as of `roslens.collectors.reader.Trace.read`, and rows of ``losses``.
+            Events by name, as in `roslens.collectors.reader.Trace.read`, and rows of ``losses``.
 
         Raises
         ------
         RunFailedError
-            There is no room for what is copied of the files.
+            There is no room for the copies of the files.
         """
         now = time.monotonic_ns()
         losses = [LOSSES.empty()]
         since = None
         if self._is_first:
-            # What ended a while ago has its last seconds, too.
+            # A recording that ended a while ago also has last seconds to show.
             since = self._since(
                 min(now, max(growing.last_ns() for growing in self._traces.values()))
             )
@@ -132,14 +132,14 @@ class Source:
         return self._split(wall + _FUTURE_NS if all_of_it else until, wall), pl.concat(losses)
 
     def again(self, needed_ns: int | None = None) -> tuple[dict[str, pl.DataFrame], pl.DataFrame]:
-        """All that is wanted from now back, and since `needed_ns`, as `read` gave it bit by bit."""
+        """Read again, as a whole, all events within the kept time and since `needed_ns`."""
         self._needed_ns = needed_ns
         self._traces = {folder: Growing(folder) for folder in self._traces}
         self._pending, self._is_first = {}, True
         return self.read(all_of_it=self.until_ns is None)
 
     def _since(self, latest: int) -> int | None:
-        """Back to when events are wanted, of the latest one; None for all."""
+        """Return the time from which events are wanted, given the latest event; None for all."""
         if self._keep_ns is None:
             return None
         offset = max(growing.clock_offset_ns for growing in self._traces.values())
@@ -147,7 +147,7 @@ class Source:
         return min(latest - self._keep_ns, needed)
 
     def _begin(self, since: int | None) -> pl.DataFrame:
-        """Take in what named objects before, where that does not lie apart."""
+        """Read the events that named objects before `since`, unless they are stored separately."""
         forgotten = []
         for folder, growing in self._traces.items():
             if since is None or growing.is_flight:
@@ -201,14 +201,14 @@ def following(path: Path, keep_ns: int | None) -> Iterator[Source]:
     Parameters
     ----------
     path
-        The folder of a recording that is being made, or of a flight recorder.
+        The folder of a recording in progress, or of a flight recorder.
     keep_ns
-        How far back from now events are wanted; None for all.
+        How far back from now events are wanted, in ns; None: all events.
 
     Raises
     ------
     UsageError
-        No native tracer writes there, or it did on another machine or before this one started.
+        No native tracer writes there, or it wrote on another machine or before this one started.
     """
     with scratch_folder(Path(tempfile.gettempdir()), "roslens-live-") as scratch:
         yield Source(path, scratch, keep_ns)

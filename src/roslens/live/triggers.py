@@ -1,4 +1,4 @@
-"""Conditions that programs are watched for, as people write them in YAML."""
+"""Watch programs for conditions that people write in YAML."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from roslens.recording.manifest import Hit
 from roslens.recording.yaml_file import read_yaml_file
 
 _ENDING_NS = 5_000_000_000
-"""A process that dies is told of so much later: where all of them end then, that is the end."""
+"""Deaths are reported this much later: if all processes end within it, the run has ended."""
 _UNDER_WAY_NS = 1_000_000_000
-"""What was published less than that ago may be waiting for its receiver: it is not lost."""
+"""Messages published less than this ago may still wait for their receiver: they are not lost."""
 _EXAMPLE = "write it as 'latency of /scan > 50 ms'"
 _KEYS = {"triggers", "after_s", "cooldown_s", "most_mb", "window_s"}
 
 
 @dataclass(frozen=True)
 class _Kind:
-    """A unit for those with a limit; how it ends for others; of what, where that must be said."""
+    """Kind of condition: the unit of its limit or its endings, and the subject that it requires."""
 
     unit: str | None = None
     ends: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ _TEXT = re.compile(
 
 @dataclass(frozen=True)
 class Trigger:
-    """A condition, as `_TEXT`: its limit in the unit of its kind, or what it ends with."""
+    """Condition parsed by `_TEXT`: a limit in the unit of its kind, or an ending."""
 
     text: str
     kind: str
@@ -72,26 +72,26 @@ class Trigger:
     end: str | None = None
 
     def is_beyond(self, value: float) -> bool:
-        """Whether a value is beyond the limit."""
+        """Return whether a value is beyond the limit."""
         return value > self.limit if self.upper else value < self.limit
 
 
 @dataclass(frozen=True)
 class Settings:
-    """A file of triggers.
+    """Content of a file of triggers.
 
     Attributes
     ----------
     triggers
-        What is watched for.
+        The conditions to watch for.
     after_s
         Seconds from a trigger to its snapshot.
     cooldown_s
-        For so long after it a trigger is not heeded again.
+        Seconds after a trigger's hit during which the same trigger is ignored.
     most_mb
-        Megabytes that all snapshots may take.
+        Megabytes that all snapshots together may take.
     window_s
-        Seconds that rates and losses are of.
+        Seconds over which rates and losses are computed.
     """
 
     triggers: tuple[Trigger, ...]
@@ -102,13 +102,13 @@ class Settings:
 
     @property
     def processes(self) -> Processes | None:
-        """Who samples processes for them; None where none is about any."""
+        """Create a sampler of the processes that triggers are about; None if there are none."""
         kinds = {trigger.kind for trigger in self.triggers} & {"cpu", "memory", "process"}
         return Processes(self.window_s, memory="memory" in kinds) if kinds else None
 
     @property
     def longest_ns(self) -> int:
-        """How far back all of them look."""
+        """Return how far back the triggers look, in ns."""
         back = [
             trigger.limit
             for trigger in self.triggers
@@ -118,12 +118,12 @@ class Settings:
 
 
 def read_triggers(path: Path) -> Settings:
-    """Read a YAML file: ``triggers``, a list of texts, and numbers as of `Settings`.
+    """Read a YAML file: ``triggers``, a list of texts, and the numbers of `Settings`.
 
     Raises
     ------
     UsageError
-        It cannot be read, or something in it is not understood.
+        The file cannot be read, or part of it is invalid.
     """
     data = read_yaml_file(path)
     if not isinstance(data, dict) or not isinstance(data.get("triggers"), list):
@@ -151,12 +151,12 @@ def read_triggers(path: Path) -> Settings:
 
 
 def trigger_of(given: object) -> Trigger:
-    """A trigger from its text.
+    """Parse a trigger from its text.
 
     Raises
     ------
     UsageError
-        It is none.
+        The text is not a valid trigger.
     """
     text = " ".join(given.split()) if isinstance(given, str) else ""
     match = _TEXT.fullmatch(text)
@@ -189,16 +189,16 @@ def trigger_of(given: object) -> Trigger:
 
 
 class Tables:
-    """The tables so far, each made once. What a chain asks for and nobody watches is empty.
+    """Tables so far, each made once; a table that a chain needs and nobody watches is empty.
 
     Parameters
     ----------
     made
         Tables by name, as the model gives them.
     goals
-        Gives the goals of actions, as of `roslens.collectors.ros2.live.Model.goal_ends`.
+        Function that returns action goals, as `roslens.collectors.ros2.live.Model.goal_ends` does.
     processes
-        Those of the nodes; None where nobody samples them.
+        Sampled processes of the nodes; None if they are not sampled.
     """
 
     def __init__(
@@ -214,7 +214,7 @@ class Tables:
         self._along: dict[str, ChainInstances] = {}
 
     def frame(self, name: str) -> pl.DataFrame:
-        """A table."""
+        """Return a table."""
         if name not in self._frames:
             table = self._made.get(name)
             frame = TABLES[name].empty() if table is None else TABLES[name].conform(table.frame())
@@ -222,16 +222,16 @@ class Tables:
         return self._frames[name]
 
     def columns(self, name: str, *columns: str) -> pl.DataFrame:
-        """Some columns of a table that was made."""
+        """Return some columns of a table that was made."""
         frame: pl.DataFrame = self._made[name].frame(*columns)
         return frame
 
     def table(self, name: str) -> pl.LazyFrame:
-        """The same, lazily, as of one run."""
+        """Return a table as a lazy frame of one run."""
         return self.frame(name).lazy().with_columns(run=pl.lit(""))
 
     def along(self, chain: str) -> ChainInstances:
-        """What went along a chain; nothing where no message went along one of its hops yet."""
+        """Return the instances of a chain; none until messages have passed each of its hops."""
         if chain not in self._along:
             try:
                 instances = chain_instances(self, Chain.of(chain))
@@ -245,12 +245,12 @@ class Tables:
 
 
 class Triggers:
-    """Watches for conditions, from one moment to the next.
+    """State of watched conditions from one moment to the next.
 
     Parameters
     ----------
     settings
-        What for.
+        The conditions and their settings.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -261,14 +261,14 @@ class Triggers:
         self._defined: dict[str, int] = {}
 
     def hits(self, tables: Tables, first_ns: int, until_ns: int) -> list[Hit]:
-        """What came to hold since the moment before; of each trigger the gravest.
+        """Return conditions that began to hold since the last moment; for each, the gravest hit.
 
         Parameters
         ----------
         tables
-            All so far.
+            All tables so far.
         first_ns, until_ns
-            Since when, and until when they tell.
+            The times of the first event and of the end of the tables, in ns.
         """
         since, self._since = self._since if self._since is not None else first_ns - 1, until_ns
         hits: list[Hit] = []
@@ -287,15 +287,15 @@ class Triggers:
     def _of_window(
         self, trigger: Trigger, tables: Tables, first_ns: int, until_ns: int
     ) -> Sequence[Hit]:
-        """Of what is counted over a window: when it begins to hold."""
+        """Return a hit when a rate or loss over the window begins to exceed its limit."""
         until_ns -= _UNDER_WAY_NS if trigger.kind == "loss" else 0
         table = tables.frame("publications" if trigger.kind == "rate" else "messages")
         of_topic = _of_topic(table, trigger.of)
         first = of_topic["publish_ns"].min()
         if first is not None:
             self._defined.setdefault(trigger.text, int(str(first)))
-        # Before a whole window after the first publication, and of what is known, only that there
-        # were too many.
+        # Until a whole window has passed since the first publication and the first known event,
+        # only an excessive rate is certain.
         since = max(self._defined.get(trigger.text, until_ns), first_ns)
         is_defined = until_ns - since >= self._window_ns
         if not is_defined and not (trigger.kind == "rate" and trigger.upper):
@@ -316,7 +316,7 @@ class Triggers:
     def _of_processes(
         self, condition: Trigger, processes: Processes, since: int, until_ns: int
     ) -> list[Hit]:
-        """Of what processes do: of all nodes that it is about the first moment."""
+        """Return the first hit of a condition on processes, over all nodes that it covers."""
         hits: list[Hit] = []
         if condition.kind == "process":
             died = (at for node, at in list(processes.died) if condition.of in (None, node))
@@ -337,14 +337,14 @@ class Triggers:
         return sorted(hits, key=lambda hit: hit.at_ns)[:1]
 
     def _begins(self, key: tuple[str, str], *, holds: bool) -> bool:
-        """Whether something holds that did not before."""
+        """Return whether a condition holds that did not hold before."""
         held = key in self._held
         (self._held.add if holds else self._held.discard)(key)
         return holds and not held
 
 
 def _longest(trigger: Trigger, looked: pl.DataFrame, since: int, until_ns: int) -> list[Hit]:
-    """What lasted longest of what was too long; see `_LOOKS`."""
+    """Return the longest of the durations that were too long; see `_LOOKS`."""
     goes_on = pl.col("value").is_null()
     seen = looked.filter(
         (goes_on | (pl.col("value") > trigger.limit))
@@ -367,15 +367,15 @@ def _of_topic(frame: pl.DataFrame, topic: str | None) -> pl.DataFrame:
 
 
 def _ended(trigger: Trigger, tables: Tables) -> list[int]:
-    """When goals ended so."""
+    """Return when goals ended with the trigger's outcome."""
     goals = tables.goals().filter(pl.col("outcome") == trigger.end)
     if trigger.of is not None:
         goals = goals.filter(pl.col("action") == trigger.of)
     return goals["ended_ns"].sort().to_list()
 
 
-# Each look tells `since` when something lasts, `value`, how long (null: it goes on), and `at`,
-# when that was known to be too long.
+# Each look returns `since`, the start of a duration, `value`, its length (null: it goes on), and
+# `at`, when it was known to be too long.
 
 
 def _latencies(trigger: Trigger, tables: Tables) -> pl.DataFrame:
@@ -388,10 +388,11 @@ def _latencies(trigger: Trigger, tables: Tables) -> pl.DataFrame:
 
 
 def deadlines(one: Trigger, tables: Tables) -> pl.DataFrame:
-    """How long what went along a chain took, ``value``, from ``since``, and ``at``, its deadline.
+    """Return the response times of a chain (``value``), their starts and deadlines (``at``).
 
-    Of those that never were there, such as are lost or within a callback count, and what nothing
-    overtook: that may still be on its way. What a node made nothing of, or nobody waits for, not.
+    Instances that never reached the end count if they are lost or within a callback, or if no
+    later instance was completed: they may still be on their way. Instances whose message a node did
+    not use, or nobody waits for, do not count.
     """
     instances = tables.along(str(one.of)).instances
     done = pl.col("outcome") == "complete"
@@ -399,14 +400,14 @@ def deadlines(one: Trigger, tables: Tables) -> pl.DataFrame:
     under_way = pl.col("outcome").is_in(("lost", "unfinished")) | (
         pl.col("outcome").is_in(("unknown", "taken")) & (pl.col("begin_ns") > last)
     )
-    # Without any that came to the end nobody knows that it is a chain.
+    # Until one instance is complete, it is not known that this is a chain.
     instances = instances.filter((done | under_way) & last.is_not_null())
     since = pl.col("begin_ns")
     return instances.select(since=since, value="latency_ns", at=since + math.ceil(one.limit))
 
 
 def _gaps(trigger: Trigger, tables: Tables) -> pl.DataFrame:
-    """From one publication to the next; it is one as soon as it is too long."""
+    """Return intervals between publications; an interval counts as soon as it is too long."""
     times = (
         _of_topic(tables.frame("publications"), trigger.of).select("publish_ns").sort("publish_ns")
     )
@@ -417,7 +418,7 @@ def _gaps(trigger: Trigger, tables: Tables) -> pl.DataFrame:
 
 
 def _of_name(trigger: Trigger, instances: pl.DataFrame) -> pl.DataFrame:
-    """Executions of a node, or of a topic, service or period."""
+    """Return executions of a node, or of a topic, service or period."""
     if trigger.of is None:
         return instances
     is_named = (pl.col(column).cast(pl.String) == trigger.of for column in ("node", "name"))
@@ -425,7 +426,7 @@ def _of_name(trigger: Trigger, instances: pl.DataFrame) -> pl.DataFrame:
 
 
 def _executions(trigger: Trigger, tables: Tables) -> pl.DataFrame:
-    """Durations; only the last of its thread can still go on."""
+    """Return durations of executions; only the last one of its thread can still go on."""
     since = pl.col("start_ns")
     goes_on = since == since.max().over("host", "vpid", "vtid")
     executions = tables.frame("callback_instances")
@@ -436,7 +437,7 @@ def _executions(trigger: Trigger, tables: Tables) -> pl.DataFrame:
 
 
 def _silences(trigger: Trigger, tables: Tables) -> pl.DataFrame:
-    """From a sign of life to the next: the start or end of an execution, or a publication."""
+    """Return intervals between signs of life: starts or ends of executions, or publications."""
     ran = _of_name(trigger, tables.frame("callback_instances"))
     published = tables.frame("publications").filter(pl.col("node").cast(pl.String) == trigger.of)
     signs = [ran.select("node", at=column) for column in ("start_ns", "end_ns")]

@@ -1,4 +1,4 @@
-"""``roslens watch``: what programs do, read from the files that they write."""
+"""Run ``roslens watch``: show what programs do, from the files that they write."""
 
 from __future__ import annotations
 
@@ -44,42 +44,42 @@ INSTANCES = (
 
 
 SPARE_NS = 1_000_000_000
-"""Events are kept for so long beyond what is looked at."""
+"""Events are kept for this much longer than figures and triggers need, in ns."""
 _LINES = 6
 _MOST_CPU = 0.015
 _READ_S = 2.0
 _LONGEST_S = 1e9
 _LONGEST = 5
-"""So many times later at most refreshes come, that they take no more than that part of a CPU."""
+"""Refreshes slow down at most by this factor to keep below that fraction of a CPU."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """How to watch.
+    """Options of watching.
 
     Attributes
     ----------
     window_s
-        Seconds that figures are of; 0 for all since the begin.
+        Seconds that figures cover; 0: everything since the start.
     every_s
-        Seconds from one refresh to the next.
+        Seconds between refreshes.
     once
-        One refresh only.
+        Whether to refresh only once.
     as_json
-        Print JSON, one line per refresh.
+        Whether to print JSON, one line per refresh.
     seconds
-        Watch for so long; None until the recording ends.
+        Seconds to watch; None: until the recording ends.
     budgets, triggers
-        YAML files; None for none.
+        YAML files; None: no file.
     snapshots
-        Where triggers make recordings; None for beside the folder.
+        The folder for recordings of triggers; None: beside the watched folder.
     beside
-        The descriptor of who records: when it ends, one look more is the last one, and only what
-        triggers do is said. None for nobody.
+        The descriptor of a recorder: when it ends, one last look follows, and only actions of
+        triggers are printed. None: no recorder.
     chains
-        Chains to be shown, as of `roslens.live.chains.watched_chains`.
+        Chains to show, as in `roslens.live.chains.watched_chains`.
     prometheus, token_file, otlp
-        Where moments go, as of `roslens.live.exports.exporting`.
+        Destinations of moments, as in `roslens.live.exports.exporting`.
     """
 
     window_s: float = 10
@@ -98,29 +98,29 @@ class Options:
 
     @property
     def window_ns(self) -> int | None:
-        """The window; None for all."""
+        """Return the window in ns; None for everything."""
         return round(self.window_s * 1e9) or None
 
 
 class Watch:
-    """Programs that are watched.
+    """Programs that are being watched.
 
     Parameters
     ----------
     source
-        Their events.
+        The events of the programs.
     window_ns
-        How far back figures reach; None for all.
+        How far back figures reach, in ns; None: to the start.
     limits
-        Held against them.
+        The budgets that figures are compared with.
     settings
-        What triggers there are.
+        The triggers and their settings.
     snapshots
-        Made where they hit; None for none.
+        Maker of snapshots when triggers hit; None: no snapshots.
     shows
-        Whether there are figures; without them only triggers hit.
+        Whether to compute figures; otherwise only triggers are evaluated.
     chains
-        Those that have figures.
+        The chains for which figures are computed.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class Watch:
         self._since: Since | None = None
 
     def read(self, *, all_of_it: bool = False) -> None:
-        """Take in what happened since; `all_of_it` as of `Source.read`."""
+        """Read the events since the last call; `all_of_it` as in `Source.read`."""
         frames, losses = self._source.read(all_of_it=all_of_it)
         self.model.feed(frames, losses)
         self._events += sum(frame.height for frame in frames.values())
@@ -159,16 +159,16 @@ class Watch:
         self._dropped += int(dropped)
 
     def look(self, *, all_of_it: bool = False, to_last: bool = False) -> Moment:
-        """Take in what happened since, and say what is to be seen now.
+        """Read the events since the last call, and return the current moment.
 
         Parameters
         ----------
         all_of_it
-            Nobody writes any more, as of `Source.read`.
+            Nobody writes any more, as in `Source.read`.
         to_last
-            Figures end with the last event where nothing happened for longer than they reach back.
+            Whether figures end at the last event if nothing happened for longer than the window.
         """
-        # What is due waits for nothing: what it is of is being overwritten.
+        # A due snapshot comes first: its events are being overwritten.
         snapshots = self.make_due()
         self.read(all_of_it=all_of_it)
         notes = [f"{name}: not what a tracer writes, left out" for name in self._source.broken]
@@ -194,7 +194,7 @@ class Watch:
         before = list(self._said)
         hits = self._react(tables, end)
         if self._back_ns is not None:
-            # However late the next look is, triggers are told what happened until then.
+            # However late the next look is, triggers are evaluated on everything up to then.
             self.model.needed_ns = end - self._back_ns
         new = [
             *snapshots,
@@ -206,7 +206,7 @@ class Watch:
         return Moment(figures, rate, self._dropped, exceeded, records, notes, new, before)
 
     def _react(self, tables: Tables, end: int) -> list[Hit]:
-        """The triggers that hit now and are heeded."""
+        """Return the triggers that hit now and are not in a cooldown."""
         hits: list[Hit] = []
         if self._triggers is not None and self.model.first_ns is not None:
             hits = self._triggers.hits(tables, self.model.first_ns, end)
@@ -216,13 +216,13 @@ class Watch:
         return hits if self._snapshots is None else self._snapshots.heed(hits)
 
     def make_due(self, *, at_once: bool = False) -> list[str]:
-        """Make the snapshot that is due, or, at once, one that is not yet; what was made."""
+        """Make a due snapshot, or with `at_once` one that is not yet due; return what was made."""
         snapshot = None if self._snapshots is None else self._snapshots.take(at_once=at_once)
         return [snapshot] if snapshot else []
 
     @property
     def due(self) -> float | None:
-        """When, of `time.monotonic`, a snapshot is due; None for none."""
+        """Return when a snapshot is due, by `time.monotonic`; None if none is due."""
         return None if self._snapshots is None else self._snapshots.due
 
     def _figures(self, tables: Tables, end: int) -> LastSeconds:
@@ -248,24 +248,24 @@ class Watch:
 
 
 def keep_of(window_ns: int | None, settings: Settings | None = None) -> int | None:
-    """How far back events are kept for figures of a window: what began before it counts in it."""
+    """Return how long events are kept for a window: one that began before it still counts in it."""
     if window_ns is None:
         return None
     return max(window_ns, settings.longest_ns if settings else 0) + SPARE_NS
 
 
 def run_watch(path: Path, options: Options, console: Console) -> int:
-    """Watch until the recording ends, the time is over, or Ctrl-C; the exit code of the verb.
+    """Watch until the recording ends, time is up, or Ctrl-C; return the verb's exit code.
 
     Raises
     ------
     UsageError
-        No native tracer writes there, budgets, triggers or a chain cannot be read, or times are
+        No native tracer writes there, budgets, triggers or a chain are invalid, or times are
         negative.
     RunFailedError
-        Recordings cannot be made where they should.
+        The recordings of triggers cannot be made in their folder.
     NotEnoughEvidenceError
-        Asked once, and there is no event.
+        Only one refresh was requested, and there is no event.
     """
     times = options.window_s, options.every_s, options.seconds or 0
     if not all(0 <= seconds < _LONGEST_S for seconds in times) or options.every_s == 0:
@@ -294,7 +294,7 @@ def run_watch(path: Path, options: Options, console: Console) -> int:
             for moment in _moments(watch, source, options, asked):
                 show(moment)
                 export(moment)
-        # Nobody is there later for what is not due yet.
+        # Nobody is there later to make a snapshot that is not due yet.
         for snapshot in watch.make_due(at_once=True):
             print(shown(f"roslens: {snapshot}"), file=sys.stderr)
     if options.once and (moment is None or moment.figures is None):
@@ -313,25 +313,25 @@ def watch(
     budgets: str | Path | None = None,
     triggers: str | Path | None = None,
 ) -> None:
-    """Show what programs do while they run, below a cell of a notebook, as ``roslens watch`` does.
+    """Show live what programs do, below a notebook cell, as ``roslens watch`` does.
 
-    Ends with the recording, or when the kernel is interrupted; the last figures stay.
+    The display ends with the recording, or when the kernel is interrupted; the last figures stay.
 
     Parameters
     ----------
     path
-        The folder of a recording that the native tracer makes, or of ``roslens env``.
+        The folder of a recording that the native tracer is making, or of ``roslens env``.
     window, every
-        Seconds that figures are of (0: all so far), and from one refresh to the next.
+        Seconds that figures cover (0: all so far), and seconds between refreshes.
     chains
-        As ``/camera -> /image -> /viewer``, with ``> 100 ms`` as their deadline.
+        Chains such as ``/camera -> /image -> /viewer``, with ``> 100 ms`` as a deadline.
     budgets, triggers
         YAML files.
 
     Raises
     ------
     UsageError
-        No native tracer writes there, or what was given cannot be read.
+        No native tracer writes there, or an argument cannot be read.
     """
     options = Options(
         window_s=window,
@@ -352,7 +352,7 @@ def _moments(watch: Watch, source: Source, options: Options, asked: int) -> Iter
         over = options.seconds is not None and time.monotonic() - begun >= options.seconds
         if options.once or ended or over:
             return
-        # The programs that are watched need the CPU more; the first refresh takes most, but once.
+        # The watched programs need the CPU more; the first refresh costs most, but only once.
         used = 0.0 if is_first else time.process_time() - used
         pause = max(options.every_s, min(used / _MOST_CPU, _LONGEST * options.every_s))
         is_first = False
@@ -363,7 +363,7 @@ def _moments(watch: Watch, source: Source, options: Options, asked: int) -> Iter
         ready: list[int] = []
         while not ready and (rest := until - time.monotonic()) > 0:
             ready, _, _ = select.select(who, [], [], min(rest, _READ_S))
-            # Bit by bit, so that little waits in memory.
+            # Read in small parts, so that little waits in memory.
             if not ready and rest > _READ_S:
                 watch.read()
         is_last = options.beside in ready
@@ -374,7 +374,7 @@ def _moments(watch: Watch, source: Source, options: Options, asked: int) -> Iter
 
 @contextmanager
 def _sampled(processes: Processes | None) -> Iterator[None]:
-    """Sample processes beside, where there are any to be sampled."""
+    """Sample processes in the background, if there are any to sample."""
     if processes is None:
         yield
         return
@@ -387,7 +387,7 @@ def _sampled(processes: Processes | None) -> Iterator[None]:
 
 @contextmanager
 def _asked() -> Iterator[int]:
-    """SIGUSR2 asks for a snapshot, as a trigger does: a descriptor that may then be read."""
+    """Yield a descriptor that becomes readable on SIGUSR2, which requests a snapshot."""
     asked = os.eventfd(0)
     before = signal.signal(signal.SIGUSR2, lambda *_: os.eventfd_write(asked, 1))
     try:
@@ -399,7 +399,7 @@ def _asked() -> Iterator[int]:
 
 @contextmanager
 def _exported(options: Options, run: str) -> Iterator[Callable[[Moment], object]]:
-    """Who takes moments elsewhere; nobody, for whom nothing is imported, where none is asked."""
+    """Yield a function that exports moments; it does nothing, and imports nothing, by default."""
     if options.prometheus is None and options.otlp is None and options.token_file is None:
         yield lambda _: None
         return
@@ -416,9 +416,9 @@ def _say_new(moment: Moment) -> None:
 
 @contextmanager
 def _shown(options: Options, console: Console) -> Iterator[Callable[[Moment], object]]:
-    """How a moment is shown: JSON, a screen or a notebook's output where there is one, else a line.
+    """Yield a function that shows a moment: as JSON, a screen, notebook output, or a line.
 
-    Beside a recorder only what triggers did.
+    Beside a recorder, it prints only the actions of triggers.
     """
     if options.beside is not None:
         yield _say_new
@@ -446,7 +446,7 @@ _WATCHED: Mapping[str, tuple[str, str, float]] = {
     "latency_p99": ("p99_ms", "ns", 1e-6),
     "loss": ("lost", "1", 1.0),
 }
-"""By metric: the column of topics, the metric's unit, and what makes the column's of it."""
+"""For each metric: the column of topics, the metric's unit, and the factor to the column's unit."""
 
 
 class Limits:
@@ -455,12 +455,12 @@ class Limits:
     Parameters
     ----------
     path
-        The YAML file, as of ``roslens check``; None for none.
+        The YAML file, as in ``roslens check``; None: no budgets.
 
     Raises
     ------
     UsageError
-        It cannot be read, or has a budget that is not watched.
+        The file cannot be read, or has a budget that is not watched.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -469,7 +469,7 @@ class Limits:
         ]
 
     def exceeded(self, topics: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
-        """Of rows of topics what is beyond a budget: ``topic``, ``to``, ``column``, ``budget``."""
+        """Return budget excesses in rows of topics: ``topic``, ``to``, ``column``, ``budget``."""
         excesses: list[dict[str, object]] = []
         for row in topics:
             for budget, column, limit in self._limits:

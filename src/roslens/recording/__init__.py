@@ -1,4 +1,4 @@
-"""The layout of a recording on disk: the one thing that recorders and readers share."""
+"""Define the on-disk layout of a recording, the only thing that recorders and readers share."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    # Lazily: pydantic takes a tenth of a second that a trace without manifest does not need.
+    # Lazily: pydantic takes a tenth of a second, which a trace without a manifest does not need.
     if name in {"Manifest", "read_manifest", "write_manifest"}:
         from roslens.recording import manifest  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""numpy, loaded where something computes with it first: a plain installation may have none."""
+"""Load numpy on first use: a plain installation may lack it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ else:
 
 
 def why_no_numpy() -> str | None:
-    """Why nothing can be computed with arrays: the line to type; None if it can be."""
+    """Return how to install numpy if it is missing; None if it is installed."""
     try:
         import numpy  # noqa: F401
     except ModuleNotFoundError:
@@ -40,12 +40,12 @@ def why_no_numpy() -> str | None:
 
 
 def need_numpy() -> None:
-    """Before polars gives an array: without numpy it would panic.
+    """Check for numpy before polars returns an array: without numpy, polars would panic.
 
     Raises
     ------
     UsageError
-        It is not installed.
+        numpy is not installed.
     """
     if (reason := why_no_numpy()) is not None:
         raise UsageError(reason)

@@ -1,4 +1,4 @@
-"""Bags are recognised: who gives one where a trace is wanted is told so by its name."""
+"""Recognise bags, to tell users by name that they gave one instead of a trace."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _METADATA, _KEY = "metadata.yaml", b"rosbag2_bagfile_information"
 
 
 def bag_at(path: Path) -> str | None:
-    """What kind of bag a file or a folder is, by its content; None where it is none.
+    """Return the kind of bag that a file or folder is, by its content; None if it is no bag.
 
-    A folder is one where rosbag2's ``metadata.yaml`` or a bag's file lies in it.
+    A folder is a bag if it contains rosbag2's ``metadata.yaml`` or a bag's file.
     """
     if path.is_dir():
         if (path / _METADATA).is_file() and _KEY in _begin_of(path / _METADATA):
@@ -32,12 +32,12 @@ def bag_at(path: Path) -> str | None:
 
 
 def refuse_bag(path: Path) -> None:
-    """Raise where a bag was given instead of a trace.
+    """Raise an error if the path is a bag instead of a trace.
 
     Raises
     ------
     UsageError
-        It is one: says which kind, and what to give.
+        The path is a bag; the error names its kind and what to give instead.
     """
     bag = bag_at(path)
     if bag is not None:

@@ -1,4 +1,4 @@
-"""Errors that reach the user as one line, each with its exit code.
+"""Define errors that reach the user as one line, each with its exit code.
 
 Every verb ends with one of these codes: 0 done; 1 a verdict failed; 2 wrong use or
 unreadable input; 3 not enough evidence; 4 ran, but failed or incomplete; 70 an error of roslens
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-"""Errors of a disk that is full, or broken."""
+"""Error numbers of a full or broken disk."""
 
 EXIT_OK = 0
 EXIT_VERDICT = 1
@@ -28,7 +28,7 @@ EXIT_INTERRUPTED = 130
 
 
 class RoslensError(Exception):
-    """Something the user can act on; its text says what, where and what to do.
+    """An error that the user can act on; its text says what, where and what to do.
 
     The command line prints ``str(error)`` on one line and exits with ``exit_code``.
     """
@@ -43,35 +43,35 @@ class UsageError(RoslensError):
 
 
 class TooLargeError(UsageError):
-    """What others made holds more than may be taken from it."""
+    """A foreign file contains more than may be read from it."""
 
 
 class RunFailedError(RoslensError):
-    """Something ran, but failed or stayed incomplete (exit code 4)."""
+    """A run failed or stayed incomplete (exit code 4)."""
 
     exit_code = EXIT_FAILED
 
 
 class InterruptedRunError(RoslensError):
-    """The user asked to end it (exit code 130)."""
+    """The user asked to end the program (exit code 130)."""
 
     exit_code = EXIT_INTERRUPTED
 
 
 class NotEnoughEvidenceError(RoslensError):
-    """An estimate that was asked for cannot be had from what was recorded (exit code 3)."""
+    """A requested estimate cannot be computed from what was recorded (exit code 3)."""
 
     exit_code = EXIT_NOT_ENOUGH_EVIDENCE
 
 
 def kind_of(error: OSError) -> type[RoslensError]:
-    """What an error of writing is: a full disk is no wrong use, which a missing right is."""
-    # What libraries raise may have no number.
+    """Return the class of a write error: a full disk is not wrong use, a missing permission is."""
+    # Errors that libraries raise may have no number.
     return RunFailedError if error.errno in (None, *FULL) else UsageError
 
 
 def cannot_be_written(path: Path, error: OSError) -> RoslensError:
-    """What is said of a file of which `error` kept us."""
+    """Return an error that says why a file cannot be written."""
     reason = error.strerror or " ".join(str(error).split())
     return kind_of(error)(f"{path}: cannot be written: {reason}")
 
@@ -83,7 +83,7 @@ def writing(path: Path) -> Iterator[None]:
     Raises
     ------
     UsageError, RunFailedError
-        They cannot be written; the second where the disk is full.
+        The files cannot be written; RunFailedError if the disk is full.
     """
     try:
         yield
@@ -92,5 +92,5 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def lacks(package: str, extra: str) -> str:
-    """That a package is missing, and the line to type for the extra that brings it."""
+    """Return the message that a package is missing, with the command to install its extra."""
     return f"{package} is missing: run \"pip install 'roslens[{extra}]'\""

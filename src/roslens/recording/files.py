@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, and those that come with roslens."""
+"""Write files that exist whole or not at all, and find files shipped with roslens."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from pathlib import Path
 from roslens.recording.text import shown
 
 ONLY_READ = "ROSLENS_ONLY_READ"
-"""Variable of the environment: where it is set, nothing is written beside a recording."""
+"""Environment variable: if it is set, nothing is written beside a recording."""
 
 
 @contextmanager
 def replaced_whole(path: Path) -> Iterator[Path]:
     """Yield a temporary name to write to; it becomes `path` when the block ends well.
 
-    A crash leaves the old file or the new one. The temporary name begins with a dot and is of
-    this process alone, so that two writers do not tear each other. A link stays one: the file that
-    it leads to is replaced. What is no file, such as ``/dev/stdout``, is written to as it is.
+    A crash leaves the old file or the new one. The temporary name begins with a dot and belongs to
+    this process alone, so that two writers do not corrupt each other's file. A link stays a link:
+    its target is replaced. What is not a file, such as ``/dev/stdout``, is written to directly.
 
     Raises
     ------
     OSError
-        It cannot be written; its ``filename`` is `path`.
+        The file cannot be written; the error's ``filename`` is `path`.
     """
     if path.exists() and not path.is_file():
         yield path
@@ -43,7 +43,7 @@ def replaced_whole(path: Path) -> Iterator[Path]:
         temporary.replace(target)
         sync(target.parent)
     except OSError as error:
-        # Also where the disk is full, which tells of no file.
+        # An error of a full disk, for example, names no file.
         error.filename, error.filename2 = str(path), None
         raise
     finally:
@@ -56,22 +56,22 @@ def write_atomically(path: Path, content: str | bytes) -> None:
     Raises
     ------
     OSError
-        It cannot be written.
+        The file cannot be written.
     """
     with replaced_whole(path) as temporary:
         temporary.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def shipped(*parts: str) -> Path:
-    """What comes with roslens by its place: ``notebooks``, ``data``, ``tracing/suites``, ...
+    """Return the path of shipped content: ``notebooks``, ``data``, ``tracing/suites``, ...
 
-    The rooms at the root of a checkout are links within the package, so both look alike.
+    In a checkout, the package contains links to the rooms at the root, so both look alike.
     """
     return Path(str(files("roslens"))).joinpath(*parts)
 
 
 def is_text(name: str) -> bool:
-    """Whether the bytes of a file's name are UTF-8."""
+    """Return whether the bytes of a file name are UTF-8."""
     try:
         name.encode()
     except UnicodeEncodeError:
@@ -80,9 +80,9 @@ def is_text(name: str) -> bool:
 
 
 def text_path(path: Path) -> str:
-    """`path` for those who take only text: by a link in a folder of ours where its bytes are none.
+    """Return `path` as text; if its bytes are not UTF-8, as a link in a temporary folder.
 
-    The link is there until the process ends.
+    The link exists until the process ends.
     """
     text = str(path)
     if not is_text(text):
@@ -104,7 +104,7 @@ def _links() -> str:
 
 
 def sync(path: Path) -> None:
-    """Have the disk hold what was written to a file, or the names in a folder."""
+    """Flush a file's content, or a folder's names, to the disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

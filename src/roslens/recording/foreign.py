@@ -1,6 +1,6 @@
-"""The gate for what others made: read in a process of its own, which has limits.
+"""Read foreign files in a process of its own, with limits.
 
-Whatever a file does to its reader (an exception that nobody foresaw, memory without end, a query
+Whatever a file does to its reader (an unforeseen exception, memory without end, a query
 that does not return, a crash of native code) becomes one sentence about this file.
 """
 
@@ -42,30 +42,30 @@ def read_foreign(
     seconds: int = SECONDS,
     memory_bytes: int = MEMORY_BYTES,
 ) -> Any:
-    """What a reader makes of a file, from a process that is limited.
+    """Read a file with a reader in a limited process, and return the result.
 
     Parameters
     ----------
     reader
-        A function as ``module:name``. It takes the path, and returns frames and what JSON can
-        hold; tuples arrive as lists.
+        A function as ``module:name``. It takes the path, and returns frames and JSON data; tuples
+        arrive as lists.
     path
         A file or folder that another program wrote.
     what
-        What it should be, for the sentence: "a bag".
+        What the file should be, for the sentence: "a bag".
     remedy
-        What may help, the end of that sentence.
+        What may help, as the end of that sentence.
     options
         Keyword arguments of the reader that JSON can hold.
     seconds, memory_bytes
-        CPU time of the process, and what it may take beside the interpreter and its libraries.
+        Limits on the process's CPU time, and on memory beyond the interpreter and its libraries.
 
     Raises
     ------
     UsageError
-        The reader refused it, failed in whatever way, or needed more than the limits.
+        The reader refused the file, failed in any way, or exceeded the limits.
     RunFailedError
-        The reader said so: what it had to write could not be written.
+        The reader reported that its output could not be written.
     """
     request = json.dumps([reader, str(path), options or {}, seconds, memory_bytes])
     done = subprocess.run(
@@ -81,7 +81,7 @@ def read_foreign(
     if done.returncode == -signal.SIGXCPU:
         reason = f"reading it takes more than {seconds} s of CPU"
     elif done.returncode < 0:
-        # Native code that gets no more memory ends the process.
+        # Native code that cannot get more memory ends the process.
         reason = (
             f"reading it ended with signal {-done.returncode}: it is damaged, or takes more than "
             f"{memory_bytes >> 20} MiB of memory"
@@ -93,12 +93,12 @@ def read_foreign(
 
 @contextmanager
 def read_here(path: Path, what: str, remedy: str = "is it cut off?") -> Iterator[None]:
-    """Read a small file in the calling process: whatever goes wrong is one sentence about it.
+    """Read a small file in the calling process; report any failure as one sentence about it.
 
     Raises
     ------
     UsageError
-        The reader refused it, or failed in whatever way.
+        The reader refused the file, or failed in any way.
     """
     try:
         yield
@@ -149,7 +149,7 @@ def _received(stream: BinaryIO) -> Any:
 
 def _child(request: str) -> int:
     name, path, options, seconds, memory_bytes = json.loads(request)
-    # What libraries print is no answer.
+    # Output that libraries print must not mix with the answer.
     answer = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     module, _, function = name.partition(":")
@@ -173,7 +173,7 @@ def _child(request: str) -> int:
 
 
 def _own_bytes() -> int:
-    """What the interpreter and its libraries have reserved before they read anything."""
+    """Return the memory that the interpreter and its libraries reserve before reading anything."""
     lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmData:"))
 

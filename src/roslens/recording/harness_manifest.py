@@ -1,8 +1,8 @@
-"""Manifests of another harness: ``experiment``, ``run_id``, ``factors``, lists of exit statuses.
+"""Read another harness's manifests: ``experiment``, ``run_id``, ``factors``, exit statuses.
 
-Runs that were recorded before roslens had a manifest of its own look like this: beside the trace
-lie ``resources.csv`` (see `roslens.collectors.resources`) and what the workload logged. They are
-read as runs of ours; what such a manifest does not say stays unknown.
+Runs recorded before roslens had its own manifest look like this: beside the trace are
+``resources.csv`` (see `roslens.collectors.resources`) and the workload's logs. They are
+read as roslens runs; facts that such a manifest lacks stay unknown.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class _HarnessManifest(BaseModel):
 
 
 def is_harness_manifest(data: object) -> bool:
-    """Whether the JSON of a manifest has this layout."""
+    """Return whether the JSON of a manifest has this layout."""
     return (
         isinstance(data, dict)
         and "schema_version" not in data
@@ -70,10 +70,10 @@ def is_harness_manifest(data: object) -> bool:
 
 
 def from_harness(data: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The same run in the layout of our own manifest, not yet validated.
+    """Convert the manifest to the layout of roslens's own manifest, without validation.
 
-    A run whose processes did not all end with status 0 is a failed one. The work topic is that
-    of ``messages.csv`` in `folder`, where the workload had only one.
+    A run whose processes did not all end with status 0 is failed. The work topic is that
+    of ``messages.csv`` in `folder`, if the workload had only one publisher.
 
     Raises
     ------

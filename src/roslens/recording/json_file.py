@@ -1,4 +1,4 @@
-"""JSON that people and other tools write."""
+"""Read JSON that people and other tools write."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 from roslens.recording.errors import UsageError
 
 LARGEST = 32 << 20
-"""Bytes of a file; the values in it can take thirty times as much memory."""
+"""The maximum size of a file in bytes; its values can take thirty times as much memory."""
 
 
 def read_json(path: Path) -> Any:
-    """What a file holds.
+    """Return the JSON value in a file.
 
     Raises
     ------
     UsageError
-        It cannot be read, is larger than `LARGEST`, or is no JSON.
+        The file cannot be read, is larger than `LARGEST`, or is not JSON.
     """
     try:
         with path.open("rb") as stream:

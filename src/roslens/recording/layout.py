@@ -1,8 +1,8 @@
-"""Where things lie in a recording, and how recordings are found below a folder.
+"""Define the layout of a recording, and find recordings below a folder.
 
-A recording of ours is a folder with ``manifest.json``; its CTF traces lie under ``trace/``.
+A roslens recording is a folder with ``manifest.json``; its CTF traces are below ``trace/``.
 A folder that ``ros2 trace`` or ``lttng`` wrote is a recording without a manifest: any folder
-that holds CTF traces (a file named ``metadata``) somewhere below it.
+with CTF traces (a file named ``metadata``) somewhere below it.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 MANIFEST_NAME = "manifest.json"
 
 STILL_RECORDED = "is still being recorded, or its recorder was killed"
-"""What is known of a recording of which nothing tells that it ended; follows its name."""
+"""Text, after a recording's name, if nothing shows that the recording has ended."""
 
 CLOCKS_NAME = "clocks.json"
 
 NOT_SAMPLED = "not_sampled"
-"""The stream of a trace that tells when nothing was recorded on purpose; such losses' kind."""
+"""The stream that records pauses made on purpose, and the kind of such losses."""
 
 EXCERPT_NAME = "excerpt.json"
-"""Beside tables that lie without their traces: of which recording, or part of one, they are."""
+"""File beside tables without their traces: names the recording, or part of one, they are from."""
 
 EXCERPT_MANIFEST_NAME = "run.json"
-"""Beside it: the manifest of that recording. Not named as one, for it is no recording."""
+"""The recording's manifest, beside it; not named so, because the folder is not a recording."""
 
 _OUTPUT_OF_BARE_TRACE = "roslens"
 _MOST_FOLDERS = 1_000_000
@@ -52,7 +52,7 @@ class Recording:
     path
         The run's folder, or the bare trace's folder.
     output
-        Where ``events/`` and ``tables/`` go; by default the run's folder, or
+        The folder for ``events/`` and ``tables/``; by default the run's folder, or
         ``<path>/roslens`` for a bare trace.
     """
 
@@ -68,39 +68,39 @@ class Recording:
         return cls(path=path, output=output)
 
     def absolute(self) -> Recording:
-        """The same from any working directory."""
+        """Return the same recording with absolute paths."""
         return Recording(self.path.absolute(), self.output.absolute())
 
     @property
     def name(self) -> str:
-        """The folder's name; bytes that are no text are shown as such."""
+        """Return the folder's name, with bytes that are not UTF-8 escaped."""
         return shown(self.path.resolve().name)
 
     @property
     def has_manifest(self) -> bool:
-        """Whether it is a run of ours."""
+        """Return whether this is a roslens run, with a manifest."""
         return (self.path / MANIFEST_NAME).is_file()
 
     @property
     def is_excerpt(self) -> bool:
-        """Whether only tables lie here, of all or a part of a recording, without its traces."""
+        """Return whether only tables are here, of all or part of a recording, without traces."""
         has_excerpt = (self.path / "tables" / EXCERPT_NAME).is_file()
         return has_excerpt and not self.has_manifest
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether its tables lie where its traces do not."""
+        """Return whether the tables are stored in a different place than the traces."""
         folders = {Recording.at(self.path).output.resolve(), self.path.resolve()}
         return self.output.resolve() not in folders
 
     @cached_property
     def manifest(self) -> Manifest | None:
-        """The manifest, validated, or None for a bare trace.
+        """Return the validated manifest, or None for a bare trace.
 
         Raises
         ------
         UsageError
-            The manifest is there but is not valid.
+            The manifest exists but is not valid.
         """
         excerpt = self.tables / EXCERPT_MANIFEST_NAME
         file = excerpt if self.is_excerpt else self.path / MANIFEST_NAME
@@ -112,13 +112,13 @@ class Recording:
 
     @property
     def trace_root(self) -> Path:
-        """The folder below which all its CTF traces lie."""
+        """Return the folder below which all CTF traces are."""
         folder = self.path / "trace"
         return folder if self.has_manifest and folder.is_dir() else self.path
 
     @property
     def clocks(self) -> Path:
-        """``clocks.json``: how the clocks of its hosts are brought together, where it has several.
+        """Return ``clocks.json``, which aligns the clocks of the hosts if there are several.
 
         See `roslens.collectors.clocks`.
         """
@@ -126,9 +126,9 @@ class Recording:
 
     @property
     def samples(self) -> dict[str, Path]:
-        """Where the tables that were sampled beside the run lie, as far as they are there, by name.
+        """Return the existing files of tables that were sampled beside the run, by table name.
 
-        ``resources.csv`` where another harness recorded the run and only that is there.
+        ``resources.csv`` is used if another harness recorded the run and no Parquet file exists.
         """
         folder = self.tables if self.is_excerpt else self.path
         files = {table.name: folder / f"{table.name}.parquet" for table in SAMPLED}
@@ -138,30 +138,30 @@ class Recording:
 
     @property
     def native(self) -> Path:
-        """Files that the benchmark itself wrote; another harness left them in the run's folder."""
+        """Return the benchmark's own files; another harness left them in the run's folder."""
         folder = self.path / "native"
         return folder if folder.is_dir() else self.path
 
     @property
     def events(self) -> Path:
-        """Raw events, ``<provider>/<event>.parquet``."""
+        """Return the folder of raw events, ``<provider>/<event>.parquet``."""
         return self.output / "events"
 
     @property
     def tables(self) -> Path:
-        """Model tables, ``<table>.parquet``."""
+        """Return the folder of model tables, ``<table>.parquet``."""
         return self.output / "tables"
 
 
 def walk(root: Path, *, links: bool = True) -> Iterator[tuple[Path, list[str], list[str]]]:
-    """Like ``os.walk``, also through symbolic links, but each folder once and none above `root`.
+    """Walk like ``os.walk``, also through symbolic links, but each folder once, none above `root`.
 
-    Names are sorted; what links lead to comes last, so that a folder goes by its own name.
+    Names are sorted; targets of links come last, so that a folder is found by its own name.
 
     Yields
     ------
     tuple of Path, list of str, list of str
-        A folder, the names of the folders in it (take out what is not to be walked), other names.
+        A folder, its subfolders' names (remove names to skip folders), and the other names.
 
     Raises
     ------
@@ -177,7 +177,7 @@ def walk(root: Path, *, links: bool = True) -> Iterator[tuple[Path, list[str], l
             with os.scandir(folder) as iterator:
                 entries = sorted(iterator, key=lambda entry: entry.name)
             identity = _identity(folder)
-        except OSError:  # it went away, or is not ours to read, as with os.walk
+        except OSError:  # The folder has gone, or is not readable; skip it as os.walk does.
             continue
         if identity in seen:
             continue
@@ -206,12 +206,12 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def find_traces(root: Path) -> list[Path]:
-    """Folders below `root` (itself included) that hold a CTF ``metadata`` file, sorted."""
+    """Return folders at or below `root` with a CTF ``metadata`` file, sorted."""
     return sorted(folder for folder, _, files in walk(root) if "metadata" in files)
 
 
 def _with_links(path: Path, runs: Iterable[Path]) -> list[Path]:
-    """Also the runs that a folder links to, each once; a run's own links are parts of it."""
+    """Add runs that a folder links to, each once; links inside a run are parts of that run."""
     runs_by_path = {run.resolve(): run for run in runs}
     for entry in sorted(path.iterdir()):
         if entry.is_symlink() and (entry / MANIFEST_NAME).is_file():
@@ -220,16 +220,16 @@ def _with_links(path: Path, runs: Iterable[Path]) -> list[Path]:
 
 
 def find_recordings(path: Path) -> list[Recording]:
-    """All recordings at or below `path`, in path order.
+    """Return all recordings at or below `path`, in path order.
 
-    Folders with a manifest each are one recording. Where there is none, `path` as a whole is
-    one bare recording if any CTF trace lies below it. Excerpts of recordings are found where
-    there is neither: what lies beside whole recordings must not count twice.
+    Each folder with a manifest is one recording. If there is none, `path` as a whole is
+    one bare recording if any CTF trace is below it. Excerpts of recordings are found only if
+    there is neither: tables beside whole recordings must not count twice.
 
     Raises
     ------
     UsageError
-        `path` does not exist or holds no recording.
+        `path` does not exist or contains no recording.
     """
     if not path.exists():
         raise UsageError(f"{path}: no such file or directory; give the folder of a recording")

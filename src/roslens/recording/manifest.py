@@ -1,4 +1,4 @@
-"""The manifest of a run: what was run, how it was recorded, on what, and how it ended."""
+"""Define the manifest of a run: its workload, recording, environment and outcome."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ NO_FACTORS = frozenset({
     "effective_samples", "method", "verdict", "definition",
     "topic", "service", "chain", "function", "called_by",
 })  # fmt: skip
-"""Names that no factor can have: of columns beside those of factors in tables of estimates, and of
-what cells are told apart by beside factors."""
+"""Names that no factor can have: columns other than factors in tables of estimates, and names that
+distinguish cells in addition to factors."""
 """A level of a factor."""
 
 
@@ -34,7 +34,7 @@ class _Part(BaseModel):
 
 
 class Host(_Part):
-    """The machine, without its name; of several machines what they have in common."""
+    """Machine without its name; for several machines, their common properties."""
 
     cpu_count: int | None = Field(default=None, description="of all machines together")
     cpu_model: str | None = None
@@ -68,7 +68,7 @@ class Host(_Part):
 
 
 class Environment(_Part):
-    """The software that ran."""
+    """Software that ran."""
 
     ros: Literal["sourced", "embedded"] | None = Field(
         default=None, description="whose ROS 2 it was: the user's own, or the one roslens made"
@@ -94,14 +94,14 @@ class Environment(_Part):
 
 
 class Clock(_Part):
-    """The clock that event times are in."""
+    """Clock of the event times."""
 
     trace_clock: str = "monotonic"
     synchronisation: str | None = None
 
 
 class TracingSettings(_Part):
-    """How it was traced."""
+    """Settings of the tracer."""
 
     tracer: str
     tracer_version: str | None = None
@@ -124,7 +124,7 @@ class TracingSettings(_Part):
 
 
 class Loss(_Part):
-    """What the tracer says that it dropped, read back at the end of the session; None: unknown."""
+    """Loss that the tracer reports, read at the end of the session; None: unknown."""
 
     discarded_events: int | None = None
     lost_packets: int | None = None
@@ -132,12 +132,12 @@ class Loss(_Part):
     @field_validator("discarded_events", "lost_packets")
     @classmethod
     def _wrapped_around(cls, count: int | None) -> int | None:
-        """On a busy machine LTTng's own sum may fall below 0, and is told as about 2**63."""
+        """Discard a count that wrapped around: LTTng's sum may fall below 0 on a busy machine."""
         return None if count is None or not 0 <= count < 2**62 else count
 
 
 class Sampler(_Part):
-    """How the processes were sampled, and what that cost."""
+    """Settings and cost of a sampler of the processes."""
 
     hz: float
     rounds: int = Field(description="how often all processes were read")
@@ -146,7 +146,7 @@ class Sampler(_Part):
 
 
 class Endpoint(_Part):
-    """A publisher or subscription with its QoS, as the workload saw it."""
+    """Publisher or subscription with its QoS, as the workload saw it."""
 
     topic: str
     node: str
@@ -159,7 +159,7 @@ class Endpoint(_Part):
 
 
 class Timing(_Part):
-    """How long the run was to work; the warm-up begins when the workload is ready."""
+    """Planned times of the run; the warm-up begins when the workload is ready."""
 
     warm_up_s: float = 0.0
     duration_s: float
@@ -171,9 +171,9 @@ class Timing(_Part):
 
 
 class Design(_Part):
-    """The run's place in the design, by which it can be proved that the design was followed.
+    """Position of the run in the design, which proves that the design was followed.
 
-    In each repetition (block) ``random.Random(seed)``, one for the whole campaign, shuffles the
+    In each repetition (block), ``random.Random(seed)``, one for the whole campaign, shuffles the
     numbers 0 .. combinations - 1; the runs follow in that order.
     """
 
@@ -186,7 +186,7 @@ class Design(_Part):
 
 
 class Hit(_Part):
-    """A trigger that hit while somebody watched."""
+    """Hit of a trigger during watching."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -202,7 +202,7 @@ class Hit(_Part):
 
     @property
     def around_ns(self) -> tuple[int, int]:
-        """What is looked at first: before and after twice what took too long, else a second."""
+        """Return the interval to look at first: twice the long duration, else 1 s, on each side."""
         room = _SECOND_NS
         if self.unit == "ns" and self.value is not None:
             room = max(_SHORTEST_NS, 2 * math.ceil(self.value))
@@ -210,7 +210,7 @@ class Hit(_Part):
 
 
 class Member(_Part):
-    """One of the recordings that a merged one was made of."""
+    """Recording that became part of a merged one."""
 
     name: str = Field(description="its folder below trace/, and native/")
     hosts: list[str] = Field(description="labels of the hosts that it has traces of")
@@ -219,9 +219,9 @@ class Member(_Part):
 
 
 class Manifest(_Part):
-    """A run's manifest (``manifest.json``), versioned, validated on reading.
+    """Manifest of a run (``manifest.json``), versioned, validated on reading.
 
-    Times are ns since the epoch. `repetition` is the block; `order` the place in the whole
+    Times are ns since the epoch. `repetition` is the block; `order` the position in the whole
     campaign, from 0. `exit_status` is the workload's: 0 done, None unknown, negative a signal.
     """
 
@@ -282,7 +282,7 @@ def read_manifest(path: Path) -> Manifest:
     Raises
     ------
     UsageError
-        It cannot be read, is no JSON, is of another schema version, or has wrong fields.
+        The file cannot be read, is not JSON, has another schema version, or has wrong fields.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))

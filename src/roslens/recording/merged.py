@@ -1,4 +1,4 @@
-"""The manifest of a merged recording: what its members have in common, and each of theirs."""
+"""Make the manifest of a merged recording from its members' common values and manifests."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _WORST = ("failed", "interrupted", "running", "complete")
 
 
 def merged_manifest(members: Sequence[Member], span: tuple[int, int]) -> Manifest:
-    """The manifest of recordings as one.
+    """Merge the manifests of recordings into one.
 
     Parameters
     ----------
     members
-        What it is made of.
+        The recordings that are merged.
     span
-        First and last time of the traces, which count where a member has no manifest.
+        First and last time of the traces, used if a member has no manifest.
 
     Returns
     -------
     Manifest
-        Fields have a value where all members have the same; counts are sums, where all are known.
+        Fields have the value that all members share; counts are sums if all are known.
     """
     manifests = [member.manifest for member in members if member.manifest is not None]
     every: list[Any] = [*manifests] if len(manifests) == len(members) else [*manifests, None]
@@ -91,7 +91,7 @@ def _of_members(members: Sequence[Member], field: str) -> list[str]:
 
 
 def _same(values: Iterable[Any]) -> Any:
-    """The value that all have; None where they differ."""
+    """Return the common value of all; None if they differ."""
     first, *rest = values
     return first if all(value == first for value in rest) else None
 
@@ -107,7 +107,7 @@ def _common(dicts: Iterable[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _fields(kind: type[_Part], parts: Sequence[Any], **defaults: Any) -> _Part:
-    """Of each field what all have in common, else what it is where nothing is known."""
+    """Return each field's common value, else its default for an unknown value."""
     fields = dict(defaults)
     for name in kind.model_fields:
         values = [part and getattr(part, name) for part in parts]

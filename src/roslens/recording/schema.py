@@ -1,4 +1,4 @@
-"""What a table definition is, what can be derived from it, and the recorder's own table."""
+"""Define tables, their derived schemas and metadata, and the tables that the recorder writes."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     import polars as pl
 
 TABLES_VERSION = "1.1"
-"""Of the definitions of all tables: the second number grows with each column or table that is
-added, the first one where anything is renamed, retyped or removed (docs/tables.md)."""
+"""Version of all table definitions: the second number grows with each added column or table, the
+first with anything renamed, retyped or removed (docs/tables.md)."""
 
 ABOUT_KEYS = ("roslens", "PANDAS_ATTRS")
-"""Keys of a Parquet file's metadata; the second is what pandas makes a frame's ``attrs`` of."""
+"""Keys of a Parquet file's metadata; pandas makes a frame's ``attrs`` from the second one."""
 
 
 @cache
 def column_types() -> Mapping[str, pl.DataType]:
-    """The polars type of each type that a column may have."""
+    """Return the polars type of each type that a column may have."""
     import polars as pl  # noqa: PLC0415  (a tenth of a second, for nothing where no table is made)
 
     return {
@@ -43,23 +43,23 @@ def column_types() -> Mapping[str, pl.DataType]:
 
 @dataclass(frozen=True)
 class Column:
-    """One column.
+    """Column of a table.
 
     Attributes
     ----------
     name, type
-        Its name, and a key of `column_types`.
+        The column's name, and a key of `column_types`.
     meaning
-        What it holds, in one sentence fragment.
+        The column's content, in one sentence fragment.
     unit
         ``ns``, ``byte``, ... or empty.
     nullable
         Whether a value may be absent.
     values
-        The allowed values, where there is a fixed set.
+        The allowed values, if there is a fixed set.
     operation
-        Of an instant: whether what it stands for was ``at``, ``before`` or ``after`` it, and what
-        that is. Empty: it is no instant of an operation.
+        For an instant: whether it was ``at``, ``before`` or ``after`` an operation, and which
+        operation. Empty: it is not an instant of an operation.
     """
 
     name: str
@@ -72,13 +72,13 @@ class Column:
 
     @property
     def dtype(self) -> pl.DataType:
-        """Its polars type."""
+        """Return the column's polars type."""
         return column_types()[self.type]
 
 
 @dataclass(frozen=True)
 class Table:
-    """One table: its columns in order, what a row is, and the events it is made from."""
+    """Table: its columns in order, the meaning of a row, and the events from which it is made."""
 
     name: str
     row: str
@@ -87,25 +87,25 @@ class Table:
 
     @cached_property
     def schema(self) -> pl.Schema:
-        """The polars schema."""
+        """Return the polars schema."""
         import polars as pl  # noqa: PLC0415
 
         return pl.Schema({column.name: column.dtype for column in self.columns})
 
     def empty(self) -> pl.DataFrame:
-        """A frame of no rows with the right columns and types."""
+        """Return a frame without rows, with the right columns and types."""
         import polars as pl  # noqa: PLC0415
 
         return pl.DataFrame(schema=self.schema)
 
     def of_rows(self, rows: Sequence[Any]) -> pl.DataFrame:
-        """A frame of rows, which are mappings or instances of a dataclass; see `conform`."""
+        """Make a frame from rows, which are mappings or dataclass instances; see `conform`."""
         import polars as pl  # noqa: PLC0415
 
         return self.conform(pl.DataFrame(rows, infer_schema_length=None))
 
     def write_rows(self, rows: Sequence[Any], path: Path) -> None:
-        """Write rows, as of `of_rows`, as `write` does."""
+        """Write rows to a file; see `of_rows` and `write`."""
         self.write(self.of_rows(rows), path)
 
     def write(self, frame: pl.DataFrame, path: Path) -> None:
@@ -114,7 +114,7 @@ class Table:
         Raises
         ------
         OSError
-            It cannot be written.
+            The file cannot be written.
         """
         with replaced_whole(path) as part:
             frame.write_parquet(part, metadata=self.about())
@@ -122,7 +122,7 @@ class Table:
     def conform(self, frame: pl.DataFrame, *, names: bool = False) -> pl.DataFrame:
         """Select, order and cast the columns; a column that `frame` lacks becomes null.
 
-        With `names`, text that `frame` has as categories stays as it is.
+        With `names`, categorical text in `frame` stays categorical.
 
         Raises
         ------
@@ -154,16 +154,16 @@ class Table:
         return selected
 
     def about(self, loss: Mapping[str, int | None] | None = None) -> dict[str, str]:
-        """What a file of this table says of itself: the metadata of its Parquet file, by key.
+        """Return the metadata of this table's Parquet files, by key.
 
-        Both keys hold one JSON object: ``roslens`` and ``tables`` (the versions of the program and
-        of the definitions), ``table``, ``definition`` (what a row is), ``columns`` (of each its
-        ``meaning`` and, where it has one, ``unit`` and ``operation``) and ``loss``.
+        Both keys hold the same JSON object: ``roslens`` and ``tables`` (the versions of the program
+        and of the definitions), ``table``, ``definition`` (what a row is), ``columns`` (for each
+        its ``meaning`` and, if it has them, ``unit`` and ``operation``) and ``loss``.
 
         Parameters
         ----------
         loss
-            What the run's recording lacks, by kind; null where that is not known.
+            What the run's recording lacks, by kind; null if unknown.
         """
         columns = {
             c.name: {
@@ -188,7 +188,7 @@ class Table:
         return dict.fromkeys(ABOUT_KEYS, json.dumps(facts, ensure_ascii=False))
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data, for ``roslens dev schema`` and the docs."""
+        """Return the table as plain data, for ``roslens dev schema`` and the docs."""
         return {
             "name": self.name,
             "row": self.row,
@@ -228,7 +228,7 @@ RESOURCES = Table(
         Column("major_faults", "int64", "page faults that read from disk since its start"),
     ),
 )
-"""``resources.parquet``, which the recorder writes."""
+"""Table ``resources.parquet``, which the recorder writes."""
 
 THREADS = Table(
     "threads",
@@ -245,7 +245,7 @@ THREADS = Table(
         Column("involuntary_switches", "int64", "preemptions since its start"),
     ),
 )
-"""``threads.parquet``, which the recorder writes where the suite asks for it."""
+"""Table ``threads.parquet``, which the recorder writes if the suite requests it."""
 
 SYSTEM = Table(
     "system",
@@ -272,7 +272,7 @@ SYSTEM = Table(
         Column("disk_written_bytes", "int64", "written to all disks", unit="byte"),
     ),
 )
-"""``system.parquet``, which the recorder writes where the suite asks for it."""
+"""Table ``system.parquet``, which the recorder writes if the suite requests it."""
 
 ALLOCATION_SITES = Table(
     "allocation_sites",
@@ -297,7 +297,7 @@ ALLOCATION_SITES = Table(
         Column("live_blocks", "int64", "how many allocations these are", nullable=False),
     ),
 )
-"""``allocation_sites.parquet``, which the recorder writes where the suite asks for it."""
+"""Table ``allocation_sites.parquet``, which the recorder writes if the suite requests it."""
 
 CPU_SAMPLES = Table(
     "cpu_samples",
@@ -320,7 +320,7 @@ CPU_SAMPLES = Table(
         ),
     ),
 )
-"""``cpu_samples.parquet``, which the recorder writes with ``--stacks``."""
+"""Table ``cpu_samples.parquet``, which the recorder writes with ``--stacks``."""
 
 WAITS = Table(
     "waits",
@@ -332,7 +332,7 @@ WAITS = Table(
         for column in CPU_SAMPLES.columns
     ),
 )
-"""``waits.parquet``, which the recorder writes with ``--waits``."""
+"""Table ``waits.parquet``, which the recorder writes with ``--waits``."""
 
 SAMPLED = (RESOURCES, THREADS, SYSTEM, ALLOCATION_SITES, CPU_SAMPLES, WAITS)
-"""Tables that lie beside a run as soon as it is recorded, as ``NAME.parquet``."""
+"""Tables stored beside a run as soon as it is recorded, as ``NAME.parquet``."""

@@ -1,4 +1,4 @@
-"""Folders to work in that are taken away also if whoever works in one was killed."""
+"""Make working folders that are removed even if their process was killed."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from roslens.recording import UsageError
 
 @contextmanager
 def scratch_folder(place: Path, prefix: str) -> Iterator[Path]:
-    """A folder of our own; those that earlier ones left because they were ended are taken away.
+    """Yield a new folder; remove folders that killed processes left behind.
 
-    Whoever works in one holds its lock. What belongs to another user stays.
+    The process that works in a folder holds its lock. Folders of another user stay.
 
     Parameters
     ----------
     place
-        Where it is made.
+        The parent folder.
     prefix
-        What the names of all of a kind begin with.
+        The prefix of the names of all folders of one kind.
 
     Raises
     ------
     OSError
-        It cannot be made.
+        The folder cannot be made.
     """
     for old in place.glob(f"{prefix}*"):
         with lock_of(old) as free, suppress(OSError):
@@ -38,7 +38,7 @@ def scratch_folder(place: Path, prefix: str) -> Iterator[Path]:
     while True:
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
         with lock_of(folder) as free:
-            # Whoever looked for old ones may have been quicker.
+            # Another process that removes old folders may have been quicker.
             if free is False or not folder.exists():
                 continue
             try:
@@ -50,14 +50,14 @@ def scratch_folder(place: Path, prefix: str) -> Iterator[Path]:
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Be the only one that writes into a folder, which is made if missing.
+    """Keep other roslens processes from writing into a folder, which is made if missing.
 
     Raises
     ------
     UsageError
         Another roslens writes there.
     OSError
-        It cannot be made.
+        The folder cannot be made.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with lock_of(folder) as free:
@@ -70,9 +70,9 @@ def held(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def lock_of(folder: Path) -> Iterator[bool | None]:
-    """Whether nobody else holds the lock of the folder; it is ours until the block ends.
+    """Try to lock a folder until the block ends; yield whether its lock was free.
 
-    None where there is no such folder, or its file system has no locks.
+    Yield None if there is no such folder, or its file system has no locks.
     """
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

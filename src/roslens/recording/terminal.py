@@ -1,4 +1,4 @@
-"""What is written to a terminal: never with control characters but our own."""
+"""Write to a terminal without any control characters but our own."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from roslens.recording.text import shown
 
 
 class Console(rich.console.Console):
-    """Rich's console; what names carry is shown, not obeyed."""
+    """Rich's console, with control characters in text shown instead of obeyed."""
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """As rich does, with the text of each piece made safe."""
+        """Render as rich does, with the text of each piece made safe."""
         for piece in super().render(renderable, options):
             yield piece if piece.control else Segment(shown(piece.text, lines=True), piece.style)
 
 
 def say(text: object, *, exact: bool = False) -> None:
-    """Print a line, safe to see wherever it ends up: a log is looked at in a terminal, too.
+    """Print a line with control characters made visible, even to a log, which people view too.
 
     Parameters
     ----------
     text
-        A path goes out to the byte where a program reads it, and not a person.
+        The text; a path is printed byte by byte unless the output is a terminal.
     exact
-        So does any other text.
+        Whether any other text is printed exactly, too.
     """
     exact = exact or isinstance(text, PurePath)
     line = str(text)

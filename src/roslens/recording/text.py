@@ -1,4 +1,4 @@
-"""Names that others chose, made safe to look at."""
+"""Make names from foreign sources safe to look at."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 UNSEEN = r"\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069"
-"""Control characters of ASCII and Latin 1, marks that turn the direction of text or end a line."""
+"""Control characters of ASCII and Latin 1, and marks that change text direction or end a line."""
 
-# And bytes that are no UTF-8, as Python holds them.
+# This also matches bytes that are not UTF-8, as Python represents them.
 _ANY = re.compile(rf"[{UNSEEN}\ud800-\udfff]")
 _IN_LINES = re.compile(rf"(?![\n\t])[{UNSEEN}\ud800-\udfff]")
 
 
 def shown(text: str, *, lines: bool = False) -> str:
-    r"""`text` with what a terminal would obey, or would hide, as ``\x1b``.
+    r"""Return `text` with characters that a terminal would obey or hide escaped, as ``\x1b``.
 
-    All text goes through here on its way to a terminal, a graph or a summary: a name in a trace
+    All text passes through here on its way to a terminal, a graph or a summary: a name in a trace
     must neither rewrite the screen nor pretend to be another line.
 
     Parameters
     ----------
     lines
-        Line ends and tabs stay.
+        Whether to keep line ends and tabs.
     """
     return (_IN_LINES if lines else _ANY).sub(_escaped, text)
 
 
 def shown_lines(text: str) -> str:
-    """`text` of several lines, as `shown`."""
+    """Return `text` of several lines, made safe by `shown`."""
     return shown(text, lines=True)
 
 
 def first_problem(error: ValidationError) -> tuple[str, str]:
-    """Where the first problem of a file that was validated lies, and what it is; one line each."""
+    """Return the place and the description of a validation's first problem; one line each."""
     first = error.errors()[0]
     where = ".".join(map(str, first["loc"]))
     return shown(where), shown(first["msg"].removeprefix("Value error, "))
@@ -44,6 +44,6 @@ def first_problem(error: ValidationError) -> tuple[str, str]:
 
 def _escaped(match: re.Match[str]) -> str:
     code = ord(match[0])
-    # A byte that is no UTF-8 is held as U+DC00 and the byte (PEP 383).
+    # A byte that is not UTF-8 is represented as U+DC00 plus the byte (PEP 383).
     code = code - 0xDC00 if 0xDC80 <= code <= 0xDCFF else code
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

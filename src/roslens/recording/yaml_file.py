@@ -1,4 +1,4 @@
-"""YAML that people write: plain values, and no key twice."""
+"""Read YAML that people write: plain values, without duplicate keys."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import yaml
 from roslens.recording.errors import UsageError
 
 LONGEST = 1 << 20
-"""Characters of a file that people write: what is longer takes minutes and gigabytes to read."""
+"""The maximum characters of a file: a longer one takes minutes and gigabytes to read."""
 
 
 MOST_MERGED = 10_000
-"""Keys that '<<' may put into one mapping."""
+"""The maximum number of keys that '<<' may add to one mapping."""
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe, and says that a key is there twice, where the last would silently hold."""
+    """Safe loader that reports a duplicate key, of which the last value would silently win."""
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        """Put in what '<<' names, of which mappings within mappings could make billions of keys."""
+        """Merge the mappings that '<<' names; nested ones could make billions of keys."""
         keys = 0
         for key, value in node.value:
             if key.tag == "tag:yaml.org,2002:merge":
@@ -48,12 +48,12 @@ class _Loader(yaml.SafeLoader):
 
 
 def read_yaml(text: str) -> Any:
-    """What a YAML text holds.
+    """Return the value of a YAML text.
 
     Raises
     ------
     yaml.YAMLError, ValueError, RecursionError
-        It is none, has a key twice, a date that is none, is too long, or is nested too deep.
+        The text is not YAML, has a duplicate key or an invalid date, is too long or too nested.
     """
     if len(text) > LONGEST:
         raise ValueError(f"it has more than {LONGEST >> 20} MiB")
@@ -61,24 +61,24 @@ def read_yaml(text: str) -> Any:
 
 
 def text_of_yaml(path: Path) -> str:
-    """The text of a file that people write, no more of it than `read_yaml` has to refuse.
+    """Return a YAML file's text, but no more than `read_yaml` needs to refuse it.
 
     Raises
     ------
     OSError, UnicodeDecodeError
-        It cannot be read, or is no UTF-8.
+        The file cannot be read, or is not UTF-8.
     """
     with path.open(encoding="utf-8") as file:
         return file.read(LONGEST + 1)
 
 
 def read_yaml_file(path: Path) -> Any:
-    """What a file holds that people write.
+    """Return the value of a YAML file that people write.
 
     Raises
     ------
     UsageError
-        It cannot be read, or is no YAML as of `read_yaml`.
+        The file cannot be read, or is not valid YAML for `read_yaml`.
     """
     try:
         return read_yaml(text_of_yaml(path))

@@ -1,4 +1,4 @@
-"""Zstandard, of the standard library from Python 3.14 on, and before that of its backport."""
+"""Provide Zstandard from the standard library from Python 3.14 on, else from its backport."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""Pictures that can be explored, for notebooks."""
+"""Provide interactive pictures for notebooks."""
 
 VARIABLE = "ROSLENS_RECORDINGS"
-"""Names the recordings that the start page opens, as a JSON list."""
+"""Environment variable with the recordings that the start page opens, as a JSON list."""
 
 FOLDER = "ROSLENS_LAB_FOLDER"
-"""Names the folder of the start page, where notebooks to go on with are put."""
+"""Environment variable with the start page's folder, where follow-up notebooks are put."""
 
 RANGE = "range.json"
-"""In that folder: what is selected in the timeline, for all notebooks that are open."""
+"""File in that folder with the timeline's selection, for all open notebooks."""
 
 STATIC = "ROSLENS_STATIC"
-"""Set while a report is made: nobody is there to answer, so nothing waits for answers."""
+"""Environment variable set while a report is made: nothing waits for answers from a user."""

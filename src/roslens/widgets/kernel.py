@@ -1,4 +1,4 @@
-"""The start page's kernel, begun while the server still starts, so that it has imported by then."""
+"""Prepare the start page's kernel while the server starts, so that its imports are done by then."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from typing import Any
 
 _FLAGS = ("-P", "-Xfrozen_modules=off")
 _LAUNCHER = [sys.executable, *_FLAGS, "-m", "roslens.kernel"]
-"""How the command of the lab's kernel begins, as ``kernels/python3/kernel.json`` has it."""
+"""The start of the lab kernel's command, as in ``kernels/python3/kernel.json``."""
 
 _FIRST = "from roslens.widgets.kernel import become; become()"
 
 
 class PreparedKernel:
-    """A process that imports what the start page needs, until it is told which kernel to be."""
+    """Process that imports what the start page needs, and then becomes the requested kernel."""
 
     def __init__(self) -> None:
-        # As kernels are started: they end with that process, and signals go to a group.
+        # Like jupyter_client's kernels: it ends with that process, and signals go to its group.
         environment = os.environ | {"JPY_PARENT_PID": str(os.getpid())}
         command = [sys.executable, *_FLAGS, "-c", _FIRST]
         self._begun = Popen(command, stdin=PIPE, env=environment, start_new_session=True)
         self.process: Popen[bytes] | None = self._begun
 
     def end(self) -> None:
-        """End it, whatever it is by now: nobody else does where a server ends while it starts."""
+        """Kill the process in any state: nothing else does if the server ends while it starts."""
         self._begun.kill()
         self._begun.wait()
 
     def take(self, command: Sequence[str], options: Mapping[str, Any]) -> Popen[bytes] | None:
-        """The process, which now is what the command asks for; None where it cannot be, or is.
+        """Turn the process into the requested kernel; None if it cannot be, or already is, one.
 
         Parameters
         ----------
         command, options
-            As `jupyter_client` launches a kernel: of the options ``env`` and ``cwd``.
+            Arguments with which `jupyter_client` launches a kernel; ``env`` and ``cwd`` are used.
         """
         process, is_ours = self.process, list(command[: len(_LAUNCHER)]) == _LAUNCHER
         if process is None or not is_ours or process.poll() is not None:
@@ -54,7 +54,7 @@ class PreparedKernel:
 
 
 def become() -> None:
-    """In the prepared process: import, wait, and be what is told; nothing when nobody tells."""
+    """Import, wait for a request, and become that kernel; return if there is no request."""
     from roslens.kernel import be_kernel  # noqa: PLC0415  (only here)
     from roslens.widgets import start  # noqa: F401, PLC0415  (seconds)
 

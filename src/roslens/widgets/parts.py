@@ -1,4 +1,4 @@
-"""What the start page consists of: tables, the graph, and the path of a message."""
+"""Provide the parts of the start page: tables, the graph, and the path of a message."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _BAR = "background:#0072b2;height:9px;min-width:1px"
 
 
 class TableWidget(anywidget.AnyWidget):
-    """A frame, each row a line; sorted by its heads, with a row that can be chosen.
+    """Table of a frame, one line per row; sorted by its headings, with rows that can be chosen.
 
     Attributes
     ----------
     content
-        Its ``columns`` and ``rows``.
+        The table's ``columns`` and ``rows``.
     chosen
-        Number of the row of the frame that was clicked; -1 without one.
+        Number of the frame's row that was clicked; -1 if there is none.
     choosable
-        Whether rows can be.
+        Whether rows can be chosen.
     """
 
     _esm = _HERE / "table.js"
@@ -44,26 +44,26 @@ class TableWidget(anywidget.AnyWidget):
         super().__init__(content=_content(frame), choosable=choosable)
 
     def show(self, frame: pl.DataFrame) -> None:
-        """Show another frame; nothing is chosen in it."""
+        """Show another frame, with no row chosen."""
         with self.hold_sync():
             self.content, self.chosen = _content(frame), -1
 
 
 def _content(frame: pl.DataFrame) -> dict[str, Any]:
-    # JSON has no number for what is none.
+    # JSON has no representation of NaN.
     cleaned = frame.with_columns(pl.selectors.float().fill_nan(None))
     return {"columns": cleaned.columns, "rows": [list(row) for row in cleaned.iter_rows()]}
 
 
 class GraphWidget(anywidget.AnyWidget):
-    """A drawing of `roslens.analysis.figures.graph.draw_graph` that answers to clicks.
+    """Drawing of `roslens.analysis.figures.graph.draw_graph` that reacts to clicks.
 
     Attributes
     ----------
     chosen
-        ``node`` and ``topic`` of what was clicked, both of an edge; empty without anything.
+        ``node`` and ``topic`` of the clicked element, both for an edge; empty without a click.
     marked
-        Pairs of node and topic (one may be empty) that are to be seen.
+        Pairs of node and topic (one may be empty) that are highlighted.
     """
 
     _esm = _HERE / "graph.js"
@@ -75,33 +75,33 @@ class GraphWidget(anywidget.AnyWidget):
     marked: traitlets.List[Any] = traitlets.List().tag(sync=True)
 
     def show(self, drawing: Drawing | None) -> None:
-        """Show another drawing; None where there is nothing to draw."""
+        """Show another drawing; None if there is nothing to draw."""
         self.svg = drawing.svg if drawing else ""
         self.caption = drawing.caption if drawing else _NOTHING
 
     def mark(self, pairs: Iterable[tuple[str, str]]) -> None:
-        """Mark the edges between these nodes and topics."""
+        """Highlight the edges between these nodes and topics."""
         self.marked = [list(pair) for pair in pairs]
 
     def name_chosen(self) -> str:
-        """The topic, else the node that was chosen; empty without one."""
+        """Return the chosen topic, else the chosen node; empty if nothing is chosen."""
         return str(self.chosen.get("topic") or self.chosen.get("node") or "")
 
 
 def _name(text: str) -> str:
-    """A name from the trace: text, whose direction of writing stays its own."""
+    """Escape a name from the trace, and isolate its writing direction."""
     return f"<bdi>{escape(text or '?')}</bdi>"
 
 
 def message_html(way: Sequence[Journey], clicked: int | None) -> str:
-    """The messages that led to each other, one below the other on one time axis.
+    """Show messages that led to each other, one below the other on one time axis.
 
     Parameters
     ----------
     way
-        In order of time, each with at least one hop.
+        The messages in time order, each with at least one hop.
     clicked
-        Callback instance whose message is the one meant.
+        Callback instance of the clicked message.
     """
     begin = min(hop.begin_ns for each in way for hop in each.hops)
     whole = max(1, max(hop.end_ns for each in way for hop in each.hops) - begin)

@@ -1,4 +1,4 @@
-"""JupyterLab itself, in a process of its own that imports nothing else."""
+"""Run JupyterLab in a process of its own that imports nothing else."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from roslens.recording.scratch import scratch_folder
 from roslens.widgets.kernel import PreparedKernel
 
 ARGUMENTS = "ROSLENS_LAB_ARGUMENTS"
-"""Holds the address, the notebook and the arguments: everyone sees those of a command line."""
+"""Environment variable with address, notebook and arguments: a command line is visible to all."""
 
 _SLOW = "rfc3987_syntax"
-"""A check of jsonschema's that nothing here asks for; its grammar is compiled when imported, which
-takes longer than all else. jsonschema does without it."""
+"""A check of jsonschema that nothing here uses; its grammar is compiled on import, which takes
+longer than everything else. jsonschema works without it."""
 
 _SOCKETS = ("--KernelManager.transport=ipc",)
-"""Kernels have files of a private folder for sockets: whoever is on the machine could read what
-they tell at a port of 127.0.0.1."""
+"""Kernels use files in a private folder as sockets: anyone on the machine could read their
+messages at a port of 127.0.0.1."""
 
 _LATER_S = 5
-"""What nobody waits for is done so much later than it is asked for."""
+"""Delay in seconds of work that nobody waits for."""
 
 
 def serve() -> NoReturn:
-    """Be the server; prints its address when it answers."""
+    """Run the server; print its address when it answers."""
     address, notebook, arguments = json.loads(os.environ.pop(ARGUMENTS))
-    # Ctrl-C, until Jupyter takes care of it.
+    # This is the code for Ctrl-C until Jupyter handles it.
     code = EXIT_INTERRUPTED
     with suppress(KeyboardInterrupt):
-        # Not in TMPDIR: the name of a socket has 107 bytes at most.
+        # Not in TMPDIR: the path of a socket is limited to 107 bytes.
         with scratch_folder(Path("/tmp"), "roslens-lab-") as private:  # noqa: S108
             os.environ["JUPYTER_RUNTIME_DIR"] = str(private)
             _serve(address, notebook, [*arguments, *_SOCKETS])
         code = 0
-    # All is shut down. The interpreter would still wait, for ever, for the thread of a request that
-    # was under way.
+    # Everything is shut down. The interpreter would still wait, forever, for the thread of a
+    # request in progress.
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
@@ -60,21 +60,21 @@ def _serve_with(kernel: PreparedKernel, address: str, notebook: str, arguments: 
     sys.modules[_SLOW] = None  # type: ignore[assignment]  # cannot be imported
     from jupyterlab import commands  # noqa: PLC0415  (optional)
 
-    # Nothing is built here; else Node.js is run, where there is one, for the registry of packages.
+    # Nothing is built here; otherwise Node.js, if installed, is run for the package registry.
     commands._yarn_config = lambda _: {"yarn config": {}, "npm config": {}}
     from jupyterlab.labapp import LabApp  # noqa: PLC0415
 
     server = LabApp.initialize_server(argv=arguments)
     page = server.web_app.settings["page_config_data"]
-    # Whether JupyterLab's own script should be built anew, which nothing here can make it need.
+    # Skip checking whether JupyterLab's script needs a rebuild, which nothing here can cause.
     page["buildCheck"] = False
     page["roslensStart"] = notebook
-    # Of another version, which has other names, all is as it is without; only slower.
+    # With another version that has other names, everything works as usual, only slower.
     with suppress(ImportError, AttributeError):
         _hand_over(kernel)
     with suppress(ImportError, AttributeError):
         _list_exports_later()
-    # It listens by now, and answers as soon as its loop does anything at all.
+    # The server already listens, and answers as soon as its loop runs.
     server.io_loop.add_callback(print, address, flush=True)
     server.io_loop.add_callback(
         server.session_manager.create_session,
@@ -84,7 +84,7 @@ def _serve_with(kernel: PreparedKernel, address: str, notebook: str, arguments: 
 
 
 def _hand_over(kernel: PreparedKernel) -> None:
-    """Let the first kernel that is asked for be the one that is prepared."""
+    """Make the prepared process serve the first kernel request."""
     provisioner: Any = import_module("jupyter_client.provisioning.local_provisioner")
     launch = provisioner.launch_kernel
 
@@ -96,7 +96,7 @@ def _hand_over(kernel: PreparedKernel) -> None:
 
 
 def _list_exports_later() -> None:
-    """For a menu JupyterLab asks at once for what nbconvert can do, whose import holds all else."""
+    """Delay JupyterLab's request for nbconvert's formats, whose import blocks everything else."""
     handlers: Any = import_module("jupyter_server.services.nbconvert.handlers")
     get = handlers.NbconvertRootHandler.get
 

@@ -1,7 +1,7 @@
-"""The start page of the workbench: its panes, each of which can be used alone.
+"""Provide the start page of the workbench: its panes, each of which can be used alone.
 
-Everything about one run follows the run that is chosen, the range selected in its timeline, and the
-callback clicked there. In a report, where nobody can choose, all of it is still.
+Everything about one run follows the chosen run, the range selected in its timeline, and the
+callback clicked there. In a report, where nobody can choose, all panes are static.
 """
 
 from __future__ import annotations
@@ -56,24 +56,24 @@ _AT = "at [s]"
 _NOTEBOOKS = ("latency", "chains", "executors", "communication", "leaks")
 
 Still: TypeAlias = Section | Plot | Drawing
-"""What can stand in a report."""
+"""Anything that can be part of a report."""
 
 
 def recordings_wanted(given: str | Sequence[str] = "") -> list[str]:
-    """What the notebook names, else what ``roslens lab PATH`` was given, else the samples."""
+    """Return the notebook's recordings, else those given to ``roslens lab``, else the samples."""
     wanted: Any = given or json.loads(os.environ.get(VARIABLE, "[]")) or DEFAULT
     return list(wanted) if isinstance(wanted, list | tuple) else [wanted]
 
 
 class StartPage:
-    """Recordings, and one of them looked at.
+    """Recordings, with one chosen run to look at.
 
     Parameters
     ----------
     paths
-        Recordings, or folders that hold some.
+        Recordings, or folders that contain some.
     recordings
-        What was opened already; by default what is at `paths`.
+        Recordings that are already open; by default those at `paths` are opened.
     """
 
     def __init__(self, paths: Sequence[str], recordings: Recordings | None = None) -> None:
@@ -92,12 +92,12 @@ class StartPage:
 
     @property
     def run(self) -> Recordings:
-        """The chosen one."""
+        """Return the chosen run."""
         return self.all.only(self.all.runs[self.chosen].name)
 
     @property
     def widget(self) -> TimelineWidget:
-        """The timeline of the chosen run."""
+        """Return the timeline of the chosen run."""
         if self.chosen not in self._widgets:
             timeline = self._widgets[self.chosen] = TimelineWidget(self.run, self._topic)
             timeline.observe(lambda _: self._selected(), "selection")
@@ -105,18 +105,18 @@ class StartPage:
         return self._widgets[self.chosen]
 
     def view(self) -> Recordings:
-        """The chosen run, as far as it is in the range selected in its timeline."""
+        """Return the part of the chosen run that is selected in its timeline."""
         return self.widget.view()
 
     def show(self, index: int) -> None:
-        """Look at another run."""
+        """Choose another run."""
         self.chosen = index
         self._messages = None
         self._tell_range()
         self._update(self._of_run)
 
     def _tell_range(self) -> None:
-        """What ``view()`` gives in every notebook of the lab."""
+        """Store the range that ``view()`` applies in every notebook of the lab."""
         folder = os.environ.get(FOLDER)
         if folder and not _static():
             view = {"run": self.run.runs[0].name, "window_ns": self.widget.selection}
@@ -135,7 +135,7 @@ class StartPage:
 
     @property
     def _seen(self) -> pl.LazyFrame:
-        """The messages of the range, read and put in order of latency once for all panes."""
+        """Return the range's messages, read and sorted by latency once for all panes."""
         if self._messages is None:
             self._messages = (
                 self.view().messages.select(_OF_MESSAGES).sort("latency_ns").collect().lazy()
@@ -149,12 +149,12 @@ class StartPage:
     # ------------------------------------------------------------ panes
 
     def timeline(self, topic: str = "") -> ipywidgets.Widget | Still:
-        """The timeline of the chosen run, and the latency of a topic on the same time axis.
+        """Show the timeline of the chosen run, and a topic's latency on the same time axis.
 
         Parameters
         ----------
         topic
-            Whose latency; the busiest topic of an application by default.
+            The topic whose latency is shown; by default the application's busiest topic.
         """
         self._topic = topic
         if _static():
@@ -168,7 +168,7 @@ class StartPage:
         return box
 
     def runs(self) -> ipywidgets.Widget | Section:
-        """Loss first, then all runs: choose one, and another to see beside it."""
+        """Show loss, then all runs: choose one, and another to show beside it."""
         if _static():
             below = Sentence(f"Below: {self.all.runs[self.chosen].name}.")
             return Section(self._list(), *self._loss().parts, below)
@@ -192,7 +192,7 @@ class StartPage:
             try:
                 self.show(change["new"])
             except UsageError as error:
-                # Not what is seen under the name of a run that was deleted meanwhile.
+                # After an error, do not show a run's data under the name of a run that was deleted.
                 self.chosen = box.value = before
                 lost.value = Sentence(f"{error}.", loud=True)._repr_html_()
 
@@ -209,7 +209,7 @@ class StartPage:
         return runs_overview(every.tracer_loss, every.processes, every.messages, every.health)
 
     def _list(self) -> ReportTable:
-        """All runs, with a picture of their health: what arrived when, and what is odd."""
+        """Return a table of all runs, with pictures of arrivals and anomalies over time."""
         runs = self._runs()
         pictures = health_thumbnails(self.all.messages, self.all.table("losses"))
         shown = list(runs.head(_MOST_RUNS).iter_rows(named=True))
@@ -260,7 +260,7 @@ class StartPage:
         return first + (f"<details><summary>findings</summary>{rest}</details>" if rest else "")
 
     def topics(self) -> ipywidgets.Widget | Section:
-        """Topics of the range by latency; beside those of another run where one was chosen."""
+        """Show topics of the range by latency, beside those of another run if one is chosen."""
         return self._frame(self._topics, _TOPICS, notes=[_DESCRIPTION])
 
     def _topics(self) -> pl.DataFrame:
@@ -278,7 +278,7 @@ class StartPage:
         )  # fmt: skip
 
     def worst(self) -> ipywidgets.Widget | Section:
-        """The slowest messages of the range; a click jumps there."""
+        """Show the slowest messages of the range; a click jumps to a message."""
         return self._frame(self._worst, "The slowest messages", chosen=self._jump)
 
     def _worst(self) -> pl.DataFrame:
@@ -302,11 +302,11 @@ class StartPage:
 
     @property
     def _origin(self) -> int:
-        """Zero of all times of the chosen run: the begin of its timeline."""
+        """Return the zero of all times of the chosen run: the start of its timeline."""
         return self.widget.timeline.begin_ns
 
     def callbacks(self) -> ipywidgets.Widget | Section:
-        """How often the callbacks that began in the range ran, and how long."""
+        """Show how often, and for how long, the callbacks that began in the range ran."""
         return self._frame(self._callbacks, "Callbacks, those that took most of the time first")
 
     def _callbacks(self) -> pl.DataFrame:
@@ -318,9 +318,9 @@ class StartPage:
         )
 
     def graph(self) -> GraphWidget | Still:
-        """The graph of nodes and topics, with rates, latency and loss on its edges.
+        """Show the graph of nodes and topics, with rates, latency and loss on its edges.
 
-        What is clicked in it is searched for in the timeline; the message clicked there is marked.
+        A clicked element is searched in the timeline; the message clicked there is highlighted.
         """
         if _static():
             picture = draw_graph(graph_edges(self._seen, self._losses))
@@ -345,13 +345,13 @@ class StartPage:
         return graph
 
     def _pairs(self) -> Sequence[tuple[str, str]]:
-        """Nodes and topics on the way of what was clicked."""
+        """Return the nodes and topics on the path of the clicked message."""
         return [
             (node, j.topic) for j in self._way() for node in (j.publisher_node, j.subscription_node)
         ]
 
     def _way(self) -> Sequence[Journey]:
-        """What was clicked: its message, and those that led to it and followed."""
+        """Return the clicked callback's message, with the messages that led to it and followed."""
         widget = self.widget
         if widget.clicked is None:
             return []
@@ -367,7 +367,7 @@ class StartPage:
         return [j for j in journeys if j.hops]
 
     def chains(self) -> ipywidgets.Widget | Still:
-        """The chains of messages that began in the range, end to end."""
+        """Show the chains of messages that began in the range, end to end."""
         if not _static():
             return self._frame(self._chain_rows, "")
         from roslens.analysis.figures.waterfall import chain_waterfall  # noqa: PLC0415
@@ -382,7 +382,7 @@ class StartPage:
         return Section(Sentence("No message led to another, nor reached a callback."))
 
     def _found_chains(self) -> tuple[list[ChainInstances], int]:
-        """Of the chosen run, the longest first, and how many more there are; followed once."""
+        """Return the run's longest chains, followed once, and the number of further chains."""
         if self.chosen not in self._chains:
             flow = HeldFlow(self.run)
             links = links_found(flow)
@@ -417,7 +417,7 @@ class StartPage:
         return pl.concat([rows, more], how="diagonal")
 
     def message(self) -> ipywidgets.HTML | Still:
-        """The message that was clicked, part by part, with those that led to it and followed."""
+        """Show the clicked message part by part, with the messages that led to it and followed."""
         if not _static():
             return self._following(self._message, clicked=True)
         worst = worst_messages(self._seen, 0)
@@ -444,7 +444,7 @@ class StartPage:
                                 "worst messages."))  # fmt: skip
 
     def notebooks(self) -> ipywidgets.HTML | Section:
-        """Links to the other notebooks, their parameters filled in with this recording."""
+        """Show links to the other notebooks, with this recording in their parameters."""
         folder = os.environ.get(FOLDER)
         if not folder:
             names = ", ".join(_NOTEBOOKS)
@@ -452,7 +452,7 @@ class StartPage:
         recordings = [str(resolve(path).resolve()) for path in self.paths]
         links = []
         for name in _NOTEBOOKS:
-            # As papermill does it, whose import takes as long as all panes, and nbformat's longer.
+            # As papermill would, whose import takes as long as all panes; nbformat's takes longer.
             notebook = json.loads(find_notebook(name).read_text(encoding="utf-8"))
             cells = notebook["cells"]
             tagged = ["parameters" in cell["metadata"].get("tags", ()) for cell in cells]
@@ -486,7 +486,7 @@ class StartPage:
         notes: Sequence[str] = (),
         chosen: Callable[[int], None] | None = None,
     ) -> ipywidgets.Widget | Section:
-        """A frame as a table, made again when the run or the range changes."""
+        """Show a frame as a table that is updated when the run or the range changes."""
         if _static():
             return Section(_still_table(make(), caption, notes))
         table = _live_table(make(), chosen)
@@ -501,9 +501,9 @@ class StartPage:
     def _following(
         self, render: Callable[[], str | Section], *, clicked: bool = False
     ) -> ipywidgets.HTML:
-        """What `render` shows, made again when the run, or what was clicked, changes."""
+        """Show what `render` returns, updated when the run or the click changes."""
         box = ipywidgets.HTML()
-        # As JupyterLab shows tables and figures of a cell.
+        # JupyterLab styles tables and figures of a cell with this class.
         box.add_class("jp-RenderedHTMLCommon")
 
         def update() -> None:
@@ -530,7 +530,7 @@ def _rounded(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _telling(runs: pl.DataFrame) -> pl.DataFrame:
-    """Without what is the same in all runs, or part of their names: the rest has more room."""
+    """Drop columns that are equal in all runs or part of their names, to give others more room."""
     is_in_name = all(level in row["run"] for row in runs.iter_rows(named=True)
                      for level in re.findall(r"=([^,]*)", row["cell"]))  # fmt: skip
     alike = [name for name in ("cell", "status", "health", "discarded", "not arrived")
@@ -539,7 +539,7 @@ def _telling(runs: pl.DataFrame) -> pl.DataFrame:
 
 
 def _live_table(frame: pl.DataFrame, chosen: Callable[[int], None] | None = None) -> TableWidget:
-    """A table that can be sorted; `chosen` is called with the number of a row that is clicked."""
+    """Return a sortable table; `chosen` is called with the number of a clicked row."""
     table = TableWidget(_rounded(frame), choosable=chosen is not None)
     if chosen is not None:
 
@@ -572,7 +572,7 @@ def _still_table(frame: pl.DataFrame, caption: str, notes: Sequence[str]) -> Par
 
 
 def _side_by_side(topics: pl.DataFrame, other_topics: pl.DataFrame) -> pl.DataFrame:
-    """Topics of two runs; of the other one (marked with ∥) all of it, whatever the range."""
+    """Join topics of two runs; the other run (marked with ∥) is whole, whatever the range."""
     ways = ["topic", "from", "to"]
     joined = topics.join(other_topics, on=ways, how="full", coalesce=True, nulls_equal=True,
                       suffix=" ∥", maintain_order="left_right")  # fmt: skip
@@ -612,7 +612,7 @@ def _hidden(count: int, noun: str) -> Sequence[str]:
 
 
 def _last_infrastructure() -> pl.Expr:
-    """What every node has comes last."""
+    """Sort the topics that every node has last."""
     return pl.col("topic").is_in(INFRASTRUCTURE)
 
 
@@ -645,7 +645,7 @@ def _bad(row: dict[str, Any]) -> bool:
 
 
 def _health(row: dict[str, Any]) -> str:
-    """How many findings there are."""
+    """Describe how many findings there are."""
     counts = [f"{row['errors']} errors"] if row["errors"] else []
     counts += [f"{row['warnings']} warnings"] if row["warnings"] else []
     return ", ".join(counts) or "ok"

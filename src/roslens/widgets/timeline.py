@@ -1,4 +1,4 @@
-"""The timeline in a notebook: ``rl.timeline(opened)``."""
+"""Show the timeline in a notebook: ``rl.timeline(opened)``."""
 
 from __future__ import annotations
 
@@ -33,43 +33,43 @@ _PARTS = (
     *("drawing", "layout", "axis", "marks", "search", "answers", "tracks", "latency", "choice"),
     *("saving", "help", "input", "view"),
 )
-"""A widget's script is one text: it comes without an address from which to import others."""
+"""A widget's script must be one text: it has no address from which to import other files."""
 
 _CLICK_PIXELS = 4
 _FIRST_WIDTH = 1200
 _FIRST_TRACKS = 60
-"""The first picture is sent before the browser can say how much of it is seen."""
+"""The number of tracks in the first picture, which is sent before the visible part is known."""
 
 _LATENCY_PIXELS = 3
-"""Columns of the latency picture are so wide."""
+"""The width of the latency picture's columns, in pixels."""
 
 _MOST_SHOWN = 5_000
 _MOST_FOR_PERFETTO = 500_000
-"""Callbacks; a file of more is too large to go through the browser."""
+"""Number of callbacks; a file of more is too large to pass through the browser."""
 
 
 class TimelineWidget(anywidget.AnyWidget):
-    """Tracks by process, node or executor, arrows for messages, and their latency below.
+    """Timeline: tracks by process, node or executor, arrows for messages, and latency below.
 
-    Zoom with the wheel, + and -; pan by dragging, or with the arrow keys; click a callback, or a
-    message in the latency picture, for the message's way; drag with shift to select a range, which
-    `view` applies to every table; ? shows all keys. It opens at the moment of a trigger,
-    where one hit. The kernel sends at most
+    Zoom with the wheel, + and -; pan by dragging or with the arrow keys; click a callback, or a
+    message in the latency picture, for the message's path; drag with shift to select a range, which
+    `view` applies to every table; ? shows all keys. The timeline opens at the time of a trigger's
+    hit, if there is one. The kernel sends at most
     `roslens.analysis.timeline.tracks.MOST_MARKS` marks per picture.
 
     Attributes
     ----------
     selection
-        The range selected: begin and end in ns since the epoch; None without one.
+        The selected range: begin and end in ns since the epoch; None if there is none.
     journey
-        The callback clicked, and its message or request: topic, nodes, outcome, and the hops with
-        their durations; None without one.
+        The clicked callback, and its message or request: topic, nodes, outcome, and the hops with
+        their durations; None if nothing is clicked.
     clicked
-        Number of the callback instance clicked; None without one.
+        Number of the clicked callback instance; None if nothing is clicked.
     searched
-        Topic or node that is searched for; in double quotes the whole name.
+        Topic or node to search for; in double quotes, the exact name.
     topic
-        Whose latency is drawn below.
+        The topic whose latency is drawn below.
     """
 
     _esm = "\n".join((_VIEW / f"{name}.js").read_text(encoding="utf-8") for name in _PARTS)
@@ -84,7 +84,7 @@ class TimelineWidget(anywidget.AnyWidget):
     searched = traitlets.Unicode().tag(sync=True)
     topics: traitlets.List[str] = traitlets.List().tag(sync=True)
     topic = traitlets.Unicode().tag(sync=True)
-    # As text: a moment in ns does not fit into a number of JavaScript.
+    # As text: a time in ns does not fit into a JavaScript number.
     selected_range: traitlets.List[str] = traitlets.List(traitlets.Unicode()).tag(sync=True)
     journey: Any = traitlets.Dict(allow_none=True, default_value=None).tag(sync=True)
     selection: Any = traitlets.Tuple(allow_none=True, default_value=None)
@@ -96,7 +96,7 @@ class TimelineWidget(anywidget.AnyWidget):
                 f"a timeline is of one run, and these are {len(recordings.runs)}: open one of them"
             )
         self.recordings = recordings
-        # Track and place in it of what was clicked.
+        # The track of the clicked mark, and its index there.
         self._shown: tuple[int, int] | None = None
         self._jumps = 0
         self.timeline = timeline = timeline_of(recordings)
@@ -128,25 +128,25 @@ class TimelineWidget(anywidget.AnyWidget):
         return super()._repr_mimebundle_(**kwargs)
 
     def drawing(self) -> Any:
-        """The selected range (or all) as a drawing that needs no kernel."""
+        """Draw the selected range (or everything) without a kernel."""
         from roslens.analysis.figures.timeline import draw_timeline  # noqa: PLC0415  (a second)
 
         begin, end = self.selection or (self.timeline.begin_ns, self.timeline.end_ns)
         return draw_timeline(self.timeline, begin, end)
 
     def view(self) -> Recordings:
-        """The recording with only the selected range; all of it without a selection."""
+        """Return the recording cut to the selected range; uncut without a selection."""
         if self.selection is None:
             return self.recordings
         return self.recordings.view(window_ns=self.selection)
 
     def select(self, begin_ns: int | None = None, end_ns: int | None = None) -> None:
-        """Select a range, in ns since the epoch; without one, none."""
+        """Select a range, in ns since the epoch; without arguments, clear the selection."""
         is_range = begin_ns is not None and end_ns is not None
         self.selected_range = [str(begin_ns), str(end_ns)] if is_range else []
 
     def export_perfetto(self, path: str | Path) -> Path:
-        """Write the selected range (or all) for ui.perfetto.dev."""
+        """Write the selected range (or everything) for ui.perfetto.dev."""
         target = Path(path)
         write_perfetto(perfetto_tables(self.view(), self.title), target)
         return target
@@ -182,7 +182,7 @@ class TimelineWidget(anywidget.AnyWidget):
         return self.timeline.begin_ns + round(float(content["time"]))
 
     def _hit(self, content: dict[str, Any]) -> None:
-        """Show the next callback of what is searched for."""
+        """Show the next callback that matches the search."""
         by, moment = int(content["by"]), self._moment(content)
         if self._shown is not None:
             track, index = self._shown
@@ -194,7 +194,7 @@ class TimelineWidget(anywidget.AnyWidget):
             self._show(*hit)
 
     def jump(self, callback_instance_id: int | None) -> None:
-        """Show a callback and its message, wherever it is; None: nothing."""
+        """Show a callback and its message, wherever it is; None clears the display."""
         callback_ids, tracks = self._callbacks
         place = (
             0
@@ -218,7 +218,7 @@ class TimelineWidget(anywidget.AnyWidget):
     def _picture(
         self, begin: int, end: int, width: int, shown: list[int], *, messages: int = 0
     ) -> tuple[dict[str, Any], list[bytes]]:
-        """What is drawn of a window; `messages` are known to be in it, and may be too many."""
+        """Return the picture of a window; `messages`, the known count in it, may forbid arrows."""
         origin = self.timeline.begin_ns
         picture = self.timeline.picture(begin, end, width, shown[:_MOST_SHOWN])
         arrows = self.flows.arrows(begin, end) if messages <= MOST_ARROWS else None
@@ -264,13 +264,13 @@ class TimelineWidget(anywidget.AnyWidget):
 
     @cached_property
     def _node_tracks(self) -> dict[str, int]:
-        """The first track of callbacks of each node."""
+        """Map each node to its first track of callbacks."""
         tracks = [(t.label, i) for i, t in enumerate(self.timeline.tracks) if t.kind == "callback"]
         return dict(reversed(tracks))
 
     @cached_property
     def _callbacks(self) -> tuple[Ints, NDArray[np.int32]]:
-        """All callback instances, sorted, and the track of each."""
+        """Return all callback instance ids, sorted, and the track of each."""
         parts = [(i, t.ids) for i, t in enumerate(self.timeline.tracks) if t.kind == "callback"]
         callback_ids = np.concatenate([np.zeros(0, np.int64), *(ids for _, ids in parts)])
         tracks = np.repeat(np.array([i for i, _ in parts], np.int32), [p.size for _, p in parts])
@@ -278,7 +278,7 @@ class TimelineWidget(anywidget.AnyWidget):
         return callback_ids[order], tracks[order]
 
     def _track_of(self, ids: pl.Series, nodes: pl.Series) -> NDArray[np.int32]:
-        """The track of each callback instance, else one of its node; -1 where it has none."""
+        """Return each callback instance's track, else a track of its node, else -1."""
         by_node = _places(nodes, self._node_tracks)
         callback_ids, tracks = self._callbacks
         if not callback_ids.size:
@@ -288,7 +288,7 @@ class TimelineWidget(anywidget.AnyWidget):
         return np.where(callback_ids[place] == wanted, tracks[place], by_node).astype(np.int32)
 
     def _step(self, track: int, moment: int, by: int) -> int | None:
-        """The next callback after, or before, the one shown; else after, or before, a moment."""
+        """Return the next callback in a direction from the one shown, else from a moment."""
         if self._shown is None or self._shown[0] != track:
             return self.timeline.next(track, moment, by)
         index = self._shown[1] + (1 if by > 0 else -1)
@@ -325,11 +325,11 @@ class TimelineWidget(anywidget.AnyWidget):
 
     @cached_property
     def paths(self) -> Paths:
-        """What the paths of the messages of the run are made of."""
+        """Return the data from which the run's message paths are made."""
         return Paths.of_run(self.recordings, self.recordings.runs[0].name)
 
     def _scheduled(self, number: int) -> str:
-        """Where the time of a callback went, where the kernel's scheduler was recorded."""
+        """Describe how a callback's time was spent, if the kernel's scheduler was recorded."""
         times = {
             "cpu_ns": "on a CPU",
             "preempted_ns": "preempted",
@@ -373,7 +373,7 @@ class TimelineWidget(anywidget.AnyWidget):
 
 
 def timeline_of(recordings: Recordings) -> Timeline:
-    """The tracks of one run, as long as its callbacks and publications."""
+    """Build the tracks of one run, covering its callbacks and publications."""
     timeline = build_timeline(
         recordings.callback_instances,
         recordings.executor_intervals,
@@ -403,7 +403,7 @@ def _places(names: pl.Series, places: dict[str, int]) -> NDArray[np.int32]:
 
 
 def _relative(times: Ints, origin: int) -> bytes:
-    """As doubles since the origin: exact up to 104 days."""
+    """Encode times as doubles since the origin: exact up to 104 days."""
     return (times - origin).astype(np.float64).tobytes()
 
 
@@ -423,7 +423,7 @@ def _buffers(picture: Picture, origin: int) -> list[bytes]:
 
 
 def _as_dict(journey: Journey, origin: int) -> dict[str, Any]:
-    """What the browser shows of a message."""
+    """Return a message as the browser shows it."""
     return {
         "kind": journey.kind,
         "message_id": journey.message_id,
@@ -446,13 +446,13 @@ def _as_dict(journey: Journey, origin: int) -> dict[str, Any]:
 
 
 def timeline(recordings: Recordings, topic: str = "") -> TimelineWidget:
-    """The timeline of one run, and the latency of a topic (the busiest by default), to be explored.
+    """Explore the timeline of one run, and the latency of a topic (the busiest by default).
 
     >>> rl.timeline(rl.open("data/samples/two_process"))
 
     Raises
     ------
     UsageError
-        These are several runs.
+        There are several runs.
     """
     return TimelineWidget(recordings, topic)
