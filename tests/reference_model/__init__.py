@@ -1,12 +1,12 @@
-"""The ROS 2 model a second time: slow, plain, to be read beside docs/model.md.
+"""A second implementation of the ROS 2 model: slow and plain, to be read beside docs/model.md.
 
-Events are walked through in the order of time (`walk.Walk`); each concern is one module with one
-class, whose methods ``on_<event>`` say what an event changes, and whose ``finish`` says what only
-the end decides. Rows are dicts: what begins with ``_`` refers to other rows or is a key, the rest
-are the columns of docs/tables.md. Only Python's standard library is used, and nothing of roslens.
+Events are processed in order of time (`walk.Walk`); each concern is one module with one class,
+whose methods ``on_<event>`` handle events, and whose method ``finish`` decides what only the end
+can decide. Rows are dicts: keys that begin with ``_`` refer to other rows or are internal, the
+others are the columns of docs/tables.md. Only Python's standard library is used, and no roslens.
 
-Not here: tables about the tracer or the machine (``losses``, ``health``, scheduling, ``rmw`` of
-processes), and what is joined from tables afterwards (actions and their goals, states of lifecycle
+Not included are tables about the tracer or the machine (``losses``, ``health``, scheduling, ``rmw``
+of processes), and those joined from tables afterwards (actions and their goals, states of lifecycle
 nodes, declared links).
 """
 
@@ -46,24 +46,24 @@ def tables(
     synchronisation: str | None = None,
     bounds_of: BoundsOf = lambda _: {},
 ) -> dict[str, list[Row]]:
-    """Every table that is made of events alone.
+    """Make every table that depends on events alone.
 
     Parameters
     ----------
     recorded
         Raw events by name (``ros2:rmw_take``), as docs/events.md describes them: a name that is
-        there was enabled, even if nothing happened.
+        there was enabled, even if no such event happened.
     losses
         Rows of the table ``losses``.
     synchronisation
         How the clocks of the hosts were synchronised, as the manifest says.
     bounds_of
-        What is known of their clocks by the messages between them.
+        Returns the bounds on the hosts' clocks from the messages between them.
 
     Returns
     -------
     dict
-        Table name to rows. ``..._id`` are numbers; two rows name the same object by the same one.
+        Table name to rows. ``..._id`` are numbers, which are equal for the same object.
     """
     declared = {name.removeprefix("ros2:") for name in recorded}
     events = in_order(recorded)
@@ -108,7 +108,7 @@ def tables(
 
 _NUMBERED = {name: name.removesuffix("s") for name in (*OBJECTS, "callback_instances", "takes")}
 _NUMBERED |= {"publications": "message", "processes": "process"}
-"""What the numbers of a table's rows are called."""
+"""The noun in the name of the id column of each table."""
 _REFERENCES = {
     f"_{noun}": f"{noun}_id"
     for noun in (*_NUMBERED.values(), "client_callback_instance", "owner")
@@ -117,7 +117,7 @@ _REFERENCES = {
 
 
 def _number(rows_by_table: Mapping[str, list[Row]]) -> None:
-    """Give rows their numbers, and the numbers of the rows that they refer to."""
+    """Number rows, and add the numbers of the rows that they refer to."""
     numbers = {}
     for name, noun in _NUMBERED.items():
         for number, row in enumerate(rows_by_table[name]):

@@ -1,24 +1,25 @@
-"""Executions of callbacks: a stack per thread.
+"""Find the executions of callbacks, with a stack per thread.
 
 Decided when the event comes:
 
 * ``callback_start`` begins an execution of the callback that its address names now.
 * ``callback_end`` ends the execution of that callback that began last on that thread, if it has not
-  ended. Others that were begun on top of it stay open: an exception may have left them. One that
-  began before another of its callback on its thread never ends: its end was not recorded.
+  ended. Others that began on top of it stay open: an exception may have left them. An execution
+  that began before another one of its callback on its thread never ends: its end was not recorded.
 
-* Where events of the thread may be missing, no execution that is open then has an end, nor is
+* If events of the thread may be missing, no execution that is open then has an end, nor is
   anything later within it.
 
-Decided at the end, as only then it is known which executions ended:
+Decided at the end, because only then it is known which executions ended:
 
 * ``function_entry`` begins an execution of a probed function, ``function_exit`` with the same stack
-  pointer ends it. The stack grows downwards: whatever is open from there on was left otherwise when
-  another entry or exit comes from the same place or above it, and never ends. Nothing is within it.
+  pointer ends it. The stack grows downwards: if another entry or exit comes from the same place or
+  above it, all executions open from there on were left in another way, and never end. Nothing is
+  within an execution of a probed function.
 
-* Within which execution something happened: of those of its thread that had begun and ended
-  no sooner, the one that began last. One that never ended counts for none: whether it had
-  returned nobody knows.
+* An event is within the execution of its thread that began last, among those that had begun and
+  ended no sooner than the event. An execution that never ended does not count: it may have returned
+  by then.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from reference_model.objects import Objects, Row
 from reference_model.walk import place
 
 Stack: TypeAlias = tuple[Row, ...]
-"""The open executions of a thread, the one on top last."""
+"""The open executions of a thread, the innermost last."""
 
 
 class Callbacks:
-    """Executions, and what runs on each thread."""
+    """All executions, and the open ones on each thread."""
 
     def __init__(self, objects: Objects) -> None:
         self.objects = objects
@@ -94,7 +95,7 @@ class Callbacks:
         self._open[e["thread"]] = tuple(i for i in self._open[e["thread"]] if i is not instance)
 
     def open_one(self, e: Event) -> Row | None:
-        """The execution of the event's callback that is open on its thread."""
+        """Return the open execution of the event's callback on its thread."""
         executions = (i for i in self._open[e["thread"]] if i["_address"] == e["callback"])
         return next(executions, None)
 
@@ -104,7 +105,7 @@ class Callbacks:
         self._entered[e["thread"]] = []
 
     def running(self, thread: Any) -> Stack:
-        """What `within` needs to know of this moment of a thread."""
+        """Return the open executions of a thread now, for `within`."""
         stack = self._open[thread]
         return () if stack and stack[-1]["_cut"] else stack
 
@@ -121,6 +122,6 @@ class Callbacks:
 
 
 def within(stack: Stack) -> Row | None:
-    """The execution in which a moment lies; to be asked at the end."""
+    """Return the execution that encloses the moment of a stack; valid only at the end."""
     ended = (instance for instance in reversed(stack) if instance["end_ns"] is not None)
     return next(ended, None)

@@ -1,4 +1,4 @@
-"""How far latencies between hosts may be wrong; those that are no longer than that are not told."""
+"""Bound the error of latencies between hosts, and drop latencies that are no longer than it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from reference_model.objects import Row
 
 BoundsOf = Callable[[Sequence[tuple[str, str, int, int]]], Mapping[tuple[str, str], int]]
-"""Of two hosts, from host, host, sent, taken of messages: how far their clocks may be apart."""
+"""Returns how far clocks of two hosts may be apart, from (host, host, sent, taken) of messages."""
 
 
 def bound_clocks(rows: Sequence[Row], bounds_of: BoundsOf) -> None:
-    """Tell ``clock_bound_ns`` of each message, and no latency that it could explain."""
+    """Set ``clock_bound_ns`` of each message, and drop a latency that the bound could explain."""
     between_hosts = [
         (row["publisher_host"], row["subscription_host"], row["rmw_publish_ns"], row["take_ns"])
         for row in rows

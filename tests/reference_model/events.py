@@ -1,15 +1,16 @@
-"""Raw events as plain dicts, in the order in which they happened, each with its process and thread.
+"""Turn raw events into plain dicts in order of time, each with its process and thread.
 
-What is decided here, before anything else:
+Decided here, before anything else:
 
-* Order: by time. Of one time: init events before what uses their objects, then `ORDER`, then as
-  they were recorded.
-* Once: an init event that was recorded again (several snapshots) happened once. Where two sessions
-  recorded an init event of one thread and payload within 100 ms, they recorded at once: of
-  whatever both hold so, the first record counts. The others go on as ``recorded_again``.
-* Process: a number on a host, in its pid namespace where that was recorded. Main threads of
-  different names one after the other under one number are processes one after the other; main
-  threads that take turns cannot be told apart.
+* Order: by time. Within the same time: init events before the events that use their objects, then
+  in the order of `ORDER`, then as recorded.
+* Repetitions: an init event that was recorded again (several snapshots) happened once. If two
+  sessions recorded an init event of the same thread and payload within 100 ms, they recorded
+  simultaneously: of events that both hold, the first record counts, and the others are renamed to
+  ``recorded_again``.
+* Process: a number on a host, in its pid namespace if that was recorded. Main threads of different
+  names one after the other under one number are consecutive processes; main threads that alternate
+  cannot be distinguished.
 """
 
 from __future__ import annotations
@@ -70,15 +71,15 @@ ORDER = (
 )
 _RANK = {name: rank for rank, name in enumerate(ORDER)}
 _ABOUT = frozenset({"time_ns", "trace", "cpu_id", "procname", "event"})
-"""What is no part of what an event says."""
+"""Columns that are not part of an event's payload."""
 AGAIN = "recorded_again"
 APART_NS = 100_000_000
 
 
 def in_order(recorded: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[Event]:
-    """All events, by the name that they were recorded under; with ``event``, ``proc``, ``thread``.
+    """Return all events, given by recorded name, with ``event``, ``proc`` and ``thread``.
 
-    ``event`` is the name without ``ros2:``; ``proc`` and ``thread`` are keys, and nothing else.
+    ``event`` is the name without ``ros2:``; ``proc`` and ``thread`` are only keys.
     """
     events = [
         {
@@ -105,9 +106,9 @@ def _number(e: Event) -> Proc:
 
 
 def _once(events: list[Event]) -> None:
-    """Rename what was recorded again: it happened once."""
+    """Rename events that were recorded again, because they happened once."""
     kept: dict[Any, list[tuple[Event, set[Any]]]] = defaultdict(list)
-    """By what is said: the first record, and the sessions that hold it."""
+    """By payload: first records, each with the sessions that hold it."""
     at_once = _mark(events, kept, lambda e: e["event"] in INIT)
     if at_once:
         kept.clear()
@@ -115,7 +116,7 @@ def _once(events: list[Event]) -> None:
 
 
 def _mark(events: Iterable[Event], kept: Any, wanted: Callable[[Event], bool]) -> bool:
-    """Mark what was recorded again; whether two sessions recorded something at once."""
+    """Mark events recorded again; return whether two sessions recorded simultaneously."""
     at_once = False
     for e in events:
         if e["event"] == AGAIN or not wanted(e):
@@ -126,7 +127,7 @@ def _mark(events: Iterable[Event], kept: Any, wanted: Callable[[Event], bool]) -
             if elapsed > APART_NS:
                 continue
             if (elapsed == 0 and e["event"] in INIT) or e["trace"] not in traces:
-                # One for one: what one session holds twice happened twice.
+                # One for one: an event that one session holds twice happened twice.
                 at_once |= elapsed > 0
                 traces.add(e["trace"])
                 e["event"] = AGAIN
@@ -137,7 +138,7 @@ def _mark(events: Iterable[Event], kept: Any, wanted: Callable[[Event], bool]) -
 
 
 def _used_again(events: list[Event]) -> dict[Proc, list[int]]:
-    """When a number became that of another process: by the names of main threads."""
+    """Return when a number became that of another process, by the names of main threads."""
     mains: dict[Proc, list[Event]] = defaultdict(list)
     for e in events:
         if e.get("vpid") is not None and e["vpid"] == e.get("vtid") and e.get("procname"):

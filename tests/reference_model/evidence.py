@@ -1,7 +1,7 @@
-"""What became of a message at a subscription: by the first rule of docs/model.md that applies.
+"""Decide what became of a message at a subscription, by the first applicable rule of docs/model.md.
 
-A way is the messages of one publisher at one subscription, between processes and not replayed, in
-the order in which they were published. They are handed over in this order.
+The messages of a connection are those of one publisher at one subscription, between processes and
+not replayed, in the order in which they were published. They are handed over in this order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 USUAL_WAIT_NS = 10**9
 MOST = 10_000
-"""So many places of a history are looked at."""
+"""The largest depth of a history that is considered, in messages."""
 NO_SUBSCRIBER, NOBODY_KNOWN = "no_subscriber", "nobody_known"
 FATES = {
     UNTOLD: ("unknown", "publication_not_recorded"),
@@ -28,11 +28,11 @@ FATES = {
     NO_SUBSCRIBER: ("no_subscriber", "no_subscription"),
     NOBODY_KNOWN: ("unknown", "subscription_unknown"),
 }
-"""Outcome and reason of what is decided before the rules."""
+"""Outcome and reason of messages that are decided before the rules."""
 
 
-def decide(row: Row, way: Sequence[Row], known: Messages) -> tuple[str, str]:
-    """The outcome of a message, and the reason; `known` is what the whole recording shows."""
+def decide(row: Row, connection: Sequence[Row], known: Messages) -> tuple[str, str]:
+    """Return outcome and reason of a message; `known` has the facts of the whole recording."""
     if row["_fate"] == REPLAYED:
         inside = row["intra_process"]
         return "replayed", "late_joiner" if inside else "published_before_subscription"
@@ -40,21 +40,23 @@ def decide(row: Row, way: Sequence[Row], known: Messages) -> tuple[str, str]:
         return FATES[row["_fate"]]
     if taken(row) is not None:
         return "taken" if row["callback_start_ns"] is None else "delivered", row["_how"]
-    applies = (rule for rule in _rules(row, way, known) if rule[0])
+    applies = (rule for rule in _rules(row, connection, known) if rule[0])
     _, outcome, reason = next(applies)
     return outcome, reason
 
 
-def _rules(row: Row, way: Sequence[Row], messages: Messages) -> tuple[tuple[Any, str, str], ...]:
-    """Of a message between processes that was not taken: whether each rule applies."""
+def _rules(
+    row: Row, connection: Sequence[Row], messages: Messages
+) -> tuple[tuple[Any, str, str], ...]:
+    """Return whether each rule applies to a message between processes that was not taken."""
     stamp, subscription, publisher = (
         row["_call"]["_key"],
         id(row["_subscription"]),
         row["_publisher"],
     )
     published, proc = row["publish_ns"], row["_sub_proc"]
-    place = next((n for n, message in enumerate(way) if message is row), 0)
-    before, after = _times(way[:place]), _times(way[place + 1 :])
+    place = next((n for n, message in enumerate(connection) if message is row), 0)
+    before, after = _times(connection[:place]), _times(connection[place + 1 :])
     until, longest = [*after, FOREVER][0], messages.longest.get(subscription, USUAL_WAIT_NS)
     strayed = any(published <= time <= until for time in messages.strays.get(subscription, ()))
     ended = row["_subscription"]["ended_ns"]
@@ -63,7 +65,7 @@ def _rules(row: Row, way: Sequence[Row], messages: Messages) -> tuple[tuple[Any,
     sent = row["rmw_publish_ns"] is not None
     depth = row["_subscription"]["queue_depth"]
     same_host = row["publisher_host"] == proc[0]
-    later = way[place + min(depth or MOST, MOST) :]
+    later = connection[place + min(depth or MOST, MOST) :]
     return (
         # 1
         ("rmw_take" not in messages.happened or subscription in messages.untaken,
@@ -94,13 +96,13 @@ def _rules(row: Row, way: Sequence[Row], messages: Messages) -> tuple[tuple[Any,
 
 
 def _pushed_out(row: Row, successor: Row, before: Sequence[int], until: int, longest: int) -> bool:
-    """Whether a later message had its place before the next one was taken."""
+    """Whether a later message took its place before the next one was taken."""
     soon = _pushed(successor) - max([_pushed(row), *before]) <= longest
     return _pushed(successor) < until and (row["_subscription"]["queue_depth"] > 1 or soon)
 
 
 def taken(row: Row) -> int | None:
-    """When a message was taken or, without a take, its callback began."""
+    """Return when a message was taken or, without a take, when its callback began."""
     return row["callback_start_ns"] if row["take_ns"] is None else row["take_ns"]
 
 

@@ -1,10 +1,10 @@
-"""What the threads of executors did: waiting for work, or not.
+"""Find when the threads of executors waited for work, and when they did not.
 
 Decided when the event comes: ``rclcpp_executor_wait_for_work`` or ``executor_wait_start`` begins a
 wait, the thread's next executor event (``rclcpp_executor_*``, ``executor_wait_end``) ends it and
-begins a busy stretch, which the next wait ends. ``rclcpp_executor_execute`` counts in the stretch
-in which it comes. Where events of the thread may be missing, the stretch has no end, and counts
-what came before. Decided at the end: the time within callbacks, of those executions that ended.
+begins a busy interval, which the next wait ends. ``rclcpp_executor_execute`` counts in the interval
+in which it comes. If events of the thread may be missing, the interval has no end, and counts the
+events before. Decided at the end: the time within callbacks, by the executions that ended.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from reference_model.walk import place
 
 
 class Executors:
-    """Stretches of the threads of executors."""
+    """Intervals of the threads of executors."""
 
     def __init__(self, callbacks: Callbacks, gaps: Gaps) -> None:
         self.callbacks, self.gaps = callbacks, gaps
@@ -45,7 +45,7 @@ class Executors:
         self.current[e["thread"]]["executed"] += 1
 
     def on_gap(self, e: Event) -> None:
-        """What the thread was in ends nobody knows when."""
+        """Leave the end of the thread's interval unknown."""
         current = self.current.get(e["thread"])
         if current is not None:
             current["_cut"] = True
@@ -85,7 +85,7 @@ class Executors:
             row["duration_ns"] = end - begin
             row["callback_ns"] = 0
             spans = merged.get(row["_thread"], [])
-            # Stretches of a thread come in order: what lies before this one is done.
+            # Intervals of a thread come in order: earlier executions are not needed any more.
             while spans and spans[0][1] <= begin:
                 spans.pop(0)
             for start, stop in spans:
@@ -95,7 +95,7 @@ class Executors:
         self._split(self.callbacks.instances)
 
     def _split(self, instances: Iterable[Row]) -> None:
-        """Cut busy stretches where another thread of the executor waited and nothing was run."""
+        """Cut busy intervals where another thread of the executor waited and nothing was run."""
         by_thread = defaultdict(list)
         for instance in instances:
             by_thread[instance["_thread"]].append(instance)
@@ -105,7 +105,7 @@ class Executors:
         for thread, executions in by_thread.items():
             latest[thread] = max(executions[-1]["start_ns"], latest.get(thread, 0))
         for row in rows:
-            # One without an end that something follows on its thread ended nobody knows when.
+            # One without an end that something follows on its thread ended at an unknown time.
             last = row["begin_ns"] == latest[row["_thread"]]
             ends = row["end_ns"] is not None or (last and not self.gaps.rows)
             if row["state"] == "wait" and ends:
@@ -143,7 +143,7 @@ def _shared(ran: dict[Any, list[Row]], thread: Any, target: Any) -> bool:
 
 
 def _idle(row: Row, instances: list[Row]) -> list[tuple[int, int]]:
-    """What of a stretch follows a callback of it, or all if nothing was executed in it."""
+    """Return the parts of an interval that follow its callbacks, or all if nothing was executed."""
     begin, end = row["begin_ns"], row["end_ns"]
     spans = []
     for i in instances:
@@ -176,7 +176,7 @@ def _pieces(row: Row, cuts: list[tuple[int, int]], instances: list[Row]) -> list
 
 
 def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Nested executions count once."""
+    """Merge overlapping spans, so that nested executions count once."""
     whole: list[tuple[int, int]] = []
     for start, end in sorted(spans):
         if whole and start <= whole[-1][1]:

@@ -1,9 +1,9 @@
-"""Where events of programs may be missing: what the tracer dropped, and where an order is broken.
+"""Know where events may be missing: gaps that the tracer reports, and broken orders.
 
-What the native tracer dropped is of the process that wrote the file; any other loss may be of any
-process of its host, as threads move between CPUs. Between two events of a thread on one CPU that
-are at most `ROUND_TRIP_NS` apart nothing is missing that was lost on another CPU. A broken order
-(`orders`) tells of its own process alone.
+Events that the native tracer dropped belong to the process that wrote the file; any other loss may
+be of any process of its host, because threads move between CPUs. Between two events of a thread on
+one CPU that are at most `ROUND_TRIP_NS` apart, no event that was lost on another CPU is missing. A
+broken order (`orders`) affects only its own process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FILE = re.compile(r"ros2_(?:names_)?(\d+)_[0-9a-f]+_\d+(?:_before)?")
 
 
 class Gaps:
-    """All losses but the kernel's (`rows`), and the stretches of `broken` orders."""
+    """All losses except the kernel's (`rows`), and the intervals of `broken` orders."""
 
     def __init__(self, losses: Iterable[Mapping[str, Any]]) -> None:
         self.rows = [
@@ -38,7 +38,7 @@ class Gaps:
         self._last: dict[Any, tuple[int, int | None]] = {}
 
     def before(self, e: Event) -> bool:
-        """Whether events of its thread may have been dropped since the one before this, if any."""
+        """Whether events of its thread may have been dropped since the one before, if any."""
         last, ran_on = self._last.get(e["thread"], (-FOREVER, None))
         now, cpu = e["time_ns"], e.get("cpu_id")
         self._last[e["thread"]] = now, cpu
@@ -46,11 +46,11 @@ class Gaps:
         return self.between(e["proc"], last, now, cpu if stayed else None)
 
     def between(self, proc: Proc, begin: int, end: int, cpu: int | None = None) -> bool:
-        """`dropped`, where what happened at these two times was recorded."""
+        """Whether events may have been dropped between two recorded ones at these times."""
         return self.dropped(proc, begin + 1, end - 1, cpu)
 
     def dropped(self, proc: Proc, begin: int, end: int, cpu: int | None = None) -> bool:
-        """Whether events of a process, on a CPU if one is given, may have been dropped then."""
+        """Whether events of a process (on a CPU, if given) may have been dropped, ends included."""
         return any(
             host == proc[0] and writer in {None, proc[2]} and b <= end and e >= begin
             and (cpu is None or lost_on in {None, cpu})

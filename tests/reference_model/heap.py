@@ -1,13 +1,14 @@
-"""The heap of processes whose allocations were recorded (``lttng_ust_libc:*``).
+"""Follow the heap of processes whose allocations were recorded (``lttng_ust_libc:*``).
 
 Decided when the event comes, with a state per address of a process: an allocation begins a block;
 ``free`` ends the block at its address, ``realloc`` ends one and begins another, unless it failed.
-Freeing what no event returned ends nothing. An address that is returned again though nothing freed
-it had been freed unseen: its block ends there. But realloc tells only after it has freed: where
-another thread got the address meanwhile, it is the block before that one that it ended.
-Without the context vpid nobody knows whose address it is: such an event is left out.
+Freeing an address that no event returned ends nothing. If an address is returned again although no
+event freed it, its block ends there. But the event of realloc comes after it has freed: if another
+thread got the address meanwhile, realloc ended the block before that one. Without the context vpid,
+the process of an address is not known, and the event is ignored.
 
-Decided at the end: how much lived when, as a row per process (and callback) and step of 100 ms.
+Decided at the end: the live bytes over time, as a row per process (and callback) and step of
+100 ms.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ STEP_NS = 10**8
 
 
 class Heap:
-    """Blocks. To be told after `Callbacks`."""
+    """All blocks. Must get events after `Callbacks`."""
 
     def __init__(self, callbacks: Callbacks) -> None:
         self.callbacks = callbacks
@@ -89,11 +90,11 @@ class Heap:
             call["_instance"] = within(call["_running"])
 
     def processes(self) -> list[Row]:
-        """Rows of ``heap``."""
+        """Return the rows of ``heap``."""
         return _over_time(self.blocks, lambda block: (block["_proc"], None))
 
     def by_callback(self) -> list[Row]:
-        """Rows of ``callback_heap``."""
+        """Return the rows of ``callback_heap``."""
         blocks = [b for b in self.blocks if b["_instance"] and b["_instance"]["_callback"]]
         by_id = {id(b["_instance"]["_callback"]): b["_instance"]["_callback"] for b in blocks}
         rows = _over_time(blocks, lambda b: (b["_proc"], id(b["_instance"]["_callback"])))
@@ -103,7 +104,7 @@ class Heap:
         return rows
 
     def instances(self) -> list[Row]:
-        """Rows of ``callback_allocations``: executions of processes whose heap was recorded."""
+        """Return the rows of ``callback_allocations``, for processes with a recorded heap."""
         recorded = {call["_proc"] for call in (*self.blocks, *self.frees)}
         got, gave = defaultdict(list), defaultdict(list)
         for calls, by_instance in ((self.blocks, got), (self.frees, gave)):
@@ -129,7 +130,7 @@ def _over_time(blocks: Iterable[Row], key_of: Callable[[Row], Any]) -> list[Row]
     changes += [
         (b["until_ns"], -1, -b["size"], key_of(b)) for b in blocks if b["until_ns"] is not None
     ]
-    # Of one time, what is freed comes first.
+    # At the same time, blocks are freed before others are allocated.
     changes.sort(key=lambda change: change[:2])
     sums: dict[Any, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     steps: dict[Any, Row] = {}

@@ -1,29 +1,29 @@
-"""Messages: what became of each publication at each subscription that existed then.
+"""Find what became of each publication at each subscription that existed then.
 
-All of it is decided at the end, over what the walk left.
+Everything is decided at the end, from the rows that the walk left.
 
-* A message is of a publication and of a subscription of its topic that existed when it was
-  published; not of one whose process had gone, more than a second and more than one publication
-  before, if nothing may have been dropped of it since.
-* Between processes a publication and a take are the same message where topic and source timestamp
-  are equal: `SAME`. Where several publications share both, the first of them goes with the first
-  take of a subscription, and so on: `SHARED`. Where the topic of one side is not known, a timestamp
-  that no other publication has joins alone: `ALONE`.
-* Publications without timestamp (up to Iron) get the one that was taken soonest after them:
+* A message belongs to a publication and a subscription of its topic that existed when it was
+  published; unless the subscription's process had gone more than a second and more than one
+  publication before, and none of its events may have been dropped since.
+* Between processes, a publication and a take are the same message if topic and source timestamp
+  are equal: `SAME`. If several publications share both, the first of them goes with the first
+  take of a subscription, and so on: `SHARED`. If the topic of one side is not known, a timestamp
+  that no other publication has joins them: `ALONE`.
+* Publications without a timestamp (up to Iron) get the one that was taken soonest after them:
   `NEAREST`.
-* Within a process the ring buffer tells: `BUFFER`. A subscription that gets a message so drops the
-  copy that comes through the middleware as well.
-* A subscription whose executions were recorded and whose takes were not is joined by order:
-  `IN_ORDER`.
-* What would be exact is not where the publication lacks the event that others of its publisher
-  begin with (`FIRST_MISSING`), or where an order of one of the two processes was broken from its
-  publication to its take (`BROKEN`).
-* What was taken by a subscription that did not exist when it was published is replayed.
-* Where no subscription of the topic existed there is no subscriber; but nobody knows if anything
-  was taken by a subscription of which nobody knows the topic, or if something may have been dropped
-  before it since before the last subscription was made: that may have been one.
+* Within a process, the ring buffer decides: `BUFFER`. A subscription that gets a message in this
+  way drops the copy that also comes through the middleware.
+* Messages of a subscription whose executions were recorded, but not its takes, are joined by
+  order: `IN_ORDER`.
+* A match that would be exact is not if the publication lacks the event that others of its
+  publisher begin with (`FIRST_MISSING`), or if an order of one of the two processes was broken
+  between publication and take (`BROKEN`).
+* A message that was taken by a subscription that did not exist when it was published is replayed.
+* If no subscription of the topic existed, there is no subscriber; but it is unknown if a
+  subscription of unknown topic took anything, or if events may have been dropped before the
+  publication, from before the last subscription was made: an init event of one may be missing.
 
-`evidence` tells the outcomes.
+`evidence` decides the outcomes.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ NEXT_CALLBACK = "callback_unknown"
 MATCH = {SAME: "exact", BUFFER: "exact", SHARED: "ambiguous"} | dict.fromkeys(
     (NEAREST, ALONE, IN_ORDER, FIRST_MISSING, NEXT_CALLBACK, BROKEN), "approximate"
 )
-"""How certain it is what was joined, by how it was."""
+"""The match of joined rows, by how they were joined."""
 _LINKS = ("received_ns", "take_ns", "rclcpp_take_ns", "callback_start_ns", "callback_end_ns")
 _EMPTY: Row = dict.fromkeys((*_LINKS, "_callback_instance", "_how", "_fate", "_next"))
 
 
 class Messages:
-    """The rows of messages, and the takes that are of none."""
+    """The rows of messages, and the takes without a publication."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Messages:
         ]  # fmt: skip
         took = {id(take["_subscription"]) for take in takes if not take["intra_process"]}
         self.untaken = {id(i["_owner"]) for i in self.ran} - took
-        """Subscriptions of which no take was recorded, though their callbacks ran."""
+        """Subscriptions without a recorded take whose callbacks ran."""
         self.happened = happened
         self.nameless = any(take["topic"] is None for take in takes)
         last_created = max((s["created_ns"] for s in objects.rows["subscriptions"]), default=-1)
@@ -99,7 +99,7 @@ class Messages:
     # ------------------------------------------------------------ timestamps
 
     def _stamp(self) -> None:
-        """Give publications without timestamp the one that was taken soonest after them."""
+        """Give publications without a timestamp the one that was taken soonest after them."""
         published, unstamped = set(), defaultdict(list)
         for call in self.calls:
             call["_key"], call["_estimated"] = call["source_timestamp_ns"], False
@@ -154,7 +154,7 @@ class Messages:
     # ------------------------------------------------------------ who existed
 
     def _existing(self) -> list[tuple[Row, Row]]:
-        """Each publication with each subscription of its topic that existed then."""
+        """Pair each publication with each subscription of its topic that existed then."""
         by_topic = defaultdict(list)
         for subscription in self.objects.rows["subscriptions"]:
             if subscription["topic"] not in {None, DISCOVERY}:
@@ -176,7 +176,7 @@ class Messages:
         return pairs
 
     def _by_order(self) -> list[Row]:
-        """Join what a subscription of which no take was recorded ran, in order."""
+        """Join publications and executions of subscriptions without recorded takes, in order."""
         matched = []
         for subscription in self.objects.rows["subscriptions"]:
             if id(subscription) not in self.untaken:
@@ -191,7 +191,7 @@ class Messages:
             ):
                 chosen = calls
             else:
-                # The latest publication before each of them, if that is another one for each.
+                # The latest publication before each start, if they all differ.
                 times = [call["publish_ns"] for call in calls]
                 places = [bisect_right(times, i["start_ns"]) - 1 for i in starts]
                 if -1 in places or len(set(places)) < len(places):
@@ -210,7 +210,7 @@ class Messages:
     # ------------------------------------------------------------ rows
 
     def _unheard(self, call: Row) -> bool:
-        """Whether nobody knows who could have heard it."""
+        """Whether a subscription that is not known could have taken the message."""
         late = self.unseen_since <= call["publish_ns"]
         return call["topic"] is None or self.nameless or late
 
@@ -271,23 +271,23 @@ class Messages:
         rows.sort(key=lambda r: (_last(r["publish_ns"]), _last(r["take_ns"])))
         self._weaken(rows)
         self._learn(rows)
-        ways = defaultdict(list)
+        connections = defaultdict(list)
         for row in rows:
             if not row["intra_process"] and row["_fate"] != REPLAYED:
-                ways[_way(row)].append(row)
+                connections[_connection(row)].append(row)
         for row in rows:
-            row["outcome"], row["reason"] = decide(row, ways[_way(row)], self)
+            row["outcome"], row["reason"] = decide(row, connections[_connection(row)], self)
             row["match"] = MATCH.get(row["_how"])
         bound_clocks(rows, self.bounds_of)
         return rows
 
     def _learn(self, rows: Iterable[Row]) -> None:
-        """What the rules ask of the whole recording."""
+        """Collect the facts about the whole recording that the rules need."""
         times = Counter((call["topic"], call["_key"]) for call in self.calls)
         self.shared = {key for key, count in times.items() if count > 1 and None not in key}
         """Topic and source timestamp of several publications."""
         self.longest: dict[int, int] = {}
-        """The longest that a message of a subscription waited until it was taken or ran."""
+        """The longest time that a message of each subscription waited until it was taken or ran."""
         for row in rows:
             subscription, taken_ns = id(row["_subscription"]), taken(row)
             counts = row["_subscription"] is not None and row["_fate"] != REPLAYED
@@ -295,12 +295,12 @@ class Messages:
                 waited = taken_ns - row["publish_ns"]
                 self.longest[subscription] = max(self.longest.get(subscription, waited), waited)
         self.strays = defaultdict(list)
-        """When a subscription took something whose publication is not known."""
+        """When each subscription took messages without a known publication."""
         for take in self.takes_alone:
             self.strays[id(take["_subscription"])].append(take["take_ns"])
 
     def _weaken(self, rows: Iterable[Row]) -> None:
-        """Tell the joined rows that would be exact, but for events that are missing."""
+        """Find the joined rows that are not exact because events are missing."""
         begins = {
             id(row["_publisher"])
             for row in rows
@@ -321,7 +321,7 @@ class Messages:
                 row["_how"] = BROKEN
 
     def _may_lack_its_first(self, call: Row) -> bool:
-        """Whether events were lost before its first one, and one that comes before that happens."""
+        """Whether a gap is before its first event, and an event that comes earlier happens."""
         kinds = list(KINDS)
         first = next(n for n, kind in enumerate(kinds) if call[KINDS[kind]] is not None)
         return call["_cut"] and not self.happened.isdisjoint(kinds[:first])
@@ -331,7 +331,7 @@ class Messages:
         created = subscription and subscription["created_ns"]
         publish = row["publish_ns"] = call.get("publish_ns")
         if row["_fate"] == REPLAYED and None not in {publish, created} and publish >= created:
-            # Of a publisher that is not known: it was no late joiner.
+            # The publisher is not known, and the subscription was no late joiner.
             row["_fate"] = None
         row["rcl_publish_ns"] = call.get("rcl_publish_ns")
         row["rmw_publish_ns"] = call.get("rmw_publish_ns")
@@ -360,12 +360,12 @@ def _pair(row: Row) -> tuple[int, int]:
     return id(row["_call"]), id(row["_subscription"])
 
 
-def _way(row: Row) -> tuple[int, int]:
+def _connection(row: Row) -> tuple[int, int]:
     return id(row["_publisher"]), id(row["_subscription"])
 
 
 def _above(row: Row) -> int | None:
-    """The first event below rclcpp's."""
+    """Return the time of the first event below rclcpp."""
     return _first(row["rcl_publish_ns"], row["rmw_publish_ns"])
 
 

@@ -1,20 +1,20 @@
-"""What there is: processes, contexts, nodes, endpoints, timers, ring buffers, callbacks, ...
+"""Find all objects: processes, contexts, nodes, endpoints, timers, ring buffers, callbacks, ...
 
-An address names, within its process, the object that an init event gave it to last. Nobody tells
+An address names, within its process, the object that an init event gave it to last. No event shows
 when an object is destroyed: it ends, at the latest, when one of its addresses is given to the next
 object.
 
-Decided when the event comes: which node an object is of, which owner a service's or timer's
-callback has, what a ring buffer's intra-process buffer is.
+Decided when the event comes: the node of an object, the owner of a service's or timer's callback,
+the intra-process buffer of a ring buffer.
 
 * ``rmw_publisher_init`` begins an endpoint and ``rcl_publisher_init`` of the same rmw handle
-  completes it (subscriptions and clients likewise); its rmw handle is known from the first one
-  on, ``created_ns`` is that of the second one. One that is never completed is the middleware's own.
-* rcl tells of the publisher of ``/rosout`` by an address on the stack, which names nothing later.
+  completes it (subscriptions and clients likewise); its rmw handle is known from the first event
+  on, ``created_ns`` is that of the second. An endpoint that is never completed is the middleware's.
+* rcl records the publisher of ``/rosout`` by an address on the stack, which names nothing later.
 
-Decided at the end: which rcl subscription an object of rclcpp is. The intra-process twin of a
-subscription gets its callback before its own init event, so that both an init before and one after
-may be meant: the nearest in time is. A callback's symbol likewise.
+Decided at the end: the rcl subscription of an object of rclcpp. The intra-process twin of a
+subscription gets its callback before its own init event, so that an init before or one after may
+be meant: the nearest in time counts. The same holds for a callback's symbol.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DISCOVERY, ROSOUT = "ros_discovery_info", "/rosout"
 
 
 class Objects:
-    """Objects of all kinds; each is a row, which fills as more is known of it."""
+    """Objects of all kinds; each is a row that is filled as more becomes known."""
 
     def __init__(self, declared: set[str]) -> None:
         self.declared = declared
@@ -43,17 +43,17 @@ class Objects:
         self._registered: dict[tuple[Proc, int], list[Event]] = defaultdict(list)
         self._last_publisher: dict[Any, Row] = {}
         self._typed: dict[tuple[str, Proc, int], Row] = {}
-        """By kind and handle, what told no type yet."""
+        """Endpoints whose type is not known yet, by kind and handle."""
 
     # ------------------------------------------------------------ addresses
 
     def now(self, address_of: str, proc: Proc, address: int | None) -> Row | None:
-        """The object that an address names now; `address_of` is the name of its column."""
+        """Return the object that an address names now; `address_of` is the name of its column."""
         rows = self._named.get((address_of, proc, address))  # type: ignore[arg-type]
         return rows[-1] if rows else None
 
     def then(self, address_of: str, proc: Proc, address: int | None, time_ns: int) -> Row | None:
-        """The object that an address named at a moment."""
+        """Return the object that an address named at a time."""
         rows = self._named.get((address_of, proc, address), ())  # type: ignore[arg-type]
         before = [row for row in rows if row["created_ns"] <= time_ns]
         return before[-1] if before else None
@@ -216,7 +216,7 @@ class Objects:
 
     def on_rclcpp_callback_register(self, e: Event) -> None:
         if self.now("callback", e["proc"], e["callback"]) is None:
-            # Nothing tells its owner; what does may come yet, at once.
+            # The owner is not known; the event that names it may still come.
             self._callback(None, e, None)
         self._registered[e["proc"], e["callback"]].append(e)
 
@@ -265,9 +265,9 @@ class Objects:
                 row["node"] = row["_node"] and row["_node"]["node"]
 
     def subscription_of(self, e: Event, at_ns: int) -> Row | None:
-        """The rcl subscription that an event means by an object of rclcpp."""
+        """Return the rcl subscription to which an event refers by an object of rclcpp."""
         init = nearest(self._inits[e["proc"], e["subscription"]], e["time_ns"])
-        # Where no init was recorded the object itself is taken for the handle.
+        # If no init was recorded, the object itself is taken for the handle.
         handle = init["subscription_handle"] if init else e["subscription"]
         return self.then("subscription_handle", e["proc"], handle, at_ns)
 
@@ -301,7 +301,7 @@ class Objects:
                     buffer["created_ns"],
                 )
         elif buffer["capacity"] is not None and "rclcpp_ipb_to_subscription" in self.declared:
-            # The history of the publisher that was made just before, on the same thread.
+            # It is the history of the publisher that was made just before on the same thread.
             publisher = buffer["_after"]
         owner = subscription or publisher
         buffer.update(
@@ -314,12 +314,12 @@ class Objects:
 
 
 def nearest(events: Sequence[Event], time_ns: int) -> Event | None:
-    """The event nearest in time; of two the earlier one."""
+    """Return the event nearest in time, the earlier one of two."""
     return min(events, key=lambda e: abs(e["time_ns"] - time_ns), default=None)
 
 
 def in_words(period_ns: int) -> str:
-    """A period in the largest unit that keeps it whole: ``2 ms``."""
+    """Format a period in the largest unit that keeps it whole: ``2 ms``."""
     for size, unit in ((10**9, "s"), (10**6, "ms"), (10**3, "us")):
         if period_ns % size == 0:
             return f"{period_ns // size} {unit}"

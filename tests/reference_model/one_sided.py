@@ -1,9 +1,9 @@
-"""Messages of which only the take was recorded.
+"""Find messages of which only the take was recorded.
 
 Decided at the end: a source timestamp is of the sender's system clock. How far that is from the
-clock of the events shows in what the receiving host stamped itself, nearest in time to the take
-(of two as near the later, 0 where it stamped nothing). What was sent before the subscription
-existed is replayed.
+events' clock is taken from the timestamp of the receiving host's own that is nearest in time to the
+take (the later of two equally near ones; 0 if there is none). A message that was sent before the
+subscription existed is replayed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from reference_model.objects import Objects, Row
 def one_sided(
     takes: Iterable[Row], publications: Iterable[Row], objects: Objects, synchronisation: str | None
 ) -> list[Row]:
-    """A row per take whose publication was not recorded."""
+    """Make a row per take whose publication was not recorded."""
     topics = {p["topic"] for p in objects.rows["publishers"]} - {None}
     stamped = defaultdict(list)
     for call in publications:

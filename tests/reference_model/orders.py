@@ -1,9 +1,9 @@
-"""The two orders that functions guarantee: where one is broken, events are missing without a word.
+"""Check the two orders that functions guarantee: a broken one shows that events are missing.
 
-* A ``callback_end`` has an open start of its callback on its thread, unless it is the first that is
-  told of the thread's executions and executor. The stretch begins with the thread's last event.
+* A ``callback_end`` has an open start of its callback on its thread, unless it is the first event
+  of the thread's executions and executor. The interval begins with the thread's last event.
 * The places of a ring buffer are filled one after the other, and the first again after the highest
-  one seen. The stretch begins with the enqueue before.
+  one seen. The interval begins with the enqueue before.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from reference_model.objects import Objects, Row
 
 
 class Orders:
-    """What each thread did last, and where each ring buffer was filled last."""
+    """The last event of each thread, and the last filled place of each ring buffer."""
 
     def __init__(self, objects: Objects, callbacks: Callbacks) -> None:
         self.objects, self.callbacks = objects, callbacks
         self._last: dict[Any, int] = {}
         self._executes: set[Any] = set()
-        """Threads of which an execution or what their executor does was recorded."""
+        """Threads with a recorded execution or executor event."""
         self._filled: dict[Any, tuple[Row | None, int, int, int]] = {}
-        """Of each buffer the object, the last index, the highest one, and when."""
+        """Per buffer: the object, the last index, the highest index, and the last time."""
 
     def broken_since(self, e: Event) -> int | None:
-        """Since when something is missing, if an event breaks an order; to be told of it first."""
+        """Return since when events are missing if this one breaks an order; must get it first."""
         name, thread = e["event"], e["thread"]
         if name.startswith("lttng_ust_libc:"):
             return None

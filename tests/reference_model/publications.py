@@ -1,28 +1,28 @@
-"""Publications: the publish events of one call of publish(), put together.
+"""Combine the publish events of one call of publish() to a publication.
 
-A thread's call goes through ``rclcpp_intra_publish``, ``rclcpp_publish``, ``rcl_publish``,
-``rmw_publish``, in this order, each of which may be absent. Decided when the event comes, by what
-the thread's last publish event was:
+A thread's call has the events ``rclcpp_intra_publish``, ``rclcpp_publish``, ``rcl_publish``,
+``rmw_publish``, in this order, each of which may be absent. Decided when the event comes, by the
+thread's last publish event:
 
 * ``rclcpp_intra_publish`` begins a call.
-* ``rclcpp_publish`` begins a call; after an intra one it may go on with that: see below.
-* ``rcl_publish`` goes on after any rclcpp one (in rclpy the two tell different addresses of one
-  message) and after an intra one of the same publisher.
-* ``rmw_publish`` goes on after an rcl one of the same message.
+* ``rclcpp_publish`` begins a call; after an intra event it may continue that call: see below.
+* ``rcl_publish`` continues any rclcpp event (in rclpy the two have different addresses of one
+  message) and an intra event of the same publisher.
+* ``rmw_publish`` continues an rcl event of the same message.
 
-Decided by the thread's next publish event: an rclcpp one goes on with the intra one before it if
-the rcl one after it is of the same publisher; where none comes next, if both have the same message
-(the message that goes out may be a copy, elsewhere).
+Decided by the thread's next publish event: an rclcpp event continues the intra event before it if
+the rcl event after it is of the same publisher or, if none comes next, if both have the same
+message (the message that goes out may be a copy at another address).
 
-Decided at the end: the publisher of what names none.
+Decided at the end: the publisher of a call that names none.
 
-* Only an rmw event, of no publisher that is known: the middleware's own. What went through rcl is
-  not, even if of its publisher only the event of rmw is known.
-* An rcl event alone, and no rmw handle, in a process that has a publisher of ``/rosout``: a log
-  message.
-* Only an rclcpp event: the only publisher that the process had made by then, if there is but one;
-  those that every node has (``/parameter_events``) count where there is no other, ``/rosout``
-  never. If all of them have one topic, that topic.
+* A call with only an rmw event, of no known publisher, is the middleware's own. A call that went
+  through rcl is not, even if only the rmw event of its publisher is known.
+* A call with only an rcl event, and no rmw handle, in a process that has a publisher of
+  ``/rosout`` is a log message.
+* A call with only an rclcpp event is of the only publisher that the process had made by then, if
+  there is only one; those that every node has (``/parameter_events``) count if there is no other,
+  ``/rosout`` never. If all of them have one topic, it is of that topic.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _same_message(a: Event, b: Event) -> bool:
 
 
 class Publications:
-    """Calls of publish(), and the one that each thread is in."""
+    """Calls of publish(), and the current one of each thread."""
 
     def __init__(self, objects: Objects, callbacks: Callbacks) -> None:
         self.objects, self.callbacks = objects, callbacks
@@ -63,9 +63,9 @@ class Publications:
         self.last: dict[Any, tuple[Event, Row]] = {}
         """Each thread's last publish event, and its call."""
         self._undecided: dict[Any, Row] = {}
-        """The intra call that a thread's last event, an rclcpp one, may go on with."""
+        """The intra call that a thread's last event, one of rclcpp, may continue."""
         self.cut: set[Any] = set()
-        """Threads of which publish events may be missing since the last one."""
+        """Threads on which publish events may be missing since the last one."""
 
     def on_rclcpp_intra_publish(self, e: Event) -> None:
         self._decide(e)
@@ -111,7 +111,7 @@ class Publications:
         self.cut.add(e["thread"])
 
     def _decide(self, e: Event) -> None:
-        """Whether the rclcpp event before this one goes on with the intra one before it."""
+        """Decide whether the rclcpp event before this one continues the intra event before it."""
         intra = self._undecided.pop(e["thread"], None)
         if intra is None:
             return
@@ -171,7 +171,7 @@ class Publications:
 
     def _name(self, call: Row, publishers: list[Row]) -> None:
         by_kind = call["_publishers"]
-        # The handle of rcl before that of rclcpp, as there is at most one publisher of a call.
+        # rcl's handle has precedence over rclcpp's, because a call has at most one publisher.
         kind = next((k for k in (RCL, INTRA, RCLCPP) if call["_handles"].get(k) is not None), None)
         publisher = by_kind.get(RMW) or (by_kind[kind] if kind else None)
         topic = publisher and publisher["topic"]

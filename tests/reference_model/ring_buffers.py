@@ -1,24 +1,24 @@
-"""Ring buffers: what became of each message that was put into one.
+"""Find what became of each message that was put into a ring buffer.
 
 Decided when the event comes, with a state per place of each buffer:
 
-* ``rclcpp_ring_buffer_enqueue`` is of the thread's publication if the thread's last publish event
-  is an intra-process one, the buffer is not younger than that, and it did not get this message
-  before.
-* What leaves a place is not known where events of the process may be missing since it was filled.
-* What was at that place before is overwritten, if the event says so. If it says that the place
-  was free, the message had been dequeued, which was not recorded: nobody knows.
-* ``rclcpp_ring_buffer_dequeue`` takes what is at that place. Messages leave a buffer in order: if a
-  newer one was taken before, it took another one, which was not recorded.
+* ``rclcpp_ring_buffer_enqueue`` belongs to the thread's publication if the thread's last publish
+  event is an intra-process one, the buffer is not younger than that, and it did not get this
+  message before.
+* It is not known what leaves a place if events of the process may be missing since it was filled.
+* The message that was at that place before is overwritten, if the event says so. If it says that
+  the place was free, the message had been dequeued, which was not recorded: its fate is unknown.
+* ``rclcpp_ring_buffer_dequeue`` takes the message at that place. Messages leave a buffer in order:
+  if a newer one was taken before, it took another message, whose enqueue was not recorded.
 * ``rclcpp_ring_buffer_clear`` drops everything in the buffer.
-* ``rclcpp_construct_ring_buffer`` makes an empty one; what the one before it at that address held
-  went with it, unseen.
+* ``rclcpp_construct_ring_buffer`` makes an empty buffer; the messages in the one before at that
+  address were gone with it, without an event.
 
 Decided at the end: the history that a publisher keeps for itself is no delivery. A message without
-publication came out of such a history (replayed), where the process has one,
-``rclcpp_intra_publish`` was recorded, nothing may be missing on the thread since it last published,
-nor in the process before the message was taken, and no message of a publication was taken before.
-Else its publication was not recorded.
+a publication came out of such a history (replayed) if the process has one,
+``rclcpp_intra_publish`` was recorded, no event may be missing on the thread since it last
+published, nor in the process before the message was taken, and no message of a publication was
+taken before. Otherwise its publication was not recorded.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ REPLAYED, UNTOLD = "replayed", "untold"
 
 
 class RingBuffers:
-    """Messages in ring buffers. To be told after `Takes` and `Publications`."""
+    """Messages in ring buffers. Must get events after `Takes` and `Publications`."""
 
     def __init__(
         self, objects: Objects, publications: Publications, takes: Takes, gaps: Gaps
@@ -46,9 +46,9 @@ class RingBuffers:
         self.objects, self.publications, self.takes, self.gaps = objects, publications, takes, gaps
         self.rows: list[Row] = []
         self._held: dict[Any, dict[int, Row]] = defaultdict(dict)
-        """By buffer and index."""
+        """The message at each index of each buffer."""
         self._newest: dict[Any, int] = {}
-        """When the newest one was put into each buffer that was taken of it."""
+        """When the newest message that was taken from each buffer was put into it."""
 
     def on_rclcpp_construct_ring_buffer(self, e: Event) -> None:
         self._held.pop((e["proc"], e["buffer"]), None)
@@ -114,7 +114,7 @@ class RingBuffers:
                 row["_fate"] = REPLAYED if possible and self._replayed(row, first_takes) else UNTOLD
 
     def _replayed(self, row: Row, first_takes: dict[Any, int]) -> bool:
-        """Whether nothing else explains a message that nobody published just then."""
+        """Whether only a history explains a message that has no publication."""
         proc, buffer = row["_proc"], row["_buffer"]
         taken = row["_take"]["take_ns"] if row["_take"] else FOREVER
         subscription = id(buffer["_subscription"]) if buffer else None

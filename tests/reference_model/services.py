@@ -1,15 +1,15 @@
-"""Service calls: one request of one client, at each server that took it.
+"""Find service calls: one request of one client, at each server that took it.
 
 The key of a request is the client's gid (its first 16 bytes) and the sequence number; a response
-has that key too, and its timestamp tells apart those of several servers.
+has that key too, and its timestamp distinguishes those of several servers.
 
-Decided when the event comes: which client or service a handle names; the execution that serves a
-request: the first on the thread before its next request, the end of a callback, a response that it
-takes or what an executor does next, if it is a service's, and may be one of this one.
-Decided at the end, as Fast DDS tells of a request after it was taken: what has the same key. A
-response of a server that is not known to have taken the request is of the call that no server
-took, if there is one. The response that a client took is the one of this timestamp; else the only
-one of this key, if only one server is known to have been asked.
+Decided when the event comes: the client or service that a handle names, and the execution that
+serves a request. This is the first on the thread before its next request, the end of a callback, a
+response that it takes or an event of its executor, if it may be one of this service.
+Decided at the end, because Fast DDS records a request after it was taken: the events of the same
+key. A response of a server that is not known to have taken the request belongs to the call that no
+server took, if there is one. The response that a client took is the one of this timestamp; else the
+only one of this key, if only one server is known to have been asked.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TIMES = ("request_sent_ns", "request_taken_ns", "response_sent_ns", "response_ta
 
 
 class Services:
-    """Requests and responses. To be told after `Callbacks`."""
+    """Requests and responses. Must get events after `Callbacks`."""
 
     def __init__(self, objects: Objects, callbacks: Callbacks) -> None:
         self.objects, self.callbacks = objects, callbacks
@@ -68,7 +68,7 @@ class Services:
         self._calling[e["thread"]] = ("service", service, e["time_ns"])
 
     def _called(self, e: Event, kind: str, endpoint: Row | None) -> int | None:
-        """When the call began within which a thread sends something."""
+        """Return when the call of rcl began in which a thread sends a request or response."""
         calling_kind, calling, began = self._calling.pop(e["thread"], (None, None, None))
         return began if calling_kind == kind and calling is endpoint else None
 
@@ -113,7 +113,7 @@ class Services:
         self.rows = self._calls() if self.happened else self._callbacks_alone()
 
     def _callbacks_alone(self) -> list[Row]:
-        """Before Kilted the servers' executions are all that is known."""
+        """Make calls of the servers' executions, which are all that is known before Kilted."""
         return [
             _named(_call(instance["_proc"], _service=instance["_owner"]) | _served(instance))
             for instance in self.callbacks.instances
@@ -121,7 +121,7 @@ class Services:
         ]
 
     def _calls(self) -> list[Row]:
-        # By key; where the key is not known each is alone.
+        # Calls by key; a call of unknown key is alone.
         by_key: dict[Any, list[Row]] = defaultdict(list)
         taken = defaultdict(list)
         for row in self.told["request_sent_ns"]:
@@ -152,10 +152,10 @@ class Services:
 
 
 def _take(row: Row, calls: list[Row]) -> None:
-    """A server took a request; `calls` are those of its key."""
+    """Add a request that a server took to its call; `calls` are those of its key."""
     call = next((c for c in calls if c["request_taken_ns"] is None), None)
     if call is None:
-        # Another server took it as well.
+        # Another server took the request as well.
         original = calls[0] if calls else _call(row["_proc"])
         sent = ("_client", "request_called_ns", "request_sent_ns", "_client_callback_instance")
         call = _call(original["_proc"]) | {k: original[k] for k in sent}
@@ -170,7 +170,7 @@ def _take(row: Row, calls: list[Row]) -> None:
 
 
 def _answer(row: Row, calls: list[Row]) -> None:
-    """A server answered; `calls` are those of its key."""
+    """Add a response that a server sent to its call; `calls` are those of its key."""
     unanswered = [c for c in calls if c["response_sent_ns"] is None]
     taken = [c for c in unanswered if c["request_taken_ns"] is not None]
     matching = [c for c in taken if c["_service"] is row["_service"]]
@@ -209,7 +209,7 @@ def _named(call: Row) -> Row:
     call["client_node"] = client and client["node"]
     call["server_node"] = service and service["node"]
     call["service"] = (service and service["service"]) or (client and client["service"])
-    # Where the server is; else where it was asked for.
+    # The process of the server, else of the client.
     proc = (service or client or {}).get("_proc") or call["_server_proc"] or call["_proc"]
     call["host"], call["vpid"] = proc[0], proc[2]
     return call

@@ -1,17 +1,17 @@
-"""Messages taken, and the execution that each one started.
+"""Find the messages taken, and the execution that each one started.
 
-A thread's take: ``rmw_take``, ``rcl_take``, ``message_received``, ``rclcpp_take``,
+The events of a thread's take are ``rmw_take``, ``rcl_take``, ``message_received``, ``rclcpp_take``,
 ``callback_start``; or ``rclcpp_ring_buffer_dequeue``, ``callback_start``. Decided when the event
 comes: ``rmw_take`` (whether it took something or not) and ``rclcpp_ring_buffer_dequeue`` begin the
-thread's take, a ``callback_end``, what an executor does, and a take of a request or response end
-it; the first of each of the other events of the same message belongs to it, and the first
+thread's take; a ``callback_end``, an event of an executor, and a take of a request or response end
+it; the first of each of the other events of the same message belongs to it, and so does the first
 execution.
 
 Decided at the end: that execution counts only if it may be one of the take's subscription, and
-came the same way (within the process or not). Where nothing tells whose callback it is, or of which
-subscription the take, it is the thread's next one (``_next``). A take that has no rcl event, of a
-subscription that is not known, is the middleware's own; one that has is not, even if of its
-subscription only the event of rmw is known.
+its message came the same way (within the process or not). If the owner of the callback or the
+subscription of the take is not known, it is only the thread's next execution (``_next``). A take
+without an rcl event, of an unknown subscription, is the middleware's own; a take with one is not,
+even if only the rmw event of its subscription is known.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from reference_model.walk import place
 
 
 class Takes:
-    """Takes, and the one that each thread is in. To be told after `Callbacks`."""
+    """Takes, and the current one of each thread. Must get events after `Callbacks`."""
 
     def __init__(self, objects: Objects, callbacks: Callbacks) -> None:
         self.objects, self.callbacks = objects, callbacks
@@ -62,7 +62,7 @@ class Takes:
         return take
 
     def current(self, thread: Any) -> Row | None:
-        """The take that a thread is in."""
+        """Return the current take of a thread."""
         return self._current.get(thread)
 
     def on_rcl_take(self, e: Event) -> None:

@@ -1,13 +1,13 @@
-"""Timer activations against the grid of their releases.
+"""Compare timer activations with the grid of their releases.
 
-Decided at the end, timer by timer, as an activation's release depends on those after it. rcl calls
-a timer once however late it is, and goes on with the next point of its grid; no release is served
-twice. The grid has the timer's period; its phase, which nothing tells, is such that the least late
-of the 101 activations around touches it. Which of two points of the grid an activation belongs to
-is decided by where the activations around lie on the circle of one period: none is earlier than
-their mean by more than twice their circular standard deviation (within 1/32 and 1/2 of the period).
-Where activations may be missing between two of them, the later one begins anew, as that of another
-timer would.
+Decided at the end, timer by timer, because an activation's release depends on those after it. rcl
+calls a timer once however late it is, and continues with the next point of its grid; no release is
+served twice. The grid has the timer's period; its phase, which no event shows, is such that the
+least late of the 101 activations around is exactly on it. Which of two points of the grid an
+activation belongs to is decided by where the activations around lie on the circle of one period:
+none is earlier than their mean by more than twice their circular standard deviation (but at least
+1/32 and at most 1/2 of the period). If activations may be missing between two of them, the later
+one begins a new sequence, like that of another timer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _GRID = ("release_ns", "lateness_ns", "drift_ns", "skipped")
 
 
 def activations(instances: Iterable[Row], gaps: Gaps) -> list[Row]:
-    """A row per execution of a timer's callback."""
+    """Make a row per execution of a timer's callback."""
     by_timer: dict[int, list[Row]] = defaultdict(list)
     for instance in instances:
         if instance["kind"] == "timer" and instance["_owner"] is not None:
@@ -63,7 +63,7 @@ def _of_one(rows: list[Row], period: int) -> None:
         return
     since = [row["start_ns"] - rows[0]["start_ns"] for row in rows]
     points = _points(since, period)
-    # The latest that those after it leave, and the first one after the start before it.
+    # The latest release that those after it leave, and the first one after the start before it.
     latest = list(accumulate(reversed(points), lambda after, point: min(point, after - 1)))[::-1]
     firsts = [point + 1 for point in points]
     served = [latest[0], *map(min, latest[1:], firsts)]
@@ -79,7 +79,7 @@ def _of_one(rows: list[Row], period: int) -> None:
 
 
 def _points(since: Sequence[int], period: int) -> list[int]:
-    """The number of the last point of the grid up to each start."""
+    """Return the number of the last point of the grid up to each start."""
     angles = [2 * math.pi * (s % period) / period for s in since]
     xs, ys = (_means([f(a) for a in angles]) for f in (math.cos, math.sin))
     points, turns, last = [], 0, None
@@ -89,7 +89,7 @@ def _points(since: Sequence[int], period: int) -> list[int]:
         spread = 2 * (math.sqrt(-2 * math.log(strength)) / (2 * math.pi))
         spread = min(max(spread, 1 / 32), 1 / 2)
         if last is not None:
-            # How often the mean slid around the circle, slowly: half of it at most at a time.
+            # Count how often the mean went around the circle: by at most half of it at a time.
             turns += int(mean - last + math.copysign(0.5, mean - last))
         last = mean
         points.append(math.floor(s / period - (mean - turns - spread)))

@@ -1,9 +1,9 @@
-"""One event after the other: each goes to the method ``on_<event>`` of every part that has one.
+"""Pass each event to the method ``on_<event>`` of every part that has one.
 
-A part is one concern with its state (per thread, per object, per key). Parts are told of an event
-in the order in which they are given, so that a later one finds what an earlier one made of it.
-``on_event`` is told of every event, first. What only the end of the recording decides is left to
-the functions ``finish`` of the parts.
+A part is one concern with its state (per thread, per object, per key). Parts get an event in the
+order in which they are given, so that a later part finds what an earlier one made of it.
+``on_event`` gets every event, first. What only the end of the recording can decide is left to the
+methods ``finish`` of the parts.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ ABOUT_OBJECTS = frozenset({*INIT, "rcl_lifecycle_transition"})
 
 
 class Walk:
-    """The way of events through the parts of a model.
+    """The dispatch of events to the parts of a model.
 
-    Nothing that a thread had begun goes on where events of it may have been dropped, or an order is
-    broken: all parts that have a method ``on_gap`` are told before the next event.
+    Nothing that a thread had begun continues if events of it may have been dropped, or an order is
+    broken: ``on_gap`` of all parts that have it is called before the next event.
     """
 
     def __init__(self, *parts: Any, gaps: Gaps, orders: Orders) -> None:
@@ -33,7 +33,7 @@ class Walk:
         self._steps: dict[str, list[Callable[[Event], None]]] = {}
 
     def take(self, event: Event) -> None:
-        """Go on by one event."""
+        """Process one event."""
         name = event["event"]
         if name not in self._steps:
             methods = ("on_event", "on_" + name.replace(":", "_"))
@@ -52,7 +52,7 @@ class Walk:
     def _cut_before(self, event: Event) -> None:
         proc, now = event["proc"], event["time_ns"]
         dropped, since = self.gaps.before(event), self.orders.broken_since(event)
-        # What the tracer told of is not missing without a word.
+        # An order that a reported gap can explain does not count as broken.
         broken = since is not None and not self.gaps.between(proc, since, now)
         if broken:
             self.gaps.broken.append((proc, since, now))
@@ -62,13 +62,13 @@ class Walk:
                     part.on_gap(event)
 
     def through(self, events: Iterable[Event]) -> None:
-        """Go on by all of them."""
+        """Process all events."""
         for event in events:
             self.take(event)
 
 
 def place(event: Event) -> dict[str, Any]:
-    """What every row that an event begins has: where it was, as columns and as keys."""
+    """Return what every row begun by an event has: where it was, as columns and as keys."""
     return {
         "host": event["host"],
         "vpid": event.get("vpid"),

@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The value of a column of one row.
+/// Return the value of a column in one row as text.
 fn shown(column: &dyn Array) -> String {
     if column.is_null(0) {
         return "-".into();

@@ -1,10 +1,10 @@
-//! Reading numbers of any width at any bit.
+//! Read numbers of any width at any bit.
 
 use std::fmt::Write;
 
 use crate::model::ByteOrder;
 
-/// `bits` (1 to 64) bits at bit `at`; `None` beyond the end of `bytes`.
+/// Read `bits` (1 to 64) bits at bit `at`; `None` beyond the end of `bytes`.
 ///
 /// In little-endian data, bits count from the least significant of each byte; in big-endian
 /// data from the most significant (CTF 1.8, 4.1.2).
@@ -34,7 +34,7 @@ pub fn read(bytes: &[u8], at: u64, bits: u32, order: ByteOrder) -> Option<u64> {
     Some(value as u64 & mask(bits))
 }
 
-/// `bits` bits (any number) at bit `at` as 64-bit words, the lowest first.
+/// Read any number of bits at bit `at` as 64-bit words, the lowest first.
 #[must_use]
 pub fn read_wide(bytes: &[u8], at: u64, bits: u32, order: ByteOrder) -> Option<Vec<u64>> {
     let words = bits.div_ceil(64);
@@ -52,7 +52,7 @@ pub fn read_wide(bytes: &[u8], at: u64, bits: u32, order: ByteOrder) -> Option<V
     Some(elements)
 }
 
-/// The lowest `bits` bits in reverse.
+/// Reverse the lowest `bits` bits.
 pub fn reverse_wide(words: &mut [u64], bits: u32) {
     words.reverse();
     let unused = words.len() * 64 - bits as usize;
@@ -68,7 +68,7 @@ pub fn reverse_wide(words: &mut [u64], bits: u32) {
     }
 }
 
-/// A number of `bits` bits as decimal text.
+/// Return a number of `bits` bits as decimal text.
 #[must_use]
 pub fn decimal(mut words: Vec<u64>, bits: u32, signed: bool) -> String {
     const STEP: u64 = 10_000_000_000_000_000_000;
@@ -108,7 +108,7 @@ pub fn decimal(mut words: Vec<u64>, bits: u32, signed: bool) -> String {
     text
 }
 
-/// The lowest `bits` bits set.
+/// Return a word in which the lowest `bits` bits are set.
 #[must_use]
 pub fn mask(bits: u32) -> u64 {
     if bits >= 64 {
@@ -118,7 +118,7 @@ pub fn mask(bits: u32) -> u64 {
     }
 }
 
-/// A two's complement number of `bits` bits, widened to 64.
+/// Widen a number of `bits` bits, in two's complement if it is signed, to 64.
 #[must_use]
 pub fn extend(value: u64, bits: u32, signed: bool) -> u64 {
     if signed && bits < 64 && value >> (bits - 1) & 1 == 1 {
@@ -128,7 +128,7 @@ pub fn extend(value: u64, bits: u32, signed: bool) -> u64 {
     }
 }
 
-/// The value of a number read with [`extend`].
+/// Return the value of a number that was widened with [`extend`].
 #[must_use]
 pub fn number(value: u64, signed: bool) -> i128 {
     if signed {
@@ -138,17 +138,17 @@ pub fn number(value: u64, signed: bool) -> i128 {
     }
 }
 
-/// The next multiple of `align` (a power of two).
+/// Round `at` up to a multiple of `align` (a power of two).
 #[must_use]
 pub fn align_up(at: u64, align: u64) -> u64 {
     at.saturating_add(align - 1) & !(align - 1)
 }
 
-/// `N` bytes at `at`, which the scan has found to be there.
+/// Return the `N` bytes at `at`, which the scan has found to be there.
 ///
 /// # Panics
 ///
-/// They are not.
+/// If they are not there.
 #[must_use]
 #[expect(
     clippy::inline_always,
@@ -163,7 +163,7 @@ pub fn chunk<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     }
 }
 
-/// Text up to its first NUL.
+/// Return the bytes of a text up to its first NUL.
 #[must_use]
 pub fn until_nul(bytes: &[u8]) -> &[u8] {
     memchr::memchr(0, bytes).map_or(bytes, |at| &bytes[..at])

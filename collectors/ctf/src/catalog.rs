@@ -1,4 +1,4 @@
-//! The tables of a recording: one per event name, with the columns of all its classes.
+//! Make the tables of a recording: one per event name, with the columns of all its classes.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use crate::plan::{FlatHeader, Plan, Source, compile, flat_header};
 pub const COMMON: [&str; 7] = [
     "time_ns", "host", "trace", "cpu_id", "vpid", "vtid", "procname",
 ];
-/// How many of them no field fills.
+/// How many of the common columns no field fills.
 pub const GIVEN: usize = 4;
 /// Column of the process id.
 pub const VPID: usize = 4;
 /// Column of the thread name.
 pub const PROCNAME: usize = 6;
 
-/// One trace, with what every one of its rows says.
+/// One trace, with the labels of its rows.
 #[derive(Debug, Clone)]
 pub struct Member {
     /// Declarations.
@@ -69,12 +69,12 @@ pub struct StreamPlan {
     pub header: Option<FlatHeader>,
     /// Layout by event number.
     pub events: HashMap<u64, usize>,
-    /// The same for small numbers; `usize::MAX` for none.
+    /// Layout by event number, for small numbers; `usize::MAX` for none.
     pub dense: Vec<usize>,
 }
 
 impl StreamPlan {
-    /// Of no event yet.
+    /// Start without events.
     fn new(stream: &StreamClass) -> Self {
         Self {
             header: flat_header(stream),
@@ -83,7 +83,7 @@ impl StreamPlan {
         }
     }
 
-    /// Layout of an event number.
+    /// Return the layout of an event number.
     #[must_use]
     #[inline]
     pub fn layout(&self, id: u64) -> Option<usize> {
@@ -95,7 +95,7 @@ impl StreamPlan {
     }
 }
 
-/// Everything there is to know before the first packet is read.
+/// Everything that is known before the first packet is read.
 #[derive(Debug, Clone)]
 pub struct Catalog {
     /// Traces.
@@ -104,13 +104,13 @@ pub struct Catalog {
     pub tables: Vec<Table>,
     /// Event classes.
     pub layouts: Vec<Layout>,
-    /// By trace and stream class.
+    /// Plans of streams, by trace and stream class.
     pub streams: Vec<Vec<StreamPlan>>,
 }
 
 const DENSE: u64 = 1 << 16;
-/// Most columns, over all classes of a table, that a class has not: what is declared would else
-/// be squared.
+/// Most columns that a class lacks, summed over all classes of a table: without this limit, the
+/// size of a table's description could be the square of that of the declarations.
 const EMPTY_CELLS: usize = 1 << 22;
 
 /// Columns in order, found by name.
@@ -120,19 +120,19 @@ struct Columns {
     by_name: HashMap<String, usize>,
 }
 
-/// Columns of one table while its classes are put together.
+/// Columns of one table while its classes are combined.
 #[derive(Default)]
 struct Draft {
     contexts: Columns,
     payload: Columns,
 }
 
-/// Base in which a column's integers are to be shown, and their bits.
+/// Base in which a column's integers are to be shown, and their number of bits.
 pub type Shown = (u8, u32);
 
 impl Catalog {
-    /// By table and column, what is not to be shown as decimal numbers, nor differently by several
-    /// classes.
+    /// Return by table and column how integers are to be shown, unless they are decimal or several
+    /// classes differ.
     #[must_use]
     pub fn shown(&self) -> Vec<HashMap<&str, Shown>> {
         let mut by_table = vec![HashMap::new(); self.tables.len()];
@@ -163,11 +163,11 @@ impl Catalog {
         by_table
     }
 
-    /// Put the classes of all traces together.
+    /// Combine the classes of all traces.
     ///
     /// # Errors
     ///
-    /// One name for very many classes that have next to no columns in common.
+    /// Very many classes of one name have almost no columns in common.
     pub fn new(members: Vec<Member>) -> Result<Self> {
         let mut classes: BTreeMap<String, Vec<(usize, usize, usize)>> = BTreeMap::new();
         let ambiguous = ambiguous(&members);
@@ -219,7 +219,7 @@ impl Catalog {
         })
     }
 
-    /// The event classes of a table, with their numbers: they follow each other.
+    /// Iterate over the event classes of a table, which are consecutive, with their numbers.
     pub fn layouts_of(&self, table: usize) -> impl Iterator<Item = (usize, &Layout)> {
         let first = self.layouts.partition_point(|l| l.table < table);
         let all = self.layouts.iter().enumerate().skip(first);
@@ -227,7 +227,7 @@ impl Catalog {
     }
 }
 
-/// Names that event classes of several namespaces have.
+/// Return the names that event classes of several namespaces have.
 fn ambiguous(members: &[Member]) -> HashSet<String> {
     let mut spaces: HashMap<&str, Option<&str>> = HashMap::new();
     let streams = members.iter().flat_map(|member| &member.trace.streams);
@@ -278,7 +278,7 @@ fn table(
     check_cells(&name, &names, columns.len())?;
     let places = columns.iter().enumerate();
     let places: HashMap<&str, usize> = places.map(|(i, (n, _))| (n.as_str(), i)).collect();
-    // In how many classes each column always has a value.
+    // The number of classes in which each column always has a value.
     let mut certain = vec![0_usize; columns.len()];
     for (class, names) in classes.iter().zip(names) {
         let (m, s, e) = *class;
@@ -329,9 +329,9 @@ fn table(
     })
 }
 
-/// All columns of a table; `certain` is in how many of its classes each has a value.
+/// Return all columns of a table; `certain` is in how many of its classes each has a value.
 fn schema(columns: &[(String, Kind)], certain: &[usize], classes: usize) -> SchemaRef {
-    // What every class has is never null: half of the work of writing it.
+    // A column of every class is never null, which halves the work of writing it.
     let null = |column: usize| certain[column] < classes;
     let given = [
         ArrowField::new("time_ns", DataType::Int64, false),
@@ -352,7 +352,7 @@ fn schema(columns: &[(String, Kind)], certain: &[usize], classes: usize) -> Sche
     ))
 }
 
-/// Refuse what would make a table's description many times as large as what declares it.
+/// Refuse a table whose description would be many times as large as its declarations.
 fn check_cells(name: &str, classes: &[[Vec<Option<String>>; 3]], columns: usize) -> Result<()> {
     let own: usize = classes.iter().flatten().map(Vec::len).sum();
     let count = classes.len();
@@ -366,7 +366,7 @@ fn check_cells(name: &str, classes: &[[Vec<Option<String>>; 3]], columns: usize)
 }
 
 impl Draft {
-    /// Columns of context fields; `taken` are those this class has used.
+    /// Add context fields and return their columns; `taken` are those that this class has used.
     fn add_contexts(
         &mut self,
         fields: &[Field],
@@ -423,7 +423,7 @@ fn members(fields: &[Field]) -> Vec<(String, Kind)> {
 }
 
 impl Columns {
-    /// The column for fields of this name and kind, wider than before or new where need be.
+    /// Return the column for fields of this name and kind, made wider or new if necessary.
     fn merge(&mut self, name: &str, kind: &Kind, taken: &HashSet<String>) -> String {
         let mut attempt = name.to_owned();
         let mut number = 1;

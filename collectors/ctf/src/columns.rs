@@ -29,12 +29,12 @@ pub enum Kind {
     Enum(u32, bool),
     /// List.
     List(Box<Kind>),
-    /// Structure, or variant (a structure of which one member is set).
+    /// Structure, or variant (a structure with one member set).
     Struct(Vec<(String, Kind)>),
 }
 
 impl Kind {
-    /// The column type that holds values of `kind`.
+    /// Return the column type that holds values of `kind`.
     #[must_use]
     pub fn of(kind: &Type) -> Self {
         match kind {
@@ -62,7 +62,7 @@ impl Kind {
         Self::Struct(members.collect())
     }
 
-    /// Whether it holds nothing: structures without members all the way down.
+    /// Whether it holds nothing: only structures without members at all levels.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
         match self {
@@ -72,7 +72,7 @@ impl Kind {
         }
     }
 
-    /// The narrowest kind that holds the values of both, if there is one.
+    /// Return the narrowest kind that holds the values of both, if there is one.
     #[must_use]
     pub fn unify(&self, other: &Self) -> Option<Self> {
         match (self, other) {
@@ -104,7 +104,7 @@ impl Kind {
         }
     }
 
-    /// The Arrow type.
+    /// Return the Arrow type.
     #[must_use]
     pub fn arrow(&self) -> DataType {
         match self {
@@ -146,7 +146,7 @@ fn struct_fields(members: &[(String, Kind)]) -> Fields {
         .collect()
 }
 
-/// The next of 8, 16, 32, 64 bits.
+/// Round a number of bits up to 8, 16, 32 or 64.
 #[must_use]
 pub fn width(bits: u32) -> u32 {
     bits.next_power_of_two().clamp(8, 64)
@@ -194,7 +194,7 @@ pub enum Data {
     List(Vec<i32>, Box<Column>, Arc<ArrowField>),
     /// Members.
     Struct(Vec<Column>, Fields),
-    /// No column at all: whatever is appended is dropped. So are structures without members.
+    /// No column: everything that is appended is dropped. Also for structures without members.
     Nothing,
 }
 
@@ -208,7 +208,7 @@ pub struct Column {
 }
 
 impl Column {
-    /// What nobody wants.
+    /// Make a column that drops everything.
     #[must_use]
     pub fn nothing() -> Self {
         Self {
@@ -217,7 +217,7 @@ impl Column {
         }
     }
 
-    /// An empty column.
+    /// Make an empty column.
     #[must_use]
     pub fn new(kind: &Kind) -> Self {
         if kind.is_nothing() {
@@ -389,7 +389,7 @@ impl Column {
         Ok(())
     }
 
-    /// The elements of a list column.
+    /// Return the elements of a list column.
     pub fn elements(&mut self) -> &mut Self {
         match self {
             Self {
@@ -400,7 +400,7 @@ impl Column {
         }
     }
 
-    /// A member of a structure column.
+    /// Return a member of a structure column.
     pub fn member(&mut self, at: usize) -> &mut Self {
         match self {
             Self {
@@ -411,11 +411,11 @@ impl Column {
         }
     }
 
-    /// The Arrow array.
+    /// Return the Arrow array.
     ///
     /// # Errors
     ///
-    /// A defect: parts of different lengths.
+    /// The parts have different lengths, which is a defect.
     pub fn finish(self) -> Result<ArrayRef> {
         let length = self.validity.len();
         let nulls = self.validity.build();
@@ -476,7 +476,7 @@ mod tests {
 
     use super::*;
 
-    /// The views are not checked when a column is finished, so here they are.
+    /// Check the views, which are not checked when a column is finished.
     #[test]
     fn views_of_texts_are_valid() {
         let texts: Vec<Vec<u8>> = (0..300_usize)

@@ -1,4 +1,4 @@
-//! Errors that say what is wrong and where.
+//! Errors that say what is wrong and where it is.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use std::fmt;
 pub enum Place {
     /// Line and column of the metadata text, both from 1.
     Text {
-        /// Line.
+        /// Line number.
         line: u32,
         /// Column, in bytes.
         column: u32,
@@ -37,7 +37,7 @@ impl From<u64> for Place {
     }
 }
 
-/// Unreadable metadata or stream.
+/// An error in metadata or a stream that makes it unreadable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     /// What was found and what was expected.
@@ -47,7 +47,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// An error at a place.
+    /// Make an error at a place.
     pub fn new(place: impl Into<Place>, what: impl Into<String>) -> Self {
         Self {
             what: what.into(),
@@ -55,7 +55,7 @@ impl Error {
         }
     }
 
-    /// An error about the input as a whole.
+    /// Make an error about the input as a whole.
     pub fn whole(what: impl Into<String>) -> Self {
         Self::new(Place::Whole, what)
     }
@@ -79,10 +79,10 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Shorthand.
+/// A result with this error.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// An error at a place, as a result.
+/// Return an error at a place.
 ///
 /// # Errors
 ///

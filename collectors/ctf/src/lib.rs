@@ -1,4 +1,4 @@
-//! CTF 1.8 and CTF 2 traces to Arrow columns.
+//! Reads CTF 1.8 and CTF 2 traces as Arrow columns.
 //!
 //! ```
 //! # fn main() -> roslens_ctf::Result<()> {
@@ -24,22 +24,22 @@
 //!
 //! # How it works
 //!
-//! 1. [`metadata`]: the bytes of a `metadata` file (plain text, or cut into packets) to text.
-//! 2. [`tsdl`] (CTF 1.8) or [`ctf2`] (JSON): text to the one class [`model`]. Lengths, tags and
-//!    selectors are resolved to *slots*, in which the decoder keeps the values they refer to; what
-//!    a field tells the decoder itself (packet sizes, times, event numbers) are its *roles*.
-//! 3. [`catalog`]: the event classes of all traces become *tables*, one per event name, whose
+//! 1. [`metadata`] turns the bytes of a `metadata` file (plain text, or cut into packets) to text.
+//! 2. [`tsdl`] (CTF 1.8) or [`ctf2`] (JSON) turns the text into the one class [`model`]. Lengths,
+//!    tags and selectors are resolved to *slots*, in which the decoder keeps the values they refer
+//!    to; a field that the decoder itself uses (packet sizes, times, event numbers) has a *role*.
+//! 3. [`catalog`] makes *tables* of the event classes of all traces, one per event name, whose
 //!    columns are the union of their fields. [`plan`] compiles each class once: a *flat plan* is a
 //!    list of *segments*, runs of bytes in which every field lies at a fixed distance from the
 //!    first; the *general* decoder ([`walk`]) remains for bit fields, variants and arrays of
 //!    structures.
-//! 4. [`packet`]: the head of a packet says how long it is, when it begins, what was lost
+//! 4. [`packet`] reads the head of a packet: how long it is, when it begins, what was lost
 //!    ([`losses`]). [`stream_file`] finds all packets of a file by their heads, and by `LTTng`'s
-//!    index of it ([`lttng_index`]) where heads are damaged.
-//! 5. [`scan`]: which event comes next in a packet, and its time.
-//! 6. [`merge`]: of the packets that overlap in time, the one whose event is the earliest goes on.
-//! 7. [`stage`]: the bytes of an event are copied at once to a row; every few hundred rows become
-//!    [`columns`], each a loop of loads and stores at equal distances. Columns leave as batches.
+//!    index of the file ([`lttng_index`]) if heads are damaged.
+//! 5. [`scan`] finds which event comes next in a packet, and its time.
+//! 6. [`merge`] takes, among the packets that overlap in time, the one whose next event is first.
+//! 7. [`stage`] copies the bytes of an event to a row at once; every few hundred rows become
+//!    [`columns`], each in a loop of loads and stores at equal distances. Columns leave as batches.
 //! 8. [`files`] reads packets as late as their time allows, on several threads.
 //!
 //! # Limits
@@ -48,13 +48,13 @@
 //!
 //! * Integers, bit maps and booleans of at most 64 bits; floating point numbers of 16 (CTF 2), 32
 //!   or 64 bits; packets of at most 512 MiB; types nested in at most 512 levels.
-//! * A TSDL type that is named inside a structure takes the lengths and tags it refers to from
-//!   where it is used, not from where it is named.
+//! * A TSDL type that is named inside a structure takes the lengths and tags that it refers to from
+//!   the place where it is used, not from where it is named.
 //! * CTF 2: extensions are refused; attributes other than log level and EMF URI, namespaces of
 //!   fields and clock identities are not kept; BLOBs are lists of bytes.
 //! * Fields of the packet context other than the tracer's own (times, sizes, counts, CPU) are not
 //!   made into columns.
-//! * A label that several ranges of an enumeration share is found by the first range that holds.
+//! * If several ranges of an enumeration contain a value, its label is that of the first one.
 //! * Compressed or encrypted packets and checksums are not supported; callsites are ignored.
 
 #[cfg(doctest)]

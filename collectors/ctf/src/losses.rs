@@ -1,24 +1,24 @@
-//! What is missing of streams, from the heads of their packets.
+//! Find what is missing in streams, from the heads of their packets.
 
-/// What is missing.
+/// The kinds of losses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LossKind {
     /// Events for which there was no room.
     DiscardedEvents,
     /// Whole packets, overwritten before they were saved.
     LostPackets,
-    /// What was in a packet beyond the point where it can be read.
+    /// The rest of a packet, beyond the point up to which it can be read.
     Truncated,
-    /// All before the first packet that is there: a snapshot or a rotation of files left it out.
+    /// All packets before the first one that is there, which a snapshot or a rotation left out.
     MissingHead,
-    /// All after the last packet, where the session went on.
+    /// All events after the last packet, although the session continued.
     MissingTail,
     /// A whole stream: other CPUs have theirs, or its index is there.
     MissingStream,
 }
 
 impl LossKind {
-    /// Its name in the table `losses`.
+    /// Return the name of the kind in the table `losses`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -32,39 +32,39 @@ impl LossKind {
     }
 }
 
-/// What the accounting needs to know of a packet.
+/// The facts about a packet from which losses are found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Account {
-    /// First time.
+    /// First time, in ns.
     pub begin_ns: Option<i64>,
-    /// Last time.
+    /// Last time, in ns.
     pub end_ns: Option<i64>,
-    /// Number in its stream.
+    /// Number of the packet in its stream.
     pub sequence: Option<u64>,
-    /// Events discarded so far, and the bits that count has.
+    /// Count of events discarded so far, and the bits of that count.
     pub discarded: Option<(u64, u32)>,
 }
 
-/// Something missing of a stream between two times.
+/// A loss in a stream between two times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Loss {
     /// Packet that revealed it, as index into the packets given.
     pub packet: usize,
-    /// What.
+    /// The kind of the loss.
     pub kind: LossKind,
-    /// How many.
+    /// How many events or packets are missing.
     pub count: u64,
-    /// After this time.
+    /// The loss is after this time, in ns.
     pub begin_ns: Option<i64>,
-    /// Before this time.
+    /// The loss is before this time, in ns.
     pub end_ns: Option<i64>,
 }
 
-/// The losses of one stream, given its packets in order.
+/// Return the losses of one stream, given its packets in order.
 ///
-/// The count of discarded events is cumulative and may wrap. Where it goes back by a little, which
-/// `LTTng` does in overwrite mode, nothing was discarded since. A packet that occurs twice (two
-/// snapshots hold it) counts once. `LTTng` numbers packets from 0 on.
+/// The count of discarded events is cumulative and may wrap. If it decreases by a little, as it
+/// does in `LTTng`'s overwrite mode, nothing was discarded since. A packet that occurs twice
+/// (because two snapshots hold it) counts once. `LTTng` numbers packets from 0.
 #[must_use]
 pub fn losses(packets: &[Account]) -> Vec<Loss> {
     let mut losses = Vec::new();
@@ -85,7 +85,7 @@ pub fn losses(packets: &[Account]) -> Vec<Loss> {
         match (before.and_then(|b| b.sequence), now.sequence) {
             (Some(last), Some(number)) if number <= last => continue,
             (Some(last), Some(number)) if number - last > 1 => {
-                // An empty packet before a flight recorder's last ones only says since when it ran.
+                // An empty packet before a flight recorder's last ones shows only when it started.
                 let head = packet == 1 && end_before.is_some() && end_before == begin_before;
                 let kind = if head {
                     LossKind::MissingHead
@@ -115,13 +115,13 @@ pub fn losses(packets: &[Account]) -> Vec<Loss> {
     losses
 }
 
-/// How much earlier than the last one a stream may end.
+/// How much earlier than the last one a stream may end, in ns.
 ///
 /// `LTTng` ends all streams of a session one after the other when it is stopped. In 281 recordings
 /// the first and the last end are at most 1.8 ms apart (median 0.03 ms).
 const SPREAD_NS: i64 = 10_000_000;
 
-/// Which streams of a session end before it was stopped, and by how much, by when each ends.
+/// Find which streams of a session end before it was stopped, and by how many ns, from their ends.
 pub fn ended_early(ends: &[i64]) -> impl Iterator<Item = (usize, i64)> {
     let last = ends.iter().copied().max().unwrap_or(i64::MIN);
     let early = ends.iter().map(move |end| last.saturating_sub(*end));

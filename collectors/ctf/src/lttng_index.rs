@@ -1,8 +1,8 @@
-//! The files that `LTTng` writes beside each stream, `index/<stream>.idx`: where its packets are.
+//! Read the indices of packets that `LTTng` writes for each stream, `index/<stream>.idx`.
 //!
-//! They say nothing that the heads of the packets do not say too, and heads are the truth: an
-//! index may be torn, or be that of another recording. But where a head is damaged, or the end of
-//! a stream is gone, the index still tells what was there ([`crate::stream_file`]).
+//! They contain nothing that the heads of the packets do not, and the heads are authoritative: an
+//! index may be torn, or belong to another recording. But if a head is damaged, or the end of a
+//! stream is missing, the index still shows what was there ([`crate::stream_file`]).
 //!
 //! Source: `src/common/index/ctf-index.h` of LTTng-tools (versions 1.0 and 1.1), big-endian.
 
@@ -11,12 +11,12 @@ use crate::packet::MAX_PACKET;
 
 const MAGIC: u32 = 0xC1F1_DCC1;
 const HEADER: usize = 16;
-/// Bytes of an entry of version 1.0, and those with the instance and number that 1.1 has too.
+/// Bytes of an entry of version 1.0, and of 1.1, which also has the instance and number.
 const ENTRY: [usize; 2] = [56, 72];
-/// More than any version needs.
+/// Largest accepted entry, in bytes: more than any version needs.
 const MAX_ENTRY: usize = 4096;
 
-/// What an index says of one packet.
+/// The entry of one packet in an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
     /// First byte.
@@ -25,31 +25,31 @@ pub struct Entry {
     pub total_bits: u64,
     /// Bits up to the end of the last event.
     pub content_bits: u64,
-    /// Cycles at its beginning.
+    /// Cycles at the beginning of the packet.
     pub begin: u64,
-    /// Cycles at its end.
+    /// Cycles at the end of the packet.
     pub end: u64,
     /// Events discarded in its stream so far.
     pub discarded: u64,
     /// Number of the stream class.
     pub class: u64,
-    /// Which of the streams of that class, and number of the packet in it.
+    /// Number of the stream among those of that class, and of the packet in the stream.
     pub instance_and_sequence: Option<(u64, u64)>,
 }
 
 impl Entry {
-    /// First byte after it.
+    /// Return the first byte after the packet.
     #[must_use]
     pub fn ends(&self) -> u64 {
         self.offset + self.total_bits / 8
     }
 }
 
-/// The entries of an index file, in the order of the packets.
+/// Parse the entries of an index file, in the order of the packets.
 ///
 /// # Errors
 ///
-/// It is no index, it ends inside an entry, or its entries contradict themselves or each other.
+/// The file is no index, ends inside an entry, or its entries contradict themselves or each other.
 pub fn parse(bytes: &[u8]) -> Result<Vec<Entry>> {
     let word = |at: usize| -> Option<u32> {
         Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk::<4>()?))

@@ -1,9 +1,9 @@
-//! Packets that overlap in time, merged event by event into batches sorted by time.
+//! Merge packets that overlap in time event by event into batches sorted by time.
 //!
-//! Packets are given in the order of their beginnings, each as late as possible, so that no more
-//! of them need be in memory than overlap. The one whose next event is the earliest runs until
-//! another's comes first; its events are copied to the [`Stage`] of their table. Nothing is sorted
-//! and nothing is looked at twice.
+//! Packets are given in the order of their beginnings, each as late as possible, so that only those
+//! that overlap need be in memory. The packet whose next event is the earliest runs until another's
+//! comes first; its events are copied to the [`Stage`] of their table. Nothing is sorted, and no
+//! event is read twice.
 
 use arrow_array::RecordBatch;
 
@@ -14,10 +14,10 @@ use crate::scan::{Damage, Event, Filter, Packet, Reading};
 use crate::stage::{BATCH, Projection, Stage};
 use crate::text::{Labels, Origin};
 
-/// Tables finished at a time.
+/// Number of tables that are finished at a time.
 const TABLES: usize = 1 << 12;
 
-/// Time and number of a packet's next event: the order of events.
+/// Time of a packet's next event, and number of the packet, by which events are ordered.
 pub type Key = (i64, u32);
 
 /// Why merging stopped.
@@ -35,21 +35,21 @@ impl From<Error> for Halt {
     }
 }
 
-/// How events of one layout lie in a packet.
+/// How events of one layout are decoded.
 #[derive(Debug, Clone, Copy)]
 enum Form {
-    /// With a fixed size: shape, size, and wanted bytes.
+    /// With a fixed size: shape, size, and number of wanted bytes.
     Simple(usize, usize, usize),
-    /// In segments: shape.
+    /// In segments, with this shape.
     Segments(usize),
-    /// As only the general decoder knows.
+    /// With the general decoder.
     General,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Route {
     table: usize,
-    /// Whether somebody wants them.
+    /// Whether the events are wanted.
     wanted: bool,
     form: Form,
 }
@@ -71,11 +71,11 @@ impl Waiting {
 struct Active<'a> {
     reading: Reading<'a>,
     origin: u32,
-    /// Last time that its head states.
+    /// Last time that the packet's head states.
     end_ns: Option<i64>,
 }
 
-/// Merges packets.
+/// A merge of packets.
 #[derive(Debug)]
 pub struct Merge<'a> {
     catalog: &'a Catalog,
@@ -84,20 +84,20 @@ pub struct Merge<'a> {
     routes: Vec<Route>,
     stages: Vec<Stage<'a>>,
     active: Vec<Option<Active<'a>>>,
-    /// Latest first.
+    /// Packets by their next event, the latest first.
     waiting: Vec<Waiting>,
     origins: Vec<Origin>,
     labels: Labels,
-    /// Tables that are done.
+    /// Number of tables that are finished.
     finished: usize,
-    /// Batches by table that are complete, in order.
+    /// Complete batches with their tables, in order.
     pub ready: Vec<(usize, RecordBatch)>,
     /// Packets that could not be read to their end.
     pub damage: Vec<Damage>,
 }
 
 impl<'a> Merge<'a> {
-    /// Nothing yet.
+    /// Start without packets.
     #[must_use]
     pub fn new(catalog: &'a Catalog, filter: &Filter, projection: &Projection) -> Self {
         let mut routes: Vec<Route> = catalog
@@ -136,7 +136,7 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// Go on with events of other times, when all packets given have been read. What was learnt
+    /// Continue with events of other times, after all given packets have been read. What was learnt
     /// about the size of batches is kept.
     pub fn turn_to(&mut self, begin_ns: i64, end_ns: i64) {
         self.begin_ns = begin_ns;
@@ -144,8 +144,8 @@ impl<'a> Merge<'a> {
         self.finished = 0;
     }
 
-    /// Give a packet, with the first and last time it states. With `sort`, its events need not be
-    /// in the order of time.
+    /// Add a packet, with the first and last time that it states. With `sort`, its events need not
+    /// be in order of time.
     ///
     /// # Errors
     ///
@@ -209,7 +209,7 @@ impl<'a> Merge<'a> {
         self.waiting.insert(at, new);
     }
 
-    /// Take all events before `bound`.
+    /// Take all events before `bound`, or all events.
     ///
     /// # Errors
     ///
@@ -233,7 +233,7 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 
-    /// Take the events of one packet before `limit`; returns the next one.
+    /// Take the events of one packet before `limit`; return the next one.
     fn run(&mut self, first: Waiting, limit: Key) -> Result<Option<Event>, Halt> {
         let Self {
             active,
@@ -256,7 +256,7 @@ impl<'a> Merge<'a> {
         };
         let mut event = first.event;
         let end = reading.end();
-        // Numbers decide between equal times only.
+        // Numbers matter only at equal times.
         let limit = match limit {
             (time, number) if number <= first.number => time,
             (time, _) => time.saturating_add(1),
@@ -317,8 +317,8 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// Put what is there into batches, although they are not full: of some tables at a time, as
-    /// each batch takes far more memory than a few rows. True when all are done.
+    /// Make batches of the remaining rows, although they are not full: of some tables at a time,
+    /// because a batch takes far more memory than a few rows. Return true when all tables are done.
     ///
     /// # Errors
     ///

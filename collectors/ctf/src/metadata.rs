@@ -1,4 +1,4 @@
-//! From the bytes of a `metadata` file to its text.
+//! Turn the bytes of a `metadata` file into text.
 //!
 //! `LTTng` cuts the text into packets (magic number `0x75D11D57`, in either byte order); other
 //! producers write plain text.
@@ -10,11 +10,11 @@ use crate::{ctf2, tsdl};
 const MAGIC: u32 = 0x75D1_1D57;
 const HEADER: usize = 37;
 
-/// What a `metadata` file declares, in whichever language.
+/// Parse a `metadata` file in either language (TSDL or CTF 2).
 ///
 /// # Errors
 ///
-/// As [`text`], [`tsdl::parse`] and [`ctf2::parse`].
+/// Those of [`text`], [`tsdl::parse`] and [`ctf2::parse`].
 pub fn parse(bytes: &[u8]) -> Result<Trace> {
     let text = text(bytes)?;
     if text.trim_start().starts_with(ctf2::SEPARATOR) {
@@ -36,12 +36,12 @@ pub fn parse(bytes: &[u8]) -> Result<Trace> {
     }
 }
 
-/// The text of a `metadata` file.
+/// Return the text of a `metadata` file.
 ///
 /// # Errors
 ///
-/// Empty, not UTF-8, neither CTF 1.8 nor 2, a packet header that contradicts itself or the file, or a file
-/// that ends inside a packet.
+/// The file is empty, is not UTF-8, is neither CTF 1.8 nor 2, ends inside a packet, or has a packet
+/// header that contradicts itself or the file.
 pub fn text(bytes: &[u8]) -> Result<String> {
     if bytes.is_empty() {
         return fail(0, "the metadata is empty");
@@ -80,7 +80,7 @@ pub fn text(bytes: &[u8]) -> Result<String> {
                 format!("a metadata packet of {size} bytes cannot hold {content} bytes"),
             );
         }
-        // compression, encryption and checksum schemes
+        // Compression and encryption schemes are not supported.
         if packet[32] != 0 || packet[33] != 0 {
             return fail(
                 at as u64 + 32,
@@ -100,7 +100,7 @@ pub fn text(bytes: &[u8]) -> Result<String> {
             return Err(cut(bytes.len()));
         };
         text.extend_from_slice(body);
-        // The padding after the last packet is of no use, so it may be missing.
+        // The padding after the last packet may be missing.
         at = at.saturating_add(size);
     }
     plain(&text)

@@ -1,4 +1,4 @@
-//! What the metadata declares, independent of the language it was written in.
+//! The classes that metadata declare, independent of the language they are written in.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,9 +7,10 @@ use crate::error::Place;
 
 /// Deepest nesting of types.
 pub(crate) const MAX_DEPTH: usize = 512;
-/// Bits of the widest integer: as decimal text it costs their square.
+/// Bits of the widest integer: the cost of its decimal text grows with their square.
 pub(crate) const MAX_BITS: u32 = 4096;
-/// Most type nodes that named types may expand to: beyond any real trace, short of a bomb.
+/// Most type nodes that named types may expand to: more than any real trace needs, and few enough
+/// to stop a metadata bomb.
 pub(crate) const MAX_NODES: usize = 4_000_000;
 
 /// Byte order of a number.
@@ -21,14 +22,14 @@ pub enum ByteOrder {
     Big,
 }
 
-/// What a field of a packet's head or of an event's header tells.
+/// The meaning of a field in a packet's head or an event's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// That a packet begins here.
+    /// The magic number at the beginning of a packet.
     Magic,
     /// Stream class.
     StreamClass,
-    /// Which of the streams of that class.
+    /// Number of the stream among those of that class.
     StreamInstance,
     /// Bits up to the end of the last event.
     ContentSize,
@@ -53,32 +54,32 @@ pub enum Role {
 pub struct Roles(u16);
 
 impl Roles {
-    /// Add one.
+    /// Add a role.
     pub fn insert(&mut self, role: Role) {
         self.0 |= 1 << role as u16;
     }
 
-    /// Whether `role` is among them.
+    /// Whether `role` is in the set.
     #[must_use]
     pub fn contains(self, role: Role) -> bool {
         self.0 >> role as u16 & 1 == 1
     }
 
-    /// Whether there are none.
+    /// Whether the set is empty.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 }
 
-/// An integer, or how another number is stored.
+/// An integer, or the storage of another kind of number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Int {
     /// Width.
     pub bits: u32,
     /// Alignment in bits, a power of two.
     pub align: u64,
-    /// Two's complement, or unsigned.
+    /// Whether it is signed, in two's complement.
     pub signed: bool,
     /// Byte order.
     pub order: ByteOrder,
@@ -90,12 +91,12 @@ pub struct Int {
     pub reversed: bool,
     /// Base in which to show it: 2, 8, 10 or 16.
     pub base: u8,
-    /// What it tells the decoder.
+    /// What the value means to the decoder.
     pub roles: Roles,
 }
 
 impl Int {
-    /// An unsigned integer with nothing special about it.
+    /// Make an unsigned integer without roles, clock or base of its own.
     #[must_use]
     pub fn unsigned(bits: u32, align: u64, order: ByteOrder) -> Self {
         Self {
@@ -121,15 +122,15 @@ impl Int {
 /// An integer of as many bytes as its value needs (LEB128, CTF 2).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct VarInt {
-    /// Two's complement, or unsigned.
+    /// Whether it is signed, in two's complement.
     pub signed: bool,
     /// The clock whose value it holds, as index into [`Trace::clocks`].
     pub clock: Option<usize>,
     /// Base in which to show it: 2, 8, 10 or 16.
     pub base: u8,
-    /// What it tells the decoder.
+    /// What the value means to the decoder.
     pub roles: Roles,
-    /// Labels in the order of declaration; the first that holds wins.
+    /// Labels in the order of declaration; the first one whose range contains the value counts.
     pub mappings: Vec<Mapping>,
 }
 
@@ -149,19 +150,19 @@ pub struct Mapping {
 pub struct Enum {
     /// How the value is stored.
     pub int: Int,
-    /// Labels in the order of declaration; the first that holds wins.
+    /// Labels in the order of declaration; the first one whose range contains the value counts.
     pub mappings: Vec<Mapping>,
 }
 
 impl Enum {
-    /// The first label of `value`.
+    /// Return the first label of `value`.
     #[must_use]
     pub fn label(&self, value: i128) -> Option<&str> {
         label(&self.mappings, value)
     }
 }
 
-/// The first label of `value`.
+/// Return the first label of `value`.
 #[must_use]
 pub fn label(mappings: &[Mapping], value: i128) -> Option<&str> {
     mappings
@@ -189,7 +190,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// Bytes of its unit.
+    /// Return the number of bytes of a code unit.
     #[must_use]
     pub fn unit(self) -> usize {
         match self {
@@ -204,14 +205,14 @@ impl Encoding {
 pub struct WideText {
     /// How the characters are stored.
     pub encoding: Encoding,
-    /// Bytes; none for text that ends with a zero unit.
+    /// Length in bytes; `None` for text that ends with a zero unit.
     pub length: Option<Length>,
 }
 
-/// A reference to an integer decoded before.
+/// A reference to an integer that is decoded before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reference {
-    /// As written, with its place; gone once the trace is complete.
+    /// The reference as written, with its place; none is left once the trace is complete.
     Unresolved(Box<Unresolved>),
     /// The slot in which the decoder keeps the value.
     Slot(usize),
@@ -224,28 +225,28 @@ pub struct Unresolved {
     pub path: Path,
     /// Where it is written.
     pub place: Place,
-    /// The structures around it, as written (CTF 1.8).
+    /// The structures around it in the text (CTF 1.8).
     pub lexical: Option<Arc<Lexical>>,
 }
 
 /// A structure around a place in the metadata text, and those around that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lexical {
-    /// Its number, as in [`Struct::scope`].
+    /// The number of the structure, as in [`Struct::scope`].
     pub scope: usize,
     /// How many of its fields are declared before that place.
     pub fields: usize,
-    /// What is around it.
+    /// The structure around it.
     pub outer: Option<Arc<Lexical>>,
 }
 
 /// Names to follow to a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Path {
-    /// TSDL: absolute, or relative to any enclosing scope.
+    /// TSDL: an absolute path, or one relative to any enclosing scope.
     Names(Vec<String>),
-    /// CTF 2: from a root (0 the packet's header to 5 the event's payload) or from the structure
-    /// around; `None` steps to the structure around the present one.
+    /// CTF 2: a path from a root (0 the packet's header to 5 the event's payload) or, if that is
+    /// `None`, from the structure around; a name `None` steps out to the structure around.
     Location(Option<usize>, Vec<Option<String>>),
 }
 
@@ -265,14 +266,14 @@ impl fmt::Display for Path {
 /// The number of elements of an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Length {
-    /// Always the same.
+    /// A constant length.
     Fixed(u64),
-    /// Held by a field decoded before.
+    /// The value of a field that is decoded before.
     Field(Reference),
 }
 
 impl Length {
-    /// The reference, if there is one.
+    /// Return the reference, if there is one.
     pub fn reference(&mut self) -> Option<&mut Reference> {
         match self {
             Self::Fixed(_) => None,
@@ -286,11 +287,11 @@ impl Length {
 pub struct Array {
     /// Type of the elements.
     pub element: Type,
-    /// How many.
+    /// The number of elements.
     pub length: Length,
-    /// Alignment in bits asked for, beside that of its elements; 0 or 1 for none.
+    /// Requested alignment in bits, besides that of its elements; 0 or 1 for none.
     pub min_align: u64,
-    /// Whether it is the UUID of the metadata, repeated in packets.
+    /// Whether it is the UUID of the metadata, which packets repeat.
     pub uuid: bool,
 }
 
@@ -309,7 +310,7 @@ pub struct Field {
     pub name: String,
     /// Type.
     pub kind: Type,
-    /// Where the decoder keeps its value, if something refers to it.
+    /// The slot in which the decoder keeps its value, if something refers to it.
     pub slot: Option<usize>,
 }
 
@@ -318,7 +319,7 @@ pub struct Field {
 pub struct Struct {
     /// Members in order.
     pub fields: Vec<Field>,
-    /// Alignment in bits asked for, beside that of its members; 0 or 1 for none.
+    /// Requested alignment in bits, besides that of its members; 0 or 1 for none.
     pub min_align: u64,
     /// Number of the text between braces that declares it, which copies share (CTF 1.8).
     pub scope: usize,
@@ -327,26 +328,26 @@ pub struct Struct {
 /// One of several types, chosen by an enumeration or integer decoded before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variant {
-    /// What chooses.
+    /// The value that chooses the option.
     pub tag: Option<Reference>,
-    /// The types.
+    /// The options.
     pub options: Vec<Field>,
-    /// Values of the tag and the option they choose.
+    /// Ranges of values of the tag, and the option that each chooses.
     pub choices: Vec<(i128, i128, usize)>,
-    /// Slots that its options fill, which are empty unless the chosen one does.
+    /// Slots that its options fill; those that the chosen one does not fill are empty.
     pub clears: Vec<usize>,
 }
 
-/// A type that is there or not, as a field decoded before tells (CTF 2).
+/// A field that is present or not, depending on a field that is decoded before (CTF 2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Optional {
-    /// What tells.
+    /// The field that decides.
     pub selector: Reference,
-    /// Values with which it is there; none if the selector is a boolean.
+    /// Ranges of values with which it is present; empty if the selector is a boolean.
     pub ranges: Vec<(i128, i128)>,
-    /// The type. A field, as others may refer to its value.
+    /// The type, as a field because others may refer to its value.
     pub field: Field,
-    /// Slots that it fills, which are empty where it is not there.
+    /// Slots that it fills, which are empty if it is not present.
     pub clears: Vec<usize>,
 }
 
@@ -355,7 +356,7 @@ pub struct Optional {
 pub enum Type {
     /// Integer of 1 to 64 bits.
     Int(Int),
-    /// Integer of more than 64 bits. Nothing can refer to it, and it tells the decoder nothing.
+    /// Integer of more than 64 bits. Nothing can refer to it, and it has no roles.
     WideInt(Int),
     /// IEEE 754 number of 16, 32 or 64 bits.
     Float(Int),
@@ -377,12 +378,12 @@ pub enum Type {
     BitMap(BitMap),
     /// Text of UTF-16 or UTF-32.
     WideText(WideText),
-    /// Something that may be absent.
+    /// A field that may be absent.
     Optional(Box<Optional>),
 }
 
 impl Type {
-    /// Alignment in bits.
+    /// Return the alignment in bits.
     #[must_use]
     pub fn align(&self) -> u64 {
         match self {
@@ -399,7 +400,7 @@ impl Type {
         }
     }
 
-    /// Members of a structure, options of a variant, and what is optional.
+    /// Return the members of a structure, the options of a variant, or the field of an optional.
     #[must_use]
     pub fn fields(&self) -> &[Field] {
         match self {
@@ -410,7 +411,7 @@ impl Type {
         }
     }
 
-    /// The same, to be changed.
+    /// Return these fields to be changed.
     pub fn fields_mut(&mut self) -> &mut [Field] {
         match self {
             Self::Optional(o) => std::slice::from_mut(&mut o.field),
@@ -420,7 +421,7 @@ impl Type {
         }
     }
 
-    /// The types that it is made of, in order: those of its fields or, of an array, of its elements.
+    /// Iterate over the types of its fields or, for an array, the type of its elements.
     pub fn below(&self) -> impl Iterator<Item = &Self> {
         let element = match self {
             Self::Array(a) => Some(&a.element),
@@ -430,7 +431,7 @@ impl Type {
         element.into_iter().chain(fields)
     }
 
-    /// The same, to be changed.
+    /// Iterate over these types to change them.
     pub fn below_mut(&mut self) -> impl Iterator<Item = &mut Self> {
         let (element, fields) = match self {
             Self::Array(a) => (Some(&mut a.element), &mut [][..]),
@@ -440,7 +441,7 @@ impl Type {
         element.into_iter().chain(fields)
     }
 
-    /// Number of nodes in its tree.
+    /// Return the number of nodes in its tree.
     #[must_use]
     pub fn size(&self) -> usize {
         let labels = match self {
@@ -452,7 +453,7 @@ impl Type {
         1 + labels + self.below().map(Self::size).sum::<usize>()
     }
 
-    /// Number of nested levels.
+    /// Return the number of nested levels.
     #[must_use]
     pub fn depth(&self) -> usize {
         1 + self.below().map(Self::depth).max().unwrap_or(0)
@@ -464,7 +465,7 @@ impl Type {
         self.below_mut().for_each(|kind| kind.visit(visit));
     }
 
-    /// The structure, if it is one.
+    /// Return the structure, if the type is one.
     #[must_use]
     pub fn as_struct(&self) -> Option<&Struct> {
         match self {
@@ -483,17 +484,17 @@ pub struct Clock {
     pub frequency: u64,
     /// Seconds from the epoch to its zero.
     pub offset_seconds: i128,
-    /// Cycles to add to that.
+    /// Cycles to add to `offset_seconds`.
     pub offset_cycles: i128,
-    /// Which clock of all it is; of `LTTng`'s the boot of the machine.
+    /// Identity of the clock; for `LTTng`'s clock it identifies the boot of the machine.
     pub uuid: Option<String>,
-    /// What is added to its times, in nanoseconds: at these times, in their order, and straight
-    /// between them. Times stay in their order.
+    /// Nanoseconds to add to its times: at these times, in order, and interpolated linearly between
+    /// them. Times stay in order.
     pub added: Vec<(i64, i64)>,
 }
 
 impl Clock {
-    /// One that counts nanoseconds since the epoch.
+    /// Make a clock that counts nanoseconds since the epoch.
     #[must_use]
     pub fn new(name: String) -> Self {
         Self {
@@ -506,7 +507,7 @@ impl Clock {
         }
     }
 
-    /// Nanoseconds since the epoch, rounded down; `None` beyond the range of `i64`.
+    /// Convert cycles to nanoseconds since the epoch, rounded down; `None` if beyond `i64`.
     #[must_use]
     pub fn to_ns(&self, cycles: u64) -> Option<i64> {
         let ns = self.as_recorded(cycles)?;
@@ -543,7 +544,7 @@ impl Clock {
         i64::try_from(total).ok()
     }
 
-    /// Count from zero where the offset lies outside of the range of times; its years then.
+    /// Drop the offset if it lies outside of the range of times; return its years then.
     pub fn leave_out_offset(&mut self) -> Option<i128> {
         const YEAR: i128 = 31_556_952;
         if self.to_ns(0).is_some() {
@@ -555,7 +556,7 @@ impl Clock {
         Some(years)
     }
 
-    /// Set it `ns` nanoseconds forward, as exactly as its cycles allow.
+    /// Set the clock `ns` nanoseconds forward, as exactly as its cycles allow.
     pub fn shift(&mut self, ns: i64) {
         const SECOND: i64 = 1_000_000_000;
         let rest = i128::from(ns.rem_euclid(SECOND)) * i128::from(self.frequency);
@@ -573,11 +574,11 @@ pub struct EventClass {
     pub id: u64,
     /// Name, such as `ros2:rmw_take`.
     pub name: String,
-    /// What tells it apart from others of that name (CTF 2).
+    /// Namespace, which distinguishes it from others of that name (CTF 2).
     pub namespace: Option<String>,
-    /// How severe, from 0 (an emergency) to 14 (debugging), as `LTTng` counts.
+    /// Severity from 0 (an emergency) to 14 (debugging), as `LTTng` counts.
     pub log_level: Option<i64>,
-    /// Where its model is described.
+    /// URI of the description of its model.
     pub emf_uri: Option<String>,
     /// Its own context.
     pub context: Option<Type>,
@@ -586,7 +587,7 @@ pub struct EventClass {
 }
 
 impl EventClass {
-    /// What follows an event's header: the context of the stream, its own, and the payload.
+    /// Return what follows an event's header: the stream's event context, its own, and the payload.
     #[must_use]
     pub fn scopes<'a>(&'a self, stream: &'a StreamClass) -> [Option<&'a Type>; 3] {
         [&stream.event_context, &self.context, &self.payload].map(Option::as_ref)
@@ -617,9 +618,9 @@ pub const LOG_LEVELS: [&str; 15] = [
 pub struct StreamClass {
     /// Number.
     pub id: u64,
-    /// What begins each packet, after the packet header.
+    /// The packet context, which follows the packet header.
     pub packet_context: Option<Type>,
-    /// What begins each event.
+    /// The header of each event.
     pub event_header: Option<Type>,
     /// The context that all its events have.
     pub event_context: Option<Type>,
@@ -627,7 +628,7 @@ pub struct StreamClass {
     pub events: Vec<EventClass>,
 }
 
-/// Every type of a trace, in the order in which they are decoded.
+/// Iterate over every type of a trace, in the order in which they are decoded.
 pub fn types_of(trace: &mut Trace) -> impl Iterator<Item = &mut Type> {
     trace
         .packet_header
@@ -648,24 +649,24 @@ pub fn types_of(trace: &mut Trace) -> impl Iterator<Item = &mut Type> {
 /// Everything the metadata of one trace declares.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Trace {
-    /// What begins each packet.
+    /// The header of each packet.
     pub packet_header: Option<Type>,
     /// Byte order of numbers that have none of their own (CTF 1.8).
     pub order: Option<ByteOrder>,
-    /// Identity, compared with that in the packets.
+    /// Identity, which is compared with that in the packets.
     pub uuid: Option<[u8; 16]>,
     /// Clocks.
     pub clocks: Vec<Clock>,
     /// Streams, by number.
     pub streams: Vec<StreamClass>,
-    /// The environment, values as text.
+    /// The environment, with values as text.
     pub env: Vec<(String, String)>,
-    /// Number of slots that the decoder needs for referred values.
+    /// Number of slots that the decoder needs for values that are referred to.
     pub slots: usize,
 }
 
 impl Trace {
-    /// A value of the environment.
+    /// Return a value of the environment.
     #[must_use]
     pub fn env(&self, name: &str) -> Option<&str> {
         self.env

@@ -1,4 +1,4 @@
-//! What begins each packet.
+//! Read the header and context that begin each packet.
 
 use crate::bits::mask;
 use crate::model::{Role, Trace};
@@ -14,7 +14,7 @@ const MAGIC: u64 = 0xC1FC_1FC1;
 pub struct Head {
     /// Stream class, as index into [`Trace::streams`].
     pub stream: usize,
-    /// Which of the streams of that class.
+    /// Number of the stream among those of that class.
     pub instance: Option<u64>,
     /// Clock and cycles at the beginning.
     pub begin: Option<(usize, u64)>,
@@ -24,11 +24,11 @@ pub struct Head {
     pub content_bits: u64,
     /// Bits up to the next packet.
     pub total_bits: u64,
-    /// Number in its stream.
+    /// Number of the packet in its stream.
     pub sequence: Option<u64>,
-    /// Events discarded in its stream so far, and the bits that count has.
+    /// Count of events discarded in its stream so far, and the bits of that count.
     pub discarded: Option<(u64, u32)>,
-    /// CPU that wrote it.
+    /// CPU that wrote the packet.
     pub cpu: Option<u64>,
     /// Bit at which the events begin.
     pub events_at: u64,
@@ -41,7 +41,7 @@ pub struct Head {
 pub enum HeadError {
     /// More bytes than were given are needed.
     More,
-    /// It contradicts the metadata or the file.
+    /// The head contradicts the metadata or the file.
     Bad(String),
 }
 
@@ -56,7 +56,7 @@ impl From<Stop> for HeadError {
 
 /// Read the head of the packet at the start of `bytes`.
 ///
-/// `left` is how many bytes the file has from there on; a packet that states no size takes all.
+/// `left` is how many bytes the file has from there on, which a packet without a size takes all.
 ///
 /// # Errors
 ///

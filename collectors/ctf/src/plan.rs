@@ -1,9 +1,9 @@
-//! Event classes compiled to flat plans.
+//! Compile event classes to flat plans.
 //!
-//! What follows an event's header is cut into *segments*: runs in which every field lies at a
-//! fixed distance from the segment's first byte. A segment ends where something of varying length
-//! begins (text, a sequence) or where alignment is not known beforehand. What has a
-//! fixed size is copied at once, and a column is read with nothing but `segment + distance`.
+//! The contexts and the payload of an event are cut into *segments*: runs in which every field lies
+//! at a fixed distance from the segment's first byte. A segment ends where something of varying
+//! length begins (text, a sequence) or where alignment is not known beforehand. The part of fixed
+//! size is copied at once, and a column is read with nothing but `segment + distance`.
 //!
 //! Layouts that do not fit (fields off byte borders, variants, arrays of structures) keep the
 //! general decoder of [`crate::walk`].
@@ -22,8 +22,8 @@ pub fn over(segments: &[Segment], bytes: &[u8], end: usize, at: usize) -> Option
     walk_segments(segments, bytes, end, at, |_, _, _| ())
 }
 
-/// Step over all segments of an event, given `each` number, bytes of fixed size, and those of
-/// varying size after them; `None` if it reaches beyond `end`.
+/// Step over all segments of an event; return its end, or `None` if it reaches beyond `end`. `each`
+/// gets every segment's number, bytes of fixed size, and bytes of varying size after them.
 #[inline]
 pub fn walk_segments<'a>(
     segments: &[Segment],
@@ -33,7 +33,7 @@ pub fn walk_segments<'a>(
     mut each: impl FnMut(usize, &'a [u8], &'a [u8]),
 ) -> Option<usize> {
     let bytes = bytes.get(..end)?;
-    // The length of a sequence lies in a segment before it, or in its own.
+    // The length of a sequence is in a segment before it, or in its own.
     let mut bases = [0; MAX_SEGMENTS];
     for (number, segment) in segments.iter().enumerate() {
         let align = segment.align as usize;
@@ -75,7 +75,7 @@ impl Load {
         }
     }
 
-    /// The number at `at`, as 64 bits with its sign extended.
+    /// Load the number at `at`, as 64 bits with its sign extended.
     #[must_use]
     #[inline]
     #[expect(clippy::cast_sign_loss, reason = "sign extension")]
@@ -103,7 +103,7 @@ impl Load {
     }
 }
 
-/// Where a fixed-size thing lies.
+/// The place of a field of fixed size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spot {
     /// Segment.
@@ -115,20 +115,20 @@ pub struct Spot {
 /// A number of elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Count {
-    /// Always the same.
+    /// A constant number.
     Fixed(usize),
-    /// Held by a field of the same event.
+    /// The value of a field of the same event.
     Field(Spot, Load),
 }
 
 /// What a segment ends with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// Nothing: the next begins at its own alignment.
+    /// Nothing: the next segment begins at its own alignment.
     Aligned,
     /// Text up to and with a NUL.
     Text,
-    /// So many elements of so many bytes.
+    /// Elements: where their number is, how it is loaded, and the bytes of an element.
     Sequence(Spot, Load, u32),
 }
 
@@ -139,7 +139,7 @@ pub struct Segment {
     pub align: u32,
     /// Bytes of fixed size.
     pub fixed: u32,
-    /// What follows those.
+    /// What follows the bytes of fixed size.
     pub end: End,
 }
 
@@ -165,7 +165,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// Where it ends, in bytes from the beginning of its segment; not for what varies in length.
+    /// Return where its fixed-size part ends, in bytes from the beginning of its segment.
     #[must_use]
     pub fn end(&self) -> usize {
         let elements = |count: &Count, width: usize| match count {
@@ -189,8 +189,8 @@ impl Source {
 /// How an event class is decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Plan {
-    /// Segments, and the source of each top-level field of the stream's event context, the
-    /// event's own context and the payload.
+    /// With these segments, and the source of each top-level field of the stream's event context,
+    /// the event's own context and the payload.
     Flat(Vec<Segment>, [Vec<Source>; 3]),
     /// With the general decoder.
     General,
@@ -201,7 +201,7 @@ const MAX_FIXED: usize = 1 << 12;
 /// Most segments of an event that is planned flat.
 const MAX_SEGMENTS: usize = 64;
 
-/// The plan of an event class.
+/// Compile the plan of an event class.
 #[must_use]
 pub fn compile(stream: &StreamClass, event: &EventClass) -> Plan {
     let mut compiler = Compiler {
@@ -244,7 +244,7 @@ impl Compiler {
         &mut self.segments[last]
     }
 
-    /// Where something of this alignment (in bits) lies; `None` off byte borders.
+    /// Align the next field to `bits`; `None` if that is not a number of whole bytes.
     fn align(&mut self, bits: u64) -> Option<()> {
         if !bits.is_multiple_of(8) {
             return None;
@@ -344,7 +344,7 @@ impl Compiler {
             _ => return None,
         };
         let align = array.element.align().max(array.min_align);
-        // Elements must lie one right after the other.
+        // Elements must be contiguous.
         if array.element.align() > u64::from(load.bytes) * 8 {
             return None;
         }
@@ -397,13 +397,13 @@ impl HeaderField {
         })
     }
 
-    /// Bytes from the header's beginning to its end.
+    /// Return the number of bytes from the header's beginning to its end.
     #[must_use]
     pub fn span(&self) -> usize {
         self.byte + (self.shift + self.bits).div_ceil(8) as usize
     }
 
-    /// Its value.
+    /// Return its value.
     #[must_use]
     #[inline]
     pub fn at(&self, bytes: &[u8], header: usize) -> u64 {
@@ -423,27 +423,27 @@ impl HeaderField {
 /// One form of an event header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Branch {
-    /// First value of the tag that chooses it.
+    /// First value of the tag that chooses this form.
     pub low: u64,
     /// Last value.
     pub high: u64,
-    /// Event number; none where the tag is the number or there is but one event.
+    /// Event number; `None` if the tag is the number or there is only one event.
     pub id: Option<HeaderField>,
-    /// Time.
+    /// Time, and its clock.
     pub time: Option<(HeaderField, usize)>,
-    /// Bytes.
+    /// Number of bytes.
     pub bytes: usize,
 }
 
 impl Branch {
-    /// Its time lies here; none if it has one already, for each moves the clock.
+    /// Set where the time is; `None` if there already is one, because each moves the clock.
     fn read(&mut self, field: HeaderField, clock: usize) -> Option<()> {
         self.time.replace((field, clock)).is_none().then_some(())
     }
 }
 
-/// A form of an event header whose number and time lie in its first eight bytes, and which needs
-/// no alignment: what nearly all events of `LTTng` have.
+/// A form of an event header whose number and time are in its first eight bytes, and which needs
+/// no alignment, as in nearly all events of `LTTng`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Short {
     /// Bits of the first word that are the number.
@@ -456,9 +456,9 @@ pub struct Short {
     pub shift: u32,
     /// Bits of the time.
     pub mask: u64,
-    /// Its clock.
+    /// Clock of the time.
     pub clock: usize,
-    /// Bytes.
+    /// Number of bytes.
     pub bytes: usize,
 }
 
@@ -467,7 +467,7 @@ pub struct Short {
 pub struct FlatHeader {
     /// Alignment in bytes.
     pub align: u64,
-    /// Event number, or what chooses the form.
+    /// Event number, or the tag that chooses the form.
     pub tag: Option<HeaderField>,
     /// Forms.
     pub branches: Vec<Branch>,
@@ -499,11 +499,11 @@ impl FlatHeader {
     }
 }
 
-/// Bits a header may take to be read flat.
+/// Most bits of a header that is read flat.
 const MAX_HEADER: u64 = 16 * 8;
 
-/// The flat form of a stream's event header, if it has one: that of `LTTng` (compact, large) and
-/// simple structures.
+/// Return the flat form of a stream's event header, if it has one: `LTTng`'s headers (compact,
+/// large) and simple structures do.
 #[must_use]
 pub fn flat_header(stream: &StreamClass) -> Option<FlatHeader> {
     let Some(kind) = &stream.event_header else {
@@ -536,7 +536,7 @@ pub fn flat_header(stream: &StreamClass) -> Option<FlatHeader> {
                 }
             }
             Type::Variant(variant) if i + 1 == header.fields.len() => {
-                // Chosen by the event number before it.
+                // The form is chosen by the event number before it.
                 let id = header.fields.iter().find(|f| tells_event(&f.kind))?;
                 let Some(Reference::Slot(slot)) = &variant.tag else {
                     return None;

@@ -1,8 +1,8 @@
-//! References by name (lengths, tags, selectors) to slots.
+//! Resolve references by name (lengths, tags, selectors) to slots.
 //!
 //! A reference of CTF 2 may lead to one of several fields, namely into the options of a variant;
-//! those share a slot. Options clear the slots of all others, so a slot holds a value only if the
-//! field that the reference means was decoded.
+//! these fields share a slot. Options clear the slots of all others, so a slot holds a value only
+//! if the field that the reference means was decoded.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::model::{
     Enum, Field, Length, Path, Reference, Trace, Type, Unresolved, WideText, types_of,
 };
 
-/// What is decoded before an event's end, in order.
+/// The scopes that are decoded before an event's end, in order.
 const SCOPES: [&str; 6] = [
     "trace.packet.header",
     "stream.packet.context",
@@ -23,7 +23,7 @@ const SCOPES: [&str; 6] = [
 
 type Roots<'a> = [Option<&'a mut Type>; 6];
 
-/// Steps from a root: member, option, or 0 for the element of an array or what is optional.
+/// Steps from a root: a member or option by index, 0 for an array's element or an optional field.
 type Steps = Vec<usize>;
 
 /// A reference found in a type.
@@ -32,13 +32,13 @@ struct Located {
     unresolved: Unresolved,
 }
 
-/// Values of a tag and the option they choose.
+/// Ranges of values of a tag, and the option that each chooses.
 type Choices = Vec<(i128, i128, usize)>;
 
-/// Slots, some of which turn out to be one.
+/// Slots, some of which turn out to be the same.
 #[derive(Default)]
 struct Slots {
-    /// A slot that this one is the same as; itself if there is none.
+    /// For each slot, an earlier one that it is the same as, or itself.
     same: Vec<usize>,
 }
 
@@ -65,7 +65,7 @@ impl Slots {
 ///
 /// # Errors
 ///
-/// A reference that leads nowhere, or to a field of the wrong type.
+/// A reference leads nowhere, or to a field of the wrong type.
 pub fn resolve(trace: &mut Trace) -> Result<()> {
     let mut slots = Slots::default();
     let Trace {
@@ -102,7 +102,7 @@ pub fn resolve(trace: &mut Trace) -> Result<()> {
     Ok(())
 }
 
-/// Give shared slots one number, and tell variants which slots their options fill.
+/// Give shared slots one number, and note which slots the options of variants fill.
 fn settle(kind: &mut Type, slots: &Slots) {
     let reference = match kind {
         Type::Array(a) => a.length.reference(),
@@ -128,7 +128,7 @@ fn settle(kind: &mut Type, slots: &Slots) {
     }
 }
 
-/// Slots that a field and all below it fill.
+/// Return the slots that a field and all fields below it fill.
 fn filled(field: &Field, slots: &Slots) -> Vec<usize> {
     let mut slots_below: Vec<usize> = field.slot.iter().map(|s| slots.first(*s)).collect();
     fill(&field.kind, slots, &mut slots_below);
@@ -206,12 +206,12 @@ fn collect(kind: &Type, path: &mut Steps, references: &mut Vec<Located>) -> Resu
     Ok(())
 }
 
-/// The field that a TSDL reference names: by absolute path, else the nearest one in the structures
-/// around the reference as written, else around where its type is used, else in the scopes before,
-/// last first.
+/// Find the field that a TSDL reference names: by absolute path, else the nearest one in the
+/// structures around the reference in the text, else around the use of its type, else in the scopes
+/// before, the last one first.
 ///
-/// CTF 1.8.3, 7.3.2 has only the first and asks for absolute paths to parents; producers rely on
-/// the others.
+/// CTF 1.8.3, 7.3.2 has only the first way and asks for absolute paths to parents; producers rely
+/// on the others.
 fn by_name(
     roots: &Roots<'_>,
     root: usize,
@@ -251,13 +251,13 @@ fn by_name(
     )
 }
 
-/// By name among the fields of the structures around, as written, that are declared before: what a
-/// named type refers to does not depend on where it is used.
+/// Find a field by name among those declared before in the structures around the reference in the
+/// text: the meaning of a reference in a named type does not depend on where the type is used.
 fn lexically(kind: &Type, reference: &Located, names: &[&str]) -> Option<Steps> {
     let mut around = reference.unresolved.lexical.as_deref();
     let mut depth = reference.node.len();
     while let Some(scope) = around {
-        // Those around it in the text are around it in the type, if with others between.
+        // Structures around it in the text are around it in the type, too, if with others between.
         depth = (0..depth).rev().find(|depth| {
             matches!(step(kind, &reference.node[..*depth]),
                 Some(Type::Struct(s)) if s.scope == scope.scope)
@@ -272,7 +272,7 @@ fn lexically(kind: &Type, reference: &Located, names: &[&str]) -> Option<Steps> 
     None
 }
 
-/// By name among the fields that are decoded before in the structures around where it is used.
+/// Find a field by name among those decoded before in the structures around the use of its type.
 fn enclosing(kind: &Type, node: &[usize], names: &[&str]) -> Option<Steps> {
     (0..node.len()).rev().find_map(|depth| {
         let (ancestor, rest) = node.split_at(depth);
@@ -286,7 +286,7 @@ fn enclosing(kind: &Type, node: &[usize], names: &[&str]) -> Option<Steps> {
     })
 }
 
-/// The fields that a location of CTF 2 may lead to (6.4.2 of its specification).
+/// Find the fields that a location of CTF 2 may lead to (6.4.2 of its specification).
 fn locate(
     roots: &Roots<'_>,
     root: usize,
@@ -333,7 +333,7 @@ fn locate(
     Ok(at.into_iter().map(|steps| (scope, steps)).collect())
 }
 
-/// The nearest structure around a node.
+/// Return the steps to the nearest structure around a node.
 fn around(kind: &Type, node: &[usize]) -> Option<Steps> {
     (0..node.len())
         .rev()
@@ -342,7 +342,7 @@ fn around(kind: &Type, node: &[usize]) -> Option<Steps> {
         .map(<[usize]>::to_vec)
 }
 
-/// Steps to the member `name` of a structure, if it is decoded, or being decoded, at `node`.
+/// Return the steps to a structure's member `name`, if it is decoded or being decoded at `node`.
 fn member_before(
     kind: &Type,
     steps: &[usize],
@@ -374,14 +374,14 @@ fn expand(kind: &Type, steps: Steps, node: Option<&[usize]>, paths: &mut Vec<Ste
             Some(option) => expand(kind, into(*option), node, paths),
             None => (0..variant.options.len()).for_each(|o| expand(kind, into(o), node, paths)),
         },
-        // What is being decoded is no value yet.
+        // A field that is being decoded has no value yet.
         Some(Type::Struct(_)) => paths.push(steps),
         Some(_) if inside.is_none() => paths.push(steps),
         _ => {}
     }
 }
 
-/// Steps to a member of nested structures; the first only among the members before `limit`.
+/// Return the steps to a member of nested structures, the first one among those before `limit`.
 fn descend(kind: &Type, names: &[&str], limit: Option<usize>) -> Option<Vec<usize>> {
     let (first, rest) = names.split_first()?;
     let fields = &kind.as_struct()?.fields;
@@ -396,7 +396,7 @@ fn descend(kind: &Type, names: &[&str], limit: Option<usize>) -> Option<Vec<usiz
     Some(path)
 }
 
-/// Whether the targets have the right type; the choices, when the reference is a variant's tag.
+/// Check that the targets have the right type; return the choices if this is a variant's tag.
 fn check(
     roots: &Roots<'_>,
     root: usize,
@@ -456,7 +456,7 @@ fn check(
     }
 }
 
-/// What a reference may lead to.
+/// The kinds of types that a reference may lead to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Selector {
     Unsigned,
@@ -476,7 +476,7 @@ impl Selector {
     }
 }
 
-/// The slot that all targets share.
+/// Return the slot that all targets share.
 fn slot_of(roots: &mut Roots<'_>, targets: &[(usize, Steps)], slots: &mut Slots) -> usize {
     let mut shared = None;
     for (root, steps) in targets {

@@ -1,4 +1,4 @@
-//! One packet, event by event: which event comes next, when it happened, where its fields begin.
+//! Go through a packet event by event: find the next event, its time, and where its fields begin.
 
 use std::sync::Arc;
 
@@ -9,29 +9,29 @@ use crate::packet::Head;
 use crate::plan::{FlatHeader, Plan, Short, over};
 use crate::walk::{Cursor, State, Stop, advance, skip};
 
-/// What is wanted.
+/// A choice of tables and times.
 #[derive(Debug, Clone)]
 pub struct Filter {
-    /// By table.
+    /// Whether each table is wanted.
     pub tables: Vec<bool>,
-    /// First time.
+    /// First time, in ns.
     pub begin_ns: i64,
-    /// Last time.
+    /// Last time, in ns.
     pub end_ns: i64,
 }
 
 /// One packet.
 #[derive(Debug, Clone)]
 pub struct Packet {
-    /// What holds its bytes, as far as they are there; more may follow them.
+    /// A buffer that holds its bytes, as far as they are there; others may follow them.
     pub bytes: Arc<Vec<u8>>,
-    /// Where in that it begins.
+    /// Where in the buffer it begins.
     pub start: usize,
-    /// How many bytes of it are there.
+    /// How many bytes of the packet are there.
     pub length: usize,
     /// Its head.
     pub head: Head,
-    /// Its number: of equal times the lower number comes first.
+    /// Its number: at equal times, the packet with the lower number comes first.
     pub number: u32,
     /// Its trace, as index into [`Catalog::members`].
     pub member: usize,
@@ -42,9 +42,9 @@ pub struct Packet {
 pub struct Damage {
     /// Number of the packet.
     pub packet: u32,
-    /// Byte in it.
+    /// Byte in the packet.
     pub at: u64,
-    /// Why; `None` where its bytes end before its content does.
+    /// Why; `None` if its bytes end before its content does.
     pub why: Option<String>,
     /// Time of the last whole event.
     pub last_ns: Option<i64>,
@@ -58,7 +58,7 @@ pub struct Event {
     /// Layout, as index into [`Catalog::layouts`].
     pub layout: u32,
     /// For a flat layout the byte at which the contexts begin, else the bit at which the event
-    /// does; from the beginning of the packet.
+    /// begins; both from the beginning of the packet.
     pub at: u32,
 }
 
@@ -67,34 +67,34 @@ pub struct Event {
 pub struct Reading<'a> {
     /// The packet.
     pub packet: Packet,
-    /// What is known of its stream.
+    /// The class of its stream.
     pub stream: &'a StreamClass,
     catalog: &'a Catalog,
     plan: &'a StreamPlan,
     short: Option<&'a Short>,
     scales: Vec<Scale<'a>>,
     state: State,
-    /// First bit that is no content, or is not there.
+    /// First bit that is not content, or is not there.
     end: u64,
-    /// The byte it lies in.
+    /// The byte that contains this bit.
     end_byte: usize,
     /// For an event of a general layout, the bit at which it ends.
     general_end: u64,
-    /// Bit at which the event that comes next begins.
+    /// Bit at which the next event begins.
     begins: u64,
     last_ns: Option<i64>,
     /// Why there is no next event.
     stop: Option<Stop>,
-    /// Number of a short header to layout, where that is flat.
+    /// Layout by number of a short header, if it is flat.
     shorts: Vec<u32>,
-    /// Events found beforehand and sorted, and which of them comes next.
+    /// Events found beforehand and sorted, and the index of the next one.
     sorted: Option<(Vec<Event>, usize)>,
 }
 
-/// Clock cycles to nanoseconds.
+/// A conversion of clock cycles to nanoseconds.
 #[derive(Debug)]
 struct Scale<'a> {
-    /// Set where it is a mere addition.
+    /// The offset, if the conversion is a mere addition.
     base: Option<i64>,
     clock: &'a Clock,
 }
@@ -159,21 +159,21 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Its bytes, and what follows them in memory.
+    /// Return the bytes of the packet, and those that follow them in memory.
     #[must_use]
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.packet.bytes[self.packet.start..]
     }
 
-    /// First byte that is no content, or is not there.
+    /// Return the first byte that is not content, or is not there.
     #[must_use]
     #[inline]
     pub fn end(&self) -> usize {
         self.end_byte
     }
 
-    /// The first event.
+    /// Return the first event.
     pub fn first(&mut self) -> Option<Event> {
         if let Some((events, next)) = &mut self.sorted {
             *next = 1;
@@ -183,7 +183,7 @@ impl<'a> Reading<'a> {
         self.kept(event)
     }
 
-    /// The event after one of a flat layout that ends at byte `end`.
+    /// Return the event after one of a flat layout that ends at byte `end`.
     #[expect(
         clippy::inline_always,
         reason = "per event: a call costs more than its work"
@@ -201,12 +201,12 @@ impl<'a> Reading<'a> {
         self.at_next(event, end as u64 * 8)
     }
 
-    /// The event after one of a general layout.
+    /// Return the event after one of a general layout.
     pub fn after_general(&mut self, event: Event) -> Option<Event> {
         self.at_next(event, self.general_end)
     }
 
-    /// There is no next event: the last one found reaches beyond the end.
+    /// Stop because the last event found reaches beyond the end; return `None`.
     #[cold]
     pub fn torn(&mut self) -> Option<Event> {
         self.stop = Some(Stop::End);
@@ -235,8 +235,8 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// Headers as most events have them: number and time in one word, and no alignment. `None`
-    /// where the general way has to tell.
+    /// Read a header as most events have it: number and time in one word, and no alignment. `None`
+    /// if the general way has to decide.
     #[expect(
         clippy::inline_always,
         reason = "per event: a call costs more than its work"
@@ -272,7 +272,7 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// The event that begins at bit `at` or, aligned, after it.
+    /// Return the event that begins at bit `at` or, after alignment, at a later one.
     fn at(&mut self, at: u64) -> Result<Option<Event>, Stop> {
         match &self.plan.header {
             Some(header) => self.flat_header(header, at),
@@ -284,7 +284,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Where an event after bit `at` may begin: what fills up a byte is no event of whole bytes.
+    /// Return where an event after bit `at` may begin: the bits that fill up a byte are no event.
     fn first_bit(&self, at: u64) -> u64 {
         let header = self.stream.event_header.as_ref();
         if header.is_some_and(|kind| kind.align().is_multiple_of(8)) {
@@ -345,7 +345,7 @@ impl<'a> Reading<'a> {
         }))
     }
 
-    /// Step over the event that begins at bit `at`, to know that it is whole.
+    /// Step over the event that begins at bit `at`, to check that it is whole.
     fn general(&mut self, at: u64) -> Result<Event, Stop> {
         let mut cursor = Cursor {
             bytes: &self.packet.bytes[self.packet.start..][..self.packet.length],
@@ -384,11 +384,11 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// What to say of a packet that could not be read any further, or whose bytes end early.
+    /// Return the damage of a packet that could not be read any further, or whose bytes end early.
     #[must_use]
     pub fn damage(&mut self) -> Option<Damage> {
         if self.sorted.is_some() {
-            // Said when it was sorted.
+            // Already returned by `sort`.
             return None;
         }
         let stop = self.stop.take();
@@ -411,7 +411,7 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// Find all events at once and order them by time: for packets whose clock goes back.
+    /// Find all events at once and sort them by time, for packets whose clock goes backwards.
     pub fn sort(&mut self) -> Option<Damage> {
         let mut all = Vec::new();
         let mut next = self.first();
@@ -438,7 +438,7 @@ impl<'a> Reading<'a> {
         damage
     }
 
-    /// First and last time after [`Reading::sort`].
+    /// Return the first and last time, after [`Reading::sort`].
     #[must_use]
     pub fn span(&self) -> Option<(i64, i64)> {
         let (events, _) = self.sorted.as_ref()?;
@@ -446,7 +446,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// Layouts of the numbers that a short header may have.
+/// Return the layouts of the numbers that a short header may have.
 fn shorts(catalog: &Catalog, plan: &StreamPlan) -> Vec<u32> {
     let Some(short) = plan.header.as_ref().and_then(|h| h.short.as_ref()) else {
         return Vec::new();
@@ -471,11 +471,11 @@ fn shorts(catalog: &Catalog, plan: &StreamPlan) -> Vec<u32> {
         .collect()
 }
 
-/// Decode an event header with the general decoder; returns the event's number.
+/// Decode an event header with the general decoder; return the event's number.
 ///
 /// # Errors
 ///
-/// As [`crate::walk::walk`].
+/// Those of [`crate::walk::walk`].
 pub fn header(
     cursor: &mut Cursor<'_>,
     kind: Option<&Type>,

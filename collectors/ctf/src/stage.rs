@@ -1,8 +1,8 @@
-//! Events of one table, copied together row by row and then turned into columns.
+//! Copy the events of one table together row by row, then turn them into columns.
 //!
-//! A row is what the plan's segments say: its time, its origin, the bytes of fixed size, and for
-//! what varies in length a place in the *heap*. As all rows have one stride, a column is a loop of
-//! loads at equal distances, over memory that is still in the cache.
+//! A row holds its time, its origin, the bytes of fixed size of the plan's segments, and for those
+//! of varying length a place in the *heap*. As all rows have the same stride, a column is made by a
+//! loop of loads at equal distances, over memory that is still in the cache.
 
 use std::sync::Arc;
 
@@ -23,31 +23,31 @@ use crate::walk::{Cursor, State, Stop, field, float_of};
 pub const BATCH: usize = 1 << 14;
 /// Rows copied together before they become columns: few enough to stay in the cache.
 const STAGED: usize = 512;
-/// Room made at first, in rows.
+/// Room that is made at first, in rows.
 const FIRST: usize = 8;
-/// Bytes of varying size before rows become columns.
+/// Most bytes of varying size before rows become columns.
 const HEAP: usize = 1 << 20;
-/// Bytes of varying size in one batch.
+/// Most bytes of varying size in one batch.
 const BATCH_HEAP: usize = 16 << 20;
-/// Time and origin.
+/// Bytes of a row's time and origin.
 const HEAD: usize = 12;
-/// Most events are copied with that many bytes at once, whatever they need.
+/// The number of bytes that is copied at once for most events, whatever they need.
 const WIDE: usize = 64;
 
-/// Which columns are wanted, by table, counting all.
+/// Which columns of each table are wanted.
 #[derive(Debug, Clone, Default)]
 pub enum Projection {
-    /// All.
+    /// All columns.
     #[default]
     All,
-    /// The first so many.
+    /// This many columns from the first on.
     First(usize),
-    /// Those of these names; always the time.
+    /// The columns with these names, and always the time.
     Named(Vec<String>),
 }
 
 impl Projection {
-    /// The wanted of the columns.
+    /// Return the schema of the wanted columns.
     #[must_use]
     pub fn schema(&self, all: &SchemaRef) -> SchemaRef {
         let fields = all.fields();
@@ -68,20 +68,20 @@ impl Projection {
     }
 }
 
-/// How events of one layout lie in a row.
+/// How events of one layout are stored in a row.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// What an event is made of.
+    /// The segments of an event.
     pub segments: Vec<Segment>,
     /// Byte of the row at which each segment's bytes of fixed size begin.
     fixed: Vec<usize>,
-    /// Byte of the row that tells where in the heap the rest of each segment lies.
+    /// Byte of the row that holds where in the heap the rest of each segment lies.
     tails: Vec<usize>,
     /// Bytes of a row.
     stride: usize,
     /// Source of each wanted column.
     sources: Vec<Option<Source>>,
-    /// If nothing varies: bytes of an event, and those of them that are wanted.
+    /// If its size does not vary: the bytes of an event, and how many of them are wanted.
     pub simple: Option<(usize, usize)>,
 }
 
@@ -126,17 +126,17 @@ impl Shape {
     }
 }
 
-/// Rows on the way to columns.
+/// The rows of a table on the way to columns.
 #[derive(Debug)]
 pub struct Stage<'a> {
     catalog: &'a Catalog,
     table: usize,
     schema: SchemaRef,
-    /// Of the columns that no field fills, the wanted ones.
+    /// The wanted columns that no field fills.
     given: Vec<usize>,
     /// Where each column of the table goes, from [`GIVEN`] on.
     slots: Vec<Option<usize>>,
-    /// Ways in which its events lie in a row.
+    /// The ways in which its events are stored in a row.
     pub shapes: Vec<Shape>,
     shape: usize,
     rows: Vec<u8>,
@@ -160,7 +160,7 @@ struct Staged<'a> {
 }
 
 impl<'a> Stage<'a> {
-    /// Nothing yet. Returns beside it the shape of each of the catalog's layouts that has one.
+    /// Start without rows. Returns also the shape of each of the catalog's layouts that has one.
     #[must_use]
     pub fn new(
         catalog: &'a Catalog,
@@ -182,7 +182,7 @@ impl<'a> Stage<'a> {
             };
             let sources = filled.iter().map(|i| layout.sources[*i].clone()).collect();
             let shape = Shape::new(segments, sources);
-            // Every process declares the same events again.
+            // Shapes are shared, because every process declares the same events again.
             let known = shapes.iter().position(|s| *s == shape).unwrap_or_else(|| {
                 shapes.push(shape);
                 shapes.len() - 1
@@ -228,7 +228,7 @@ impl<'a> Stage<'a> {
             .collect()
     }
 
-    /// Add an event of a shape that is simple; `wanted` of its bytes lie at `at`.
+    /// Add an event of a simple shape, of which `wanted` bytes at `at` are copied.
     ///
     /// # Errors
     ///
@@ -263,7 +263,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Add an event of any flat shape; returns where it ends, or `None` beyond `end`.
+    /// Add an event of any flat shape; return where it ends, or `None` if that is beyond `end`.
     ///
     /// # Errors
     ///
@@ -368,7 +368,7 @@ impl<'a> Stage<'a> {
     fn make_room(&mut self, shape: usize) -> Result<()> {
         self.flush()?;
         self.shape = shape;
-        // Of most tables there are few events, and there may be very many tables.
+        // Most tables have few events, and there may be very many tables.
         let stride = self.shapes[shape].stride;
         let grown = (self.rows.len() * 4).max(stride * FIRST + WIDE);
         self.rows.resize(grown.min(stride * STAGED + WIDE), 0);
@@ -403,7 +403,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Everything so far as a batch; `None` if there is nothing.
+    /// Return everything so far as a batch; `None` if there is nothing.
     ///
     /// # Errors
     ///
@@ -454,7 +454,7 @@ fn cpus(places: &[u32], origins: &[Origin]) -> ArrayRef {
     Arc::new(Int32Array::from(values))
 }
 
-/// The head of a row. Unlike `copy_from_slice`, these are two stores.
+/// Write the head of a row. Unlike `copy_from_slice`, this takes two stores.
 #[expect(
     clippy::inline_always,
     reason = "per event: a call costs more than its work"
@@ -485,7 +485,7 @@ impl Staged<'_> {
         self.rows.chunks_exact(self.shape.stride)
     }
 
-    /// The bytes of something counted, row by row.
+    /// Iterate over the bytes of a counted source, row by row.
     fn counted(&self, spot: Spot, count: Count, width: usize) -> impl Iterator<Item = &[u8]> {
         let (at, fixed) = match count {
             Count::Fixed(length) => (self.shape.place(spot), Some(length * width)),
@@ -504,7 +504,7 @@ impl Staged<'_> {
     }
 }
 
-/// Numbers whose column is exactly as wide: nothing but loads and stores.
+/// Copy numbers whose column is exactly as wide, with nothing but loads and stores.
 macro_rules! copy {
     ($values:expr, $type:ty, $staged:expr, $at:expr) => {{
         const WIDTH: usize = size_of::<$type>();

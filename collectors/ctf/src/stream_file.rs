@@ -1,23 +1,23 @@
-//! The packets of one stream file.
+//! Find the packets of one stream file.
 //!
-//! Each head says where the next packet begins. Heads are the truth; `LTTng`'s index of the file
-//! ([`crate::lttng_index`]) is held against them, and helps where they fail: beyond a damaged head
-//! it tells where the next packet is, and at the end of a file that is too short, what is gone. An
-//! index that contradicts the heads is not used.
+//! Each head says where the next packet begins. The heads are authoritative; `LTTng`'s index of the
+//! file ([`crate::lttng_index`]) is compared with them, and helps if they fail: after a damaged
+//! head it shows where the next packet is, and at the end of a file that is too short, what is
+//! missing. An index that contradicts the heads is not used.
 
 use crate::lttng_index::{self, Entry};
 use crate::model::Trace;
 use crate::packet::{Head, HeadError, head};
 
-/// Bytes looked at first for a head.
+/// The number of bytes that are first read for a head.
 const WINDOW: u64 = 2 << 10;
 
 /// The bytes of a file.
 pub trait Source {
-    /// How many there are.
+    /// Return the size of the file in bytes.
     fn size(&self) -> u64;
 
-    /// `length` bytes from `offset` on, or as many of them as there are.
+    /// Return `length` bytes from `offset` on, or as many of them as there are.
     ///
     /// # Errors
     ///
@@ -41,47 +41,47 @@ impl Source for &[u8] {
 pub struct Place {
     /// First byte.
     pub offset: u64,
-    /// Bytes that are there; fewer than the packet has where the file is cut.
+    /// Number of bytes that are there; fewer than the packet has if the file is cut.
     pub bytes: u64,
     /// Its head.
     pub head: Head,
 }
 
-/// Packets that are gone.
+/// Packets that are missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lost {
     /// The last packet before them.
     pub after: Option<usize>,
-    /// The packet that follows them; `None` for all up to the end.
+    /// The packet that follows them; `None` if all up to the end are missing.
     pub until: Option<usize>,
-    /// How many; only an index tells.
+    /// How many, if an index shows that.
     pub packets: Option<u64>,
-    /// Clock and cycles at their end, where an index tells.
+    /// Clock and cycles at their end, if an index shows that.
     pub end: Option<(usize, u64)>,
     /// What is wrong.
     pub what: String,
 }
 
-/// What is in a stream file.
+/// The contents of a stream file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Contents {
     /// Its packets in order.
     pub packets: Vec<Place>,
-    /// What is gone.
+    /// Packets that are missing.
     pub lost: Vec<Lost>,
-    /// Why the index was not used, if there is one.
+    /// Why the index was not used, if there is one and it was not.
     pub index_fault: Option<String>,
 }
 
-/// How far an index has proved right.
+/// An index, and how far it agrees with the heads.
 struct Guide {
-    /// None if there is no index, or it is not believed.
+    /// The entries; `None` if there is no index, or it is not used.
     entries: Option<Vec<Entry>>,
     /// The entry of the next packet.
     next: usize,
-    /// Number of the packet that was not as its entry says.
+    /// Number of the packet that differs from its entry.
     doubt: Option<usize>,
-    /// Why it is not believed.
+    /// Why the index is not used.
     fault: Option<String>,
 }
 
@@ -89,7 +89,7 @@ struct Guide {
 ///
 /// # Errors
 ///
-/// It cannot be read, or it has bytes but no packet.
+/// The file cannot be read, or it has bytes but no packet.
 pub fn find(
     trace: &Trace,
     source: &mut impl Source,
@@ -117,7 +117,7 @@ pub fn find(
                 Err(what) => fault = Some((offset, what)),
             }
         }
-        // The size that the head before states may have led astray, here or beyond the end.
+        // The size in the head before may be wrong, and have led here or beyond the end.
         if guide.doubt.is_some()
             && let Some(last) = contents.packets.last()
         {
@@ -160,7 +160,7 @@ pub fn find(
     Ok(contents)
 }
 
-/// The head at a byte, or why there is none.
+/// Read the head at a byte, or return why there is none.
 fn head_at(
     trace: &Trace,
     source: &mut impl Source,
@@ -204,7 +204,7 @@ impl Guide {
         self.doubt = None;
     }
 
-    /// The entries of the next packet and those behind it.
+    /// Return the entries of the next packet and of all later ones.
     fn left(&self) -> &[Entry] {
         let entries = self.entries.as_deref().unwrap_or_default();
         entries.get(self.next..).unwrap_or_default()
@@ -215,7 +215,7 @@ impl Guide {
         let Some(entries) = &self.entries else {
             return;
         };
-        // A head that differs may be what is damaged, but not if the next one is in its place.
+        // A head that differs may be damaged itself, but not if the next head is where it says.
         if let Some(doubtful) = self.doubt {
             self.refuse(format!("entry {doubtful} is not that of its packet"));
             return;
@@ -234,8 +234,8 @@ impl Guide {
         self.next += 1;
     }
 
-    /// The first byte beyond `offset` where a packet is that its entry tells of, and how many
-    /// entries lie between.
+    /// Return the first byte beyond `offset` at which there is a packet that agrees with its entry,
+    /// and how many entries lie between.
     fn beyond(
         &mut self,
         trace: &Trace,
@@ -265,7 +265,7 @@ impl Guide {
         Ok(None)
     }
 
-    /// Whether all packets are as the index says, and it tells of more that would follow.
+    /// Whether all packets agree with the index, and it has entries of more that would follow.
     fn goes_on_after(&mut self, contents: &Contents) -> bool {
         if let Some(packet) = self.doubt {
             self.refuse(format!("entry {packet} is not that of its packet"));
@@ -275,7 +275,7 @@ impl Guide {
         !self.left().is_empty() && self.follows(end, contents)
     }
 
-    /// Whether the entries that are left may be of packets from byte `offset` on.
+    /// Whether the remaining entries may be those of packets from byte `offset` on.
     fn follows(&mut self, mut offset: u64, contents: &Contents) -> bool {
         let last = contents.packets.last().map(|p| &p.head);
         let mut sequence = last.and_then(|head| head.sequence);
@@ -299,7 +299,7 @@ impl Guide {
         true
     }
 
-    /// All that would follow the packets found.
+    /// Describe the loss of all packets that would follow those found.
     fn rest(&self, contents: &Contents, what: String) -> Lost {
         let last = contents.packets.last();
         let clock = last.and_then(|p| p.head.end).map(|(clock, _)| clock);
@@ -314,7 +314,7 @@ impl Guide {
     }
 }
 
-/// Whether an entry and a head tell the same, where both tell anything.
+/// Whether an entry and a head agree in all values that both have.
 fn agrees(trace: &Trace, entry: &Entry, offset: u64, head: &Head) -> bool {
     let same = |told: Option<u64>, entry: u64| told.is_none_or(|told| told == entry);
     let cycles = |time: Option<(usize, u64)>| time.map(|(_, cycles)| cycles);

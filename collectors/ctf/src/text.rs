@@ -1,4 +1,4 @@
-//! Columns of text.
+//! Build columns of text.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use arrow_buffer::{Buffer, NullBuffer, ScalarBuffer};
 
 use crate::bits::{chunk, until_nul};
 
-/// Builds a column of text.
+/// A builder of a column of text.
 #[derive(Debug, Default)]
 pub struct TextBuilder {
     views: Vec<u128>,
@@ -19,21 +19,21 @@ pub struct TextBuilder {
     recent: Vec<Recent>,
 }
 
-/// Characters seen lately, and their view.
+/// A recent text as words, and its view.
 #[derive(Debug, Clone, Copy, Default)]
 struct Recent {
     words: [u64; 3],
     view: Option<u128>,
 }
 
-/// Texts remembered.
+/// The number of recent texts that are remembered.
 const RECENT: usize = 64;
 
 /// Largest buffer of text: views count in 31 bits.
 const TEXT_BUFFER: usize = 1 << 30;
 
 impl TextBuilder {
-    /// Append a value; what is not UTF-8 is replaced by U+FFFD.
+    /// Append a value; bytes that are not UTF-8 are replaced by U+FFFD.
     pub fn push(&mut self, bytes: &[u8]) {
         // Names of threads, topics and so on repeat.
         if self.last.0 != bytes {
@@ -61,8 +61,8 @@ impl TextBuilder {
         make_view(bytes, self.full.len() as u32, at as u32)
     }
 
-    /// Append values of 16 to 24 characters, each up to its first NUL. There are few different
-    /// ones: names of threads.
+    /// Append values of 16 to 24 characters, each up to its first NUL. Few of them differ: they are
+    /// names of threads.
     pub fn extend_chars<'a>(&mut self, values: impl ExactSizeIterator<Item = &'a [u8]>) {
         self.views.reserve(values.len());
         self.recent.resize(RECENT, Recent::default());
@@ -72,7 +72,7 @@ impl TextBuilder {
             let hash = (words[0] ^ words[1].rotate_left(29)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let at = (hash >> 58) as usize;
             let hit = |recent: &Recent| recent.view.filter(|_| recent.words == words);
-            // Two places, lest two names drive each other out.
+            // There are two places, so that two names do not evict each other.
             match hit(&self.recent[at]).or_else(|| hit(&self.recent[at ^ 1])) {
                 Some(view) => self.views.push(view),
                 None => self.push_new_chars(chars, words, at),
@@ -98,7 +98,7 @@ impl TextBuilder {
         self.views.resize(self.views.len() + rows, 0);
     }
 
-    /// The Arrow array.
+    /// Return the Arrow array.
     #[must_use]
     pub fn finish(mut self, nulls: Option<NullBuffer>) -> ArrayRef {
         self.seal();
@@ -112,21 +112,21 @@ impl TextBuilder {
         }
     }
 
-    /// The column of some of the views made so far, with the buffers sealed.
+    /// Make a column of views made so far; the buffers must be sealed.
     #[expect(
         unsafe_code,
         reason = "checking each view again takes a quarter of the time of decoding, measured"
     )]
     fn array(views: Vec<u128>, full: Vec<Buffer>, nulls: Option<NullBuffer>) -> ArrayRef {
         let views = ScalarBuffer::from(views);
-        // SAFETY: every view is zero (an empty text; so is that of `last` at first) or was made by `view` from checked UTF-8,
-        // either inline or for bytes just appended to the buffer whose number and offset it
-        // bears; buffers are never changed, removed or reordered after that.
+        // SAFETY: every view is zero (an empty text; so is that of `last` at first) or was made by
+        // `view` from checked UTF-8, either inline or for bytes just appended to the buffer whose
+        // number and offset it bears; buffers are never changed, removed or reordered after that.
         Arc::new(unsafe { StringViewArray::new_unchecked(views, full, nulls) })
     }
 }
 
-/// Where a row's events come from.
+/// The origin of a row's event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origin {
     /// Trace, as index into [`crate::catalog::Catalog::members`].
@@ -135,7 +135,7 @@ pub struct Origin {
     pub cpu: Option<i32>,
 }
 
-/// Host and trace of rows, as text.
+/// The host and trace of rows as text.
 #[derive(Debug)]
 pub struct Labels {
     hosts: Given,
@@ -146,12 +146,12 @@ pub struct Labels {
 #[derive(Debug)]
 struct Given {
     texts: TextBuilder,
-    /// Where all have the same: a column of it, of which batches take a part.
+    /// If all members have the same text, a column of it, of which batches take slices.
     same: Option<ArrayRef>,
 }
 
 impl Labels {
-    /// From the host and trace of each member, for columns of mostly up to `longest` rows.
+    /// Take the host and trace of each member, for columns of mostly up to `longest` rows.
     pub fn new<'a>(members: impl Iterator<Item = (&'a str, &'a str)>, longest: usize) -> Self {
         let mut hosts = TextBuilder::default();
         let mut traces = TextBuilder::default();
@@ -165,13 +165,13 @@ impl Labels {
         }
     }
 
-    /// The column `host` of rows from `places` among the origins.
+    /// Return the column `host` of rows whose origins are at `places`.
     #[must_use]
     pub fn hosts(&self, places: &[u32], origins: &[Origin]) -> ArrayRef {
         self.hosts.column(places, origins)
     }
 
-    /// The column `trace`.
+    /// Return the column `trace` of rows whose origins are at `places`.
     #[must_use]
     pub fn traces(&self, places: &[u32], origins: &[Origin]) -> ArrayRef {
         self.traces.column(places, origins)
@@ -211,7 +211,7 @@ mod tests {
 
     use super::*;
 
-    /// What a producer left behind the NUL is no part of a name, and names take turns.
+    /// Bytes that a producer left after the NUL are not part of a name; names alternate.
     #[test]
     fn characters_after_a_nul_do_not_count() {
         let names = ["swapper/1", "Xorg", "a name of 16 char", ""];

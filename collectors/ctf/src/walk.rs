@@ -1,4 +1,4 @@
-//! The general decoder: one field after the other, any layout.
+//! The general decoder, which decodes one field after the other in any layout.
 
 use crate::bits::{
     align_up, decimal, extend, mask, number, read, read_wide, reverse_wide, until_nul,
@@ -25,7 +25,7 @@ pub struct Cursor<'a> {
     pub bytes: &'a [u8],
     /// Bit to read next.
     pub at: u64,
-    /// First bit that is no content.
+    /// First bit that is not content.
     pub end: u64,
 }
 
@@ -40,7 +40,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// Step over a number; returns the bit at which it begins.
+    /// Step over a number; return the bit at which it begins.
     fn reach(
         &mut self,
         align: u64,
@@ -62,7 +62,7 @@ impl<'a> Cursor<'a> {
         Ok(at)
     }
 
-    /// A number of more than 64 bits, as decimal text.
+    /// Read a number of more than 64 bits, as decimal text.
     fn wide_int(&mut self, int: &Int, state: &mut State) -> Result<String, Stop> {
         let at = self.reach(int.align, int.bits, int.order, state)?;
         let words = read_wide(self.bytes, at, int.bits, int.order);
@@ -73,14 +73,14 @@ impl<'a> Cursor<'a> {
         Ok(decimal(words, int.bits, int.signed))
     }
 
-    /// A LEB128 number, with its sign extended, and the bits it was written with.
+    /// Read a LEB128 number, with its sign extended, and the number of bits it was written with.
     fn leb128(&mut self, signed: bool) -> Result<(u64, u32), Stop> {
         self.align(8);
         let mut value = 0_u128;
         let mut bits = 0;
         loop {
             let byte = self.take(1)?[0];
-            // Further bytes may be there, as long as they say nothing new.
+            // Further bytes are accepted if they do not change the value.
             if bits < 126 {
                 value |= u128::from(byte & 0x7f) << bits;
             } else if byte & 0x7f
@@ -108,7 +108,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Text of wider characters, up to the next zero unit, as UTF-8.
+    /// Read text of UTF-16 or UTF-32, up to the next zero unit, as UTF-8.
     fn wide(&mut self, encoding: Encoding, length: Option<u64>) -> Result<String, Stop> {
         let unit = encoding.unit();
         let (units, step) = if let Some(length) = length {
@@ -156,7 +156,7 @@ impl<'a> Cursor<'a> {
         self.at = align_up(self.at, align);
     }
 
-    /// Align what may be of no size, within the content.
+    /// Align a field that may have no size, within the content.
     fn align_within(&mut self, align: u64) -> Result<(), Stop> {
         self.align(align);
         if self.at > self.end {
@@ -165,7 +165,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// `length` whole bytes.
+    /// Read `length` whole bytes.
     fn take(&mut self, length: u64) -> Result<&'a [u8], Stop> {
         self.align(8);
         let first = usize::try_from(self.at / 8).map_err(|_| Stop::End)?;
@@ -180,7 +180,7 @@ impl<'a> Cursor<'a> {
         Ok(span)
     }
 
-    /// The bytes up to the next NUL, and step over that.
+    /// Return the bytes up to the next NUL, and step over that.
     fn text(&mut self) -> Result<&'a [u8], Stop> {
         self.align(8);
         let first = usize::try_from(self.at / 8).map_err(|_| Stop::End)?;
@@ -203,10 +203,10 @@ fn too_long() -> Stop {
     Stop::Bad("an integer of more than 64 bits".into())
 }
 
-/// What a slot holds as long as the field that fills it has not been decoded.
+/// The value of a slot as long as the field that fills it has not been decoded.
 pub const EMPTY: i128 = i128::MIN;
 
-/// What fields with roles have told.
+/// The values of fields with roles.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Told {
     values: [Option<i128>; Role::EventClass as usize + 1],
@@ -219,23 +219,23 @@ pub struct Told {
 }
 
 impl Told {
-    /// The last value that has the role.
+    /// Return the last value that has the role.
     #[must_use]
     pub fn value(&self, role: Role) -> Option<u64> {
         u64::try_from(self.values[role as usize]?).ok()
     }
 
-    /// The last value that has the role, or 0.
+    /// Return the last value that has the role, or 0.
     ///
     /// # Errors
     ///
-    /// A negative one.
+    /// The value is negative.
     pub fn number(&self, role: Role) -> Result<u64, Stop> {
         let value = self.values[role as usize].unwrap_or(0);
         u64::try_from(value).map_err(|_| Stop::Bad(format!("a class of number {value}")))
     }
 
-    /// Clock and cycles of [`Role::Begin`] or [`Role::End`].
+    /// Return clock and cycles of [`Role::Begin`] or [`Role::End`].
     #[must_use]
     pub fn time(&self, role: Role) -> Option<(usize, u64)> {
         Some((
@@ -276,23 +276,23 @@ impl Told {
     }
 }
 
-/// What decoding remembers from one field to the next.
+/// The state of decoding from one field to the next.
 #[derive(Debug, Clone, Default)]
 pub struct State {
-    /// Values that lengths and tags refer to; [`EMPTY`] where there is none.
+    /// Values that lengths and tags refer to; [`EMPTY`] if there is none.
     pub slots: Vec<i128>,
     /// Last value of each clock, in cycles.
     pub clocks: Vec<u64>,
     /// The clock last read.
     pub clock: Option<usize>,
-    /// What fields with roles have told.
+    /// Values of fields with roles.
     pub told: Told,
     /// Byte order of the integer last read.
     pub order: Option<ByteOrder>,
 }
 
 impl State {
-    /// At the beginning of a packet.
+    /// Make the state at the beginning of a packet.
     #[must_use]
     pub fn new(trace: &Trace) -> Self {
         Self {
@@ -304,7 +304,7 @@ impl State {
         }
     }
 
-    /// The value that a reference leads to.
+    /// Return the value that a reference leads to.
     fn referred(&self, reference: &Reference) -> Result<i128, Stop> {
         match reference {
             Reference::Slot(slot) if self.slots[*slot] != EMPTY => Ok(self.slots[*slot]),
@@ -326,8 +326,8 @@ impl State {
     }
 }
 
-/// The clock after reading its lowest `bits` bits: it never goes back, so a lower value means
-/// that it has wrapped once.
+/// Return the clock after its lowest `bits` bits were read: it never decreases, so a lower value
+/// means that it has wrapped once.
 #[must_use]
 pub fn advance(clock: u64, value: u64, bits: u32) -> u64 {
     if bits >= 64 {
@@ -346,7 +346,7 @@ pub fn advance(clock: u64, value: u64, bits: u32) -> u64 {
 ///
 /// # Errors
 ///
-/// As [`walk`].
+/// Those of [`walk`].
 pub fn skip(cursor: &mut Cursor<'_>, kind: &Type, state: &mut State) -> Result<i128, Stop> {
     walk(cursor, kind, state, &mut Column::nothing())
 }
@@ -436,7 +436,7 @@ fn end_list(out: &mut Column) -> Result<(), Stop> {
 ///
 /// # Errors
 ///
-/// As [`walk`].
+/// Those of [`walk`].
 pub fn field(
     cursor: &mut Cursor<'_>,
     field: &Field,
@@ -450,11 +450,11 @@ pub fn field(
     Ok(value)
 }
 
-/// The option of a variant that its tag chooses.
+/// Return the option of a variant that its tag chooses.
 ///
 /// # Errors
 ///
-/// The tag chooses none.
+/// The tag chooses no option.
 pub fn choose(variant: &Variant, state: &State) -> Result<usize, Stop> {
     let Some(tag) = &variant.tag else {
         return Err(Stop::Bad("a variant without a tag".into()));
@@ -530,7 +530,7 @@ fn wide_text(cursor: &mut Cursor<'_>, wide: &WideText, state: &State) -> Result<
     cursor.wide(wide.encoding, length)
 }
 
-/// The number that `bits` bits stand for.
+/// Return the floating point number of `bits` bits.
 #[must_use]
 #[expect(clippy::cast_possible_truncation, reason = "no more bits are set")]
 pub fn float_of(value: u64, bits: u32) -> f64 {
@@ -541,7 +541,7 @@ pub fn float_of(value: u64, bits: u32) -> f64 {
     }
 }
 
-/// The length of an array, or of text in bytes.
+/// Return the length of an array, or of text in bytes.
 fn number_of(length: &Length, state: &State) -> Result<u64, Stop> {
     match length {
         Length::Fixed(length) => Ok(*length),
@@ -566,7 +566,7 @@ fn array(
         out.push_text(until_nul(text));
         return Ok(());
     }
-    // Elements may be of no size at all; a length that the packet cannot hold is still a lie.
+    // Elements may have no size, but a length that the packet cannot hold is still refused.
     let left = cursor.end.saturating_sub(cursor.at);
     if length > left.max(1 << 16) {
         return Err(Stop::End);

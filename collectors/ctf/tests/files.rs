@@ -1,5 +1,6 @@
-//! Trace folders to batches: what the synthetic traces hold follows from how they are made here.
-//! What Python reads through the same `Recording` is held against babeltrace2 in `tests/ctf`.
+//! Check the reading of trace folders with synthetic traces, whose contents follow from their
+//! making. What Python reads through the same `Recording` is compared with babeltrace2 in
+//! `tests/ctf`.
 #![cfg(feature = "files")]
 #![allow(
     clippy::disallowed_types,
@@ -56,12 +57,12 @@ struct Packet {
     discarded: u64,
     begin: u64,
     end: u64,
-    /// Time, kind, and the number it bears.
+    /// Time, kind, and the number in the payload.
     events: Vec<(u64, u8, u32)>,
 }
 
 impl Packet {
-    /// One whose times are those of its events.
+    /// Make a packet whose times are those of its events.
     fn of(cpu: u32, number: u64, events: Vec<(u64, u8, u32)>) -> Self {
         Self {
             cpu,
@@ -103,7 +104,7 @@ impl Packet {
     }
 }
 
-/// A folder that goes when it is dropped.
+/// A folder that is deleted when it is dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -114,7 +115,7 @@ impl Folder {
         Self(path)
     }
 
-    /// A trace below it, with a stream file per CPU.
+    /// Write a trace below it, with a stream file per CPU.
     fn trace(&self, below: &str, host: &str, packets: &[Packet]) -> PathBuf {
         let folder = self.0.join(below);
         fs::create_dir_all(&folder).unwrap();
@@ -200,15 +201,15 @@ fn a_summary_says_what_was_seen() {
         summary.tables.iter().map(|seen| seen.rows).sum::<u64>(),
         18314
     );
-    // A publisher and a subscriber.
+    // The processes are a publisher and a subscriber.
     assert_eq!(summary.processes().len(), 2);
     assert!(batches.next().is_none());
 }
 
 const EVENTS: u32 = 600_000;
 
-/// Two streams whose events take turns, long enough for several slices of the time: event `k` at
-/// 1000 ns times `k`, on CPU `k % 2`.
+/// Write two streams whose events alternate, long enough for several slices of the time: event `k`
+/// is at 1000 ns times `k`, on CPU `k % 2`.
 fn long(folder: &Folder) -> Arc<Recording> {
     let mut packets = Vec::new();
     for cpu in 0..2 {
@@ -233,7 +234,7 @@ fn threads_change_nothing() {
         assert_eq!(read.keys().collect::<Vec<_>>(), ["p:a"]);
         assert_eq!(numbers(&read["p:a"]), made);
         assert_eq!(times(&read["p:a"]), at);
-        // Within the packets, and between the last event of one and the first of the next.
+        // The times are within packets, and between the last event of one and the next packet.
         let (begin, end) = (123_456_789, 500_000_500);
         let read = self::read(
             &recording,
@@ -260,7 +261,7 @@ fn threads_change_nothing() {
     assert!(told.is_sorted());
     let bytes = recording.files.iter().map(|file| file.bytes).sum();
     assert_eq!(told.last(), Some(&(bytes, bytes)));
-    // The parts of the time are the whole, each event once.
+    // The parts of the time make up the whole, with each event once.
     let parts = recording.windows(None, None, 1 << 20);
     assert!(parts.len() > 10);
     let mut together = Vec::new();
@@ -275,7 +276,7 @@ fn threads_change_nothing() {
     assert_eq!(together, made);
 }
 
-/// Takes nothing.
+/// A sink that accepts nothing.
 struct Full;
 
 impl Sink for Full {
@@ -310,11 +311,11 @@ fn whatever_fails_ends_all_threads() {
         });
         assert!(panicked.is_err());
     }
-    // Whoever leaves early ends the threads, too.
+    // Dropping the iterator early ends the threads, too.
     drop(recording.batches(threads(2)).unwrap());
 }
 
-/// Kind, count, and the times between which it was lost.
+/// Kind and count of a loss, and the times between which it happened.
 type Loss = (LossKind, Option<u64>, Option<i64>, Option<i64>);
 
 fn losses(recording: &Recording) -> Vec<Loss> {
@@ -346,7 +347,7 @@ fn losses_are_told() {
             (LossKind::LostPackets, Some(2), Some(120), Some(410)),
         ]
     );
-    // Cut within the last event.
+    // Cut the stream within the last event.
     let stream = fs::read(path.join("ch_0")).unwrap();
     fs::write(path.join("ch_0"), &stream[..stream.len() - 2]).unwrap();
     let recording = open(&path).unwrap();
@@ -364,7 +365,7 @@ fn losses_are_told() {
     assert!(batches.summary().unwrap().warnings[0].contains("the file ends inside a packet"));
 }
 
-/// A session of `LTTng` with three CPUs, stopped at 1 s; what is not wanted of a CPU is left out.
+/// Write a session of `LTTng` with three CPUs that was stopped at 1 s, without unwanted packets.
 fn session(folder: &Folder, domain: &str, wanted: impl Fn(u32, u64) -> bool) -> Vec<LossRow> {
     let ms = |x: u64| x * 1_000_000;
     let packet = |cpu: u32, n: u64| {
@@ -439,7 +440,7 @@ fn a_session_tells_what_is_missing_of_its_streams() {
         (head[0].0, head[0].3, head[0].4),
         (LossKind::MissingHead, None, Some(500_000_000))
     );
-    // The kernel has no buffers for CPUs that are off.
+    // The kernel has no buffers for CPUs that are offline.
     assert!(told(KERNEL, &|cpu, _| cpu != 1).is_empty());
     assert_eq!(told(PER_USER, &|cpu, _| cpu != 1), [gone(1)]);
     assert_eq!(told(PER_USER, &|cpu, _| cpu == 2), [gone(0), gone(1)]);
@@ -459,7 +460,7 @@ fn events_outside_the_times_of_their_packet_are_sorted() {
     }
 }
 
-/// A batch that has been handed over cannot be taken back: that is the last thing an iterator says.
+/// A batch that has been handed over cannot be taken back, so an error is the iterator's last item.
 #[test]
 fn disorder_that_shows_late_ends_a_stream() {
     let folder = Folder::new("late");
@@ -564,7 +565,7 @@ mod parquet_files {
         );
     }
 
-    /// What is not finished is removed.
+    /// Unfinished files are removed.
     #[test]
     fn are_whole_or_not_there() {
         let folder = Folder::new("unfinished");
@@ -584,7 +585,7 @@ mod parquet_files {
             let left = fs::read_dir(to.join("p")).into_iter().flatten().count();
             assert_eq!(left, 0);
         }
-        // A file in the place of a folder.
+        // A file is in the place of a folder.
         fs::remove_dir_all(&to).unwrap();
         fs::create_dir_all(&to).unwrap();
         fs::write(to.join("p"), "").unwrap();

@@ -1,4 +1,4 @@
-//! Damaged streams beside damaged indices: a short run of what `fuzz/` does at length.
+//! Find packets in damaged streams with damaged indices, in a short run (`fuzz/` does long ones).
 
 mod exercise_index;
 
@@ -12,7 +12,7 @@ fn trace() -> Trace {
     metadata::parse(include_bytes!("lttng_ust.tsdl")).unwrap()
 }
 
-/// Packets without events as `lttng_ust.tsdl` declares them, and their index.
+/// Make packets without events as `lttng_ust.tsdl` declares them, and their index.
 fn make() -> (Vec<u8>, Vec<u8>) {
     let mut stream = Vec::new();
     let mut index: Vec<u8> = [0xC1F1_DCC1_u32, 1, 1, 72]
@@ -55,7 +55,7 @@ fn a_whole_index_is_believed() {
     assert_eq!((found.lost, found.index_fault), (vec![], None));
 }
 
-/// A generator of numbers (xorshift).
+/// Draw a number below `limit` (xorshift).
 fn below(state: &mut u64, limit: usize) -> usize {
     *state ^= *state << 13;
     *state ^= *state >> 7;

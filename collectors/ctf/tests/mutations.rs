@@ -1,4 +1,4 @@
-//! Damaged traces: whatever is changed, nothing panics, and the fast and the general decoder agree.
+//! Check that damaged traces cause no panic, and that the fast and the general decoder agree.
 //!
 //! A short run of what `fuzz/` does at length, with the same seeds every time. `data/ctf2.*` was
 //! made by `tests/ctf/ctf2_model.py`, the other trace by barectf (`tests/ctf/barectf/README.md`).
@@ -21,7 +21,7 @@ const TRACES: [(&[u8], &[u8]); 2] = [
 struct Draw(u64);
 
 impl Draw {
-    /// A number below `limit` (xorshift).
+    /// Draw a number below `limit` (xorshift).
     fn below(&mut self, limit: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -50,7 +50,7 @@ impl Draw {
     }
 }
 
-/// Events of 11 bits, each at a whole byte; CTF 1.8.3, 4.1.2.
+/// Metadata of events of 11 bits, each at a whole byte; CTF 1.8.3, 4.1.2.
 const BIT_PACKED: &str = r#"/* CTF 1.8 */
 typealias integer { size = 8; align = 8; signed = false; } := uint8_t;
 trace { major = 1; minor = 8; byte_order = le; };
@@ -85,7 +85,7 @@ fn damaged_traces_decode_in_both_ways() {
     for round in 0..400 {
         let (metadata, stream) = TRACES[round % 2];
         let (mut metadata, mut stream) = (metadata.to_vec(), stream.to_vec());
-        // Mostly the stream: damaged metadata are mostly refused.
+        // The stream is damaged more often, because damaged metadata are mostly refused.
         if round % 4 == 0 {
             draw.damage(&mut metadata);
         }
@@ -95,7 +95,7 @@ fn damaged_traces_decode_in_both_ways() {
     assert!(accepted > 200);
 }
 
-/// The second event's header has no time: it has that of the first one, in both ways.
+/// The second event's header has no time: it gets that of the first one from both decoders.
 #[test]
 fn an_event_without_a_time_has_that_of_the_one_before() {
     let metadata = b"/* CTF 1.8 */
@@ -121,7 +121,7 @@ fn an_event_without_a_time_has_that_of_the_one_before() {
     assert_eq!(exercise(metadata, &stream), Some(2));
 }
 
-/// A header with two readings of a clock moves it twice, in both ways.
+/// A header with two readings of a clock moves it twice in both decoders.
 #[test]
 fn every_time_of_a_header_moves_the_clock() {
     let metadata = b"/* CTF 1.8 */
@@ -136,7 +136,7 @@ fn every_time_of_a_header_moves_the_clock() {
         };
         event { name = a; id = 0; fields := struct { integer { size = 8; align = 8; } x; }; };";
     let mut stream = vec![0];
-    // The second one is smaller: the clock went around in between.
+    // The second reading is smaller, so the clock wrapped in between.
     for time in [u32::MAX, 1] {
         stream.extend(time.to_le_bytes());
     }

@@ -1,4 +1,4 @@
-//! Packets byte by byte: what is found in them, and that no damage makes the decoder panic.
+//! Check what is found in packets made byte by byte, and that no damage makes the decoder panic.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ fn catalog() -> Catalog {
     .unwrap()
 }
 
-/// A packet of `events`, with `padding` bytes after them.
+/// Make a packet of `events`, with `padding` bytes after them.
 fn packet(events: &[u8], padding: usize) -> Vec<u8> {
     let content = HEAD + events.len();
     let mut bytes = 0xC1FC_1FC1_u32.to_le_bytes().to_vec();
@@ -103,7 +103,7 @@ fn decode(catalog: &Catalog, bytes: &[u8]) -> Result<Decoded, HeadError> {
         member: 0,
     };
     let mut found = None;
-    // Sorted or not makes no difference to events that are in order.
+    // Sorting makes no difference to events that are in order.
     for sort in [true, false] {
         let mut merge = Merge::new(catalog, &filter, &Projection::All);
         let result = merge
@@ -330,7 +330,7 @@ fn no_damage_panics() {
     assert!(whole > 10_000);
 }
 
-/// What is declared is not squared: N classes of one name with a field each that no other has.
+/// The tables must not grow with the square of N classes of one name, each with a field of its own.
 #[test]
 fn very_many_classes_of_one_name_are_refused() {
     let declare = |count: usize| {

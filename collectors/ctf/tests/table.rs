@@ -1,4 +1,4 @@
-//! Tables in Parquet files: what is written is read back.
+//! Check that tables in Parquet files are read back as written.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use parquet::basic::Encoding;
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use roslens_ctf::files::{Order, table_writer};
 
-/// Rows in a row group.
+/// Number of rows in a row group.
 const ROW_GROUP: usize = 1 << 17;
 
-/// Numbers without order (`SplitMix64`).
+/// Make a generator of random numbers (`SplitMix64`).
 fn random(seed: u64) -> impl FnMut() -> u64 {
     let mut state = seed;
     move || {
@@ -34,7 +34,7 @@ fn random(seed: u64) -> impl FnMut() -> u64 {
     }
 }
 
-/// The file of rows that come in batches of the given sizes.
+/// Write a file of rows in batches of the given sizes.
 fn file_of(whole: &RecordBatch, order: Order, sizes: &[usize]) -> Bytes {
     let mut writer = table_writer(Vec::new(), &whole.schema(), order, Vec::new()).unwrap();
     let mut at = 0;
@@ -49,8 +49,8 @@ fn file_of(whole: &RecordBatch, order: Order, sizes: &[usize]) -> Bytes {
     Bytes::from(writer.into_inner().unwrap())
 }
 
-/// A column `x` after the time, of rows in batches of the given sizes; returns what is read back,
-/// as one batch, and what the file says of itself.
+/// Write a column `x` after the time, in batches of the given sizes; return what is read back, as
+/// one batch, and the file's metadata.
 fn written(column: &ArrayRef, nullable: bool, sizes: &[usize]) -> (RecordBatch, ParquetMetaData) {
     let kind = column.data_type().clone();
     let schema = Arc::new(Schema::new(vec![
@@ -82,7 +82,7 @@ fn written(column: &ArrayRef, nullable: bool, sizes: &[usize]) -> (RecordBatch, 
     (whole, metadata)
 }
 
-/// Statistics of the time in each row group, and in each page, are those of its rows.
+/// Check that the statistics of the time in each row group and each page are those of its rows.
 fn check_times(whole: &RecordBatch, metadata: &ParquetMetaData) {
     let times = whole
         .column(0)
@@ -130,7 +130,7 @@ fn numbers<T: ArrowPrimitiveType>(values: impl Iterator<Item = T::Native>) -> Ar
     Arc::new(PrimitiveArray::<T>::from_iter_values(values))
 }
 
-/// What is written of texts that come with a dictionary: the file, byte by byte.
+/// Return the bytes of a file of texts that come with a dictionary.
 fn bytes_of(columns: &[ArrayRef], sizes: &[usize]) -> Bytes {
     let fields = columns.iter().enumerate().map(|(number, column)| {
         Field::new(format!("x{number}"), column.data_type().clone(), true)
@@ -141,7 +141,7 @@ fn bytes_of(columns: &[ArrayRef], sizes: &[usize]) -> Bytes {
     file_of(&whole, Order::Unknown, sizes)
 }
 
-/// The same texts with keys of 8 or 32 bits, in a dictionary that has more than occurs.
+/// Encode texts with keys of 8 or 32 bits, in a dictionary that has more than occur.
 fn coded<K: ArrowDictionaryKeyType>(texts: &StringArray, known: &[&str]) -> ArrayRef {
     let keys = texts.iter().map(|text| {
         let place = |text| known.iter().position(|one| *one == text).unwrap();
@@ -170,7 +170,7 @@ fn texts_with_a_dictionary_are_texts_in_the_file() {
         .collect();
     let narrow = coded::<UInt8Type>(&texts, &known);
     let wide = coded::<UInt32Type>(&texts, &known);
-    // Without Arrow's own schema in the file texts are read as the plain kind.
+    // Without Arrow's own schema in the file, texts are read as the plain type.
     let texts: ArrayRef = Arc::new(texts);
     for sizes in [&[1 << 20][..], &[1, 4095, 3], &[977]] {
         let file = bytes_of(&[narrow.clone(), wide.clone()], sizes);
@@ -193,7 +193,7 @@ fn few_numbers_are_a_dictionary() {
     assert_eq!(metadata.num_row_groups(), 300_000_usize.div_ceil(ROW_GROUP));
     for group in metadata.row_groups() {
         assert!(encodings(group).contains(&Encoding::RLE_DICTIONARY));
-        // Three bits each.
+        // Each value takes three bits.
         assert!(group.column(1).compressed_size() < group.num_rows() * 3 / 8 + 1000);
     }
 }
@@ -237,14 +237,14 @@ fn numbers_without_pattern_take_little_more_than_they_are() {
 
 #[test]
 fn a_dictionary_that_grows_too_large_is_left() {
-    // Few values for more than a page, then ever new ones.
+    // Values are few for more than a page, and then always new.
     let value = |i: u64| if i < 60_000 { i % 100 } else { i * 977 };
     let column = numbers::<UInt64Type>((0..ROW_GROUP as u64 + 5).map(value));
     let (_, metadata) = written(&column, false, &SIZES);
     let found = encodings(metadata.row_group(0));
     assert!(found.contains(&Encoding::RLE_DICTIONARY), "{found:?}");
     assert!(found.contains(&Encoding::DELTA_BINARY_PACKED), "{found:?}");
-    // The same with text.
+    // Repeat this with text.
     let text = (0..ROW_GROUP as u64 + 5).map(|i| format!("the text of number {}", value(i)));
     let column: ArrayRef = Arc::new(StringViewArray::from_iter_values(text));
     let (_, metadata) = written(&column, false, &SIZES);
@@ -299,7 +299,7 @@ fn narrow_and_floating_point_numbers() {
             &SIZES,
         );
     }
-    // NaN is not equal to itself; zeros of both signs are.
+    // NaN is not equal to itself; zeros of both signs are equal.
     let float = |bits: u64| match bits % 4 {
         0 => -0.0,
         1 => 0.0,

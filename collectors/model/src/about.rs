@@ -1,4 +1,4 @@
-//! What is known of a recording beside its events, and what publications and takes are of by that.
+//! Find the topics and publishers of publications and takes, also by facts other than events.
 
 use ahash::HashMap;
 
@@ -14,7 +14,7 @@ use crate::takes::Take;
 /// Two hosts.
 pub type Hosts = (Maybe<Host>, Maybe<Host>);
 
-/// What is known of a recording beside its events.
+/// Facts about a recording that are not in its events.
 #[derive(Clone)]
 pub struct About {
     /// Kinds of events that were enabled.
@@ -23,13 +23,14 @@ pub struct About {
     pub happened: Kinds,
     /// How the clocks of hosts were synchronised, as a name.
     pub synchronisation: Maybe<Name>,
-    /// Since when a process could publish on one topic only.
+    /// From when on a process could publish on one topic only.
     pub guesses: Guesses,
-    /// By two hosts: times, and by how much their clocks may be apart there; at most that between.
+    /// For two hosts: times, and how far apart their clocks may be then, in ns. In between, the
+    /// bound is interpolated linearly.
     pub clocks: HashMap<Hosts, Vec<(i64, i64)>>,
 }
 
-/// What a publication is of, once all is known.
+/// The publisher, topic and node of a publication, once all events are known.
 #[derive(Clone, Copy, Default)]
 pub struct Source {
     pub publisher: Maybe<Publisher>,
@@ -38,7 +39,7 @@ pub struct Source {
 }
 
 impl Model {
-    /// What a publication is of: by address, else by what else its process could publish.
+    /// Return the source of a publication: by address, else by what its process could publish.
     pub(crate) fn source(&self, row: &Publication) -> Source {
         let (about, objects) = (&self.about, &self.registry);
         let process = self.process(row.thread);
@@ -58,7 +59,7 @@ impl Model {
                 source.topic = discovery;
             }
         } else if about.enabled.has(Kind::RclPublish) && source.topic == discovery {
-            // It went through rcl, of whose publisher the event is missing.
+            // The message went through rcl, and the init event of rcl's publisher is missing.
             source.topic = None;
         } else if publisher.is_none()
             && rcl
@@ -68,7 +69,7 @@ impl Model {
         {
             source.topic = objects.rosout;
         }
-        // Where rcl has its events one is missing, and perhaps that of the publisher, too.
+        // If rcl's events were enabled, one is missing, and so may be the publisher's init event.
         if source.topic.is_none()
             && row.rclcpp != NEVER
             && !rcl
@@ -86,7 +87,7 @@ impl Model {
         source
     }
 
-    /// The topic of a take: the middleware's own have no event of rcl.
+    /// Return the topic of a take: the middleware's own takes have no event of rcl.
     pub(crate) fn take_topic(&self, take: &Take) -> Maybe<Name> {
         let registry = &self.registry;
         let subscription = get(&registry.subscriptions, take.subscription);
@@ -95,7 +96,7 @@ impl Model {
         if own && self.about.enabled.has(Kind::RclTake) {
             registry.discovery
         } else if take.rcl != NEVER && topic == registry.discovery {
-            // What rcl took is of a subscription of which rcl's event is missing.
+            // rcl took the message, and the init event of rcl's subscription is missing.
             None
         } else {
             topic

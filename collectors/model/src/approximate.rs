@@ -1,4 +1,4 @@
-//! Partners for messages that no key joins; every row made here is labelled approximate.
+//! Find partners for messages that no key joins; every row made here is labelled approximate.
 
 use std::collections::BTreeMap;
 
@@ -16,16 +16,16 @@ use crate::registry::{Name, Subscription};
 use crate::rows::NEVER;
 use crate::takes::Take;
 
-/// How long after the event of a publication the middleware stamps it, at most.
+/// How long after the event of a publication the middleware gives it a timestamp at most, in ns.
 const TOLERANCE: i64 = 10_000_000;
 
-/// Guess source timestamps of publications that were recorded without.
+/// Estimate the source timestamps of publications that were recorded without one.
 ///
-/// On Humble and Iron `rmw_publish` does not hold it. The middleware stamps a message just after that
-/// event. So each timestamp that was taken, and that no publication is known to have got, belongs to
-/// the latest publication without one on its topic, at most 10 ms before it; of several timestamps
-/// that claim one publication, the nearest keeps it. Event times are wall-clock times as of the start
-/// of the trace, source timestamps of the moment.
+/// On Humble and Iron `rmw_publish` does not hold the timestamp, which the middleware makes just
+/// after that event. So each timestamp that was taken, and that no publication is known to have,
+/// belongs to the latest publication without one on its topic, at most 10 ms before it; of several
+/// timestamps that claim one publication, the nearest gets it. Event times follow the monotonic
+/// clock from the start of the trace, source timestamps the wall clock.
 pub fn estimate(model: &mut Model) {
     if model.publications.stamped == model.publications.rows.count() {
         return;
@@ -60,10 +60,10 @@ pub fn estimate(model: &mut Model) {
     }
 }
 
-/// By topic publications without a timestamp, with their times.
+/// Publications without a timestamp by topic, with their times.
 type Sent = HashMap<Id<Name>, Vec<(i64, Id<Publication>)>>;
 
-/// Which of these publications a topic and timestamp may be of.
+/// Return the publication among these that a topic and timestamp may belong to.
 fn claimed(sent: &Sent, (topic, stamp): Key) -> Maybe<Publication> {
     let rows = sent.get(&topic)?;
     let after = rows.partition_point(|(called, _)| *called <= stamp);
@@ -71,8 +71,8 @@ fn claimed(sent: &Sent, (topic, stamp): Key) -> Maybe<Publication> {
     (stamp.saturating_sub(*called) <= TOLERANCE).then_some(*message)
 }
 
-/// Topics and timestamps that were taken and not published and may be of these publications, each
-/// with the chain of the takes.
+/// Return the keys that were taken, were not published, and may belong to these publications, each
+/// with the chain of its takes.
 fn waiting(model: &mut Model, sent: &Sent) -> HashMap<Key, Id<Take>> {
     let rows = model.publications.rows.iter();
     let published: HashSet<Key> = rows
@@ -84,7 +84,7 @@ fn waiting(model: &mut Model, sent: &Sent) -> HashMap<Key, Id<Take>> {
     })
 }
 
-/// Where an init event is missing, a timestamp that is unique in the recording joins alone.
+/// If an init event is missing, join by the timestamp alone if it is unique in the recording.
 pub fn without_topic(model: &mut Model, partners: &mut Vec<Matched>) {
     let discovery = model.registry.discovery;
     let alone = model.takes.rows.iter();
@@ -125,7 +125,7 @@ pub fn without_topic(model: &mut Model, partners: &mut Vec<Matched>) {
     }
 }
 
-/// Subscriptions whose callbacks ran though no take of theirs was recorded.
+/// Return the subscriptions whose callbacks ran although no take of theirs was recorded.
 ///
 /// Middleware does not trace every way of taking: loaned messages are taken without an event up to
 /// Kilted, serialized ones in Humble.
@@ -140,7 +140,7 @@ pub fn without_takes(model: &Model) -> Vec<Id<Subscription>> {
     untaken
 }
 
-/// Publications and callbacks of subscriptions without takes, joined in order for each.
+/// Join publications and callbacks in order, for each subscription without takes.
 pub fn by_order(model: &Model, untaken: &[Id<Subscription>]) -> Vec<Matched> {
     if untaken.is_empty() {
         return Vec::new();
@@ -180,11 +180,11 @@ pub fn by_order(model: &Model, untaken: &[Id<Subscription>]) -> Vec<Matched> {
     matched
 }
 
-/// Publications and callbacks of one subscription that belong together, with their times.
+/// Return which publications and callbacks of one subscription belong together; both have times.
 ///
-/// With as many callbacks as publications the first belongs to the first, if none starts before its
-/// publication. Otherwise a callback belongs to the latest publication before it, if no other
-/// callback does. Where neither holds for all callbacks, nothing is joined.
+/// If there are as many callbacks as publications, the first belongs to the first and so on, unless
+/// one starts before its publication. Otherwise a callback belongs to the latest publication before
+/// it, if no other callback does. If neither holds for all callbacks, nothing is joined.
 fn in_order(
     sent: &[(i64, Id<Publication>)],
     starts: &[(i64, Id<Execution>)],

@@ -1,16 +1,17 @@
-//! Executions of callbacks, and what the threads of executors do between them.
+//! Follow executions of callbacks, and what executors' threads do between them.
 //!
 //! An end closes the last start of its callback on its thread: a reentrant callback runs in several
-//! threads at once. A start that another one of its callback followed on its thread never ends: its
-//! end was not recorded (an exception, a killed process, a dropped event).
+//! threads at once. A start that is followed by another one of its callback on its thread never
+//! ends: its end was not recorded (an exception, a killed process, a dropped event).
 //!
-//! Whether a start is one of those is known at the end only. So what happens on a thread is noted
-//! with the execution that would enclose it, and settled by `Callbacks::enclosing` after the pass.
-//! `rclcpp_executor_wait_for_work` or `executor_wait_start` begins a wait, the thread's next executor
-//! event ends it; the time in callbacks is that in executions that ended, each stretch counted once.
+//! Whether a start never ends is known only after the pass. So events on a thread are noted with
+//! the execution that may enclose them, which `Callbacks::enclosing` settles after the pass.
+//! `rclcpp_executor_wait_for_work` or `executor_wait_start` begins a wait, and the thread's next
+//! executor event ends it. The time in callbacks is that in executions that ended, counted once if
+//! they overlap.
 //!
-//! Probed functions have executions too, beside those of callbacks: nothing belongs to them, and the
-//! stack pointer says which entry a return ends, and which frames an exception has left.
+//! Probed functions have executions, too, besides those of callbacks: nothing belongs to them, and
+//! the stack pointer shows which entry a return ends, and which frames an exception has left.
 
 use crate::identity::Thread;
 use crate::ids::{Id, Maybe, entry};
@@ -19,38 +20,38 @@ use crate::kinds::Kind;
 use crate::registry::{Callback, HandleKind, Registry};
 use crate::rows::{NEVER, Rows, known, plain};
 
-/// Starts of one thread that are open at once; what lies below them can no longer end.
+/// The most starts of one thread that are open at once; of more, the outer ones can never end.
 const DEEPEST: usize = 4096;
 
 plain! {
-    /// One execution.
+    /// One execution of a callback or probed function.
     pub struct Execution {
-        /// `callback_start`.
+        /// The time of `callback_start`.
         pub start: i64,
-        /// `callback_end`, or `NEVER`.
+        /// The time of `callback_end`, or `NEVER`.
         pub end: i64,
         pub thread: Id<Thread>,
         pub callback: Maybe<Callback>,
-        /// The execution on its thread that was open when it started.
+        /// The innermost execution on its thread that was open when it started.
         below: Maybe<Execution>,
-        /// Whether the message came within the process, of those that say so.
+        /// Whether the message came within the process, if the event says so.
         pub intra: Option<bool>,
     }
 }
 
 plain! {
-    /// A stretch in which a thread waited, or did not.
+    /// An interval in which a thread waited, or did not.
     pub struct Interval {
-        /// Its first event.
+        /// The time of its first event.
         pub begin: i64,
-        /// `timeout`, of a wait.
+        /// The timeout of a wait.
         pub timeout: i64,
         pub thread: Id<Thread>,
         pub wait: bool,
-        /// The next stretch of the thread, and the one before.
+        /// The next interval of the thread, and the one before.
         next: Maybe<Interval>,
         before: Maybe<Interval>,
-        /// What had been executed, and how long callbacks had run, before it on its thread.
+        /// Number of executions, and time in callbacks, before it on its thread.
         executed: i64,
         covered: i64,
         /// Whether events may be missing before its end.
@@ -63,9 +64,9 @@ struct Open {
     callback: u64,
     execution: Maybe<Execution>,
     start: i64,
-    /// How long callbacks had run before, as far as they had ended.
+    /// How long callbacks had run before it, as far as they had ended.
     covered: i64,
-    /// Whether something may be missing since it began.
+    /// Whether events may be missing since it began.
     cut: bool,
 }
 
@@ -80,31 +81,31 @@ struct Entered {
 #[derive(Clone, Default)]
 struct State {
     open: Vec<Open>,
-    /// The innermost last: the stack grows downwards.
+    /// The probed functions that the thread is in, the innermost last: the stack grows downwards.
     entered: Vec<Entered>,
-    /// Whether an execution was seen.
+    /// Whether an execution of a callback was seen.
     ran: bool,
     covered: i64,
     executed: i64,
     interval: Maybe<Interval>,
 }
 
-/// All executions and stretches.
+/// All executions and intervals.
 #[derive(Clone, Default)]
 pub struct Callbacks {
-    /// By number: in the order of their starts.
+    /// Executions by number, in the order of their starts.
     pub executions: Rows<Execution>,
-    /// In the order of their begins.
+    /// Intervals in the order of their begins.
     pub intervals: Rows<Interval>,
-    /// Ends without a start.
+    /// How many ends have no start.
     pub ends_alone: u64,
-    /// Of each callback whether it ran for a message between processes.
+    /// Whether each callback ran for a message between processes.
     pub ran: Vec<bool>,
     threads: Vec<State>,
 }
 
 impl Callbacks {
-    /// `callback_start`; returns the number of the execution.
+    /// Handle `callback_start`; return the number of the execution.
     pub fn on_start(&mut self, event: &Event, objects: &Registry) -> Maybe<Execution> {
         let address = event.get(0);
         let callback = objects.object(HandleKind::Callback, event.process, address, event.time);
@@ -141,8 +142,8 @@ impl Callbacks {
         })
     }
 
-    /// `callback_end`; returns whether its start is known, or need not be: it was before the
-    /// thread's first event.
+    /// Handle `callback_end`; return whether its start is known, or need not be because it was
+    /// before the thread's first event.
     pub fn on_end(&mut self, event: &Event) -> bool {
         let address = event.get(0).unwrap_or_default();
         let thread = entry(&mut self.threads, event.thread);
@@ -159,7 +160,7 @@ impl Callbacks {
         if ended.cut {
             return true;
         }
-        // All since its start was in a callback, whatever is known of those in between.
+        // All time since its start was in a callback, whatever is known of executions within.
         let until = |time: i64| ended.covered.wrapping_add(time.wrapping_sub(ended.start));
         thread.covered = until(event.time);
         for later in &mut thread.open[place..] {
@@ -178,13 +179,13 @@ impl Callbacks {
         true
     }
 
-    /// A probed function is entered.
+    /// Handle the entry of a probed function.
     pub fn on_entry(&mut self, event: &Event, objects: &Registry) {
         let [function, stack] = [0, 1].map(|field| event.get(field));
         let execution = self.executions.next();
         let entered = &mut entry(&mut self.threads, event.thread).entered;
         let stack = stack.unwrap_or_default();
-        // No frame below the caller's is left.
+        // Frames at or below this stack pointer no longer exist.
         while entered.pop_if(|frame| frame.stack <= stack).is_some() {}
         entered.push(Entered {
             function: function.unwrap_or_default(),
@@ -201,7 +202,7 @@ impl Callbacks {
         });
     }
 
-    /// A probed function returns.
+    /// Handle the return of a probed function.
     pub fn on_exit(&mut self, event: &Event) {
         let [function, stack] = [0, 1].map(|field| event.get(field).unwrap_or_default());
         let entered = &mut entry(&mut self.threads, event.thread).entered;
@@ -215,7 +216,7 @@ impl Callbacks {
         }
     }
 
-    /// Events of a thread may be missing: when what is open ended, or whether, is not known.
+    /// Note that events of a thread may be missing: the ends of open executions are unknown then.
     pub fn cut(&mut self, thread: Id<Thread>) {
         let thread = entry(&mut self.threads, thread);
         thread.entered.clear();
@@ -227,15 +228,15 @@ impl Callbacks {
         }
     }
 
-    /// The execution that may enclose this moment of a thread.
+    /// Return the execution that may enclose the present on a thread.
     pub fn around(&mut self, thread: Id<Thread>) -> Maybe<Execution> {
         let open = entry(&mut self.threads, thread).open.last();
         open.filter(|open| !open.cut)?.execution
     }
 
-    /// The innermost execution that was running at a moment of its thread, once all are known.
+    /// Return the innermost execution that was running at a time on its thread, after all events.
     ///
-    /// One without an end encloses nothing: whether it had returned by then cannot be known.
+    /// An execution without an end encloses nothing: it may have returned by then.
     pub fn enclosing(&self, around: Maybe<Execution>, moment: i64) -> Maybe<Execution> {
         let mut number = around;
         while let Some(execution) = self.executions.get(number) {
@@ -247,7 +248,7 @@ impl Callbacks {
         None
     }
 
-    /// An event of an executor.
+    /// Handle an event of an executor.
     pub fn on_executor(&mut self, kind: Kind, event: &Event) {
         let number = self.intervals.next();
         let before = entry(&mut self.threads, event.thread).interval;
@@ -277,7 +278,7 @@ impl Callbacks {
         });
     }
 
-    /// End, number of executions and time in callbacks of a stretch; none, where it has no end.
+    /// Return end, number of executions and time in callbacks of an interval, if it has an end.
     pub fn totals(&self, interval: &Interval) -> Option<(i64, i64, i64)> {
         let next = self
             .intervals
@@ -288,7 +289,7 @@ impl Callbacks {
         Some((next.begin, executed, covered))
     }
 
-    /// How long an execution lasted.
+    /// Return how long an execution lasted, in ns, if it ended.
     pub fn duration(execution: &Execution) -> Option<i64> {
         known(execution.end).map(|end| end.wrapping_sub(execution.start))
     }

@@ -1,4 +1,4 @@
-//! Columns of tables, made from values of rows.
+//! Make columns of tables from values of rows.
 
 use std::sync::Arc;
 
@@ -23,10 +23,10 @@ fn nulls<T: PartialEq + Copy>(values: &[T], nothing: T) -> Option<NullBuffer> {
     Some(values.iter().map(|value| *value != nothing).collect())
 }
 
-/// The number of no text.
+/// The number that stands for no text.
 const NO_TEXT: u32 = u32::MAX;
 
-/// Texts that columns hold by number.
+/// The texts to which columns refer by number.
 #[derive(Clone)]
 pub struct Texts {
     /// Names of topics, nodes, ...
@@ -35,14 +35,14 @@ pub struct Texts {
     pub hosts: Arc<StringArray>,
 }
 
-/// Columns of one table, as far as they are wanted.
+/// The wanted columns of one table.
 pub struct Columns<'a> {
     texts: &'a Texts,
     wanted: Option<&'a [String]>,
     arrays: Vec<(&'static str, ArrayRef)>,
 }
 
-/// Columns of rows, each given by its kind, its name and its value of a row.
+/// Add columns, each given by its kind, its name and the expression of its value in a row.
 macro_rules! columns {
     ($columns:ident, $rows:expr, |$row:pat_param| $($kind:ident $name:literal $value:expr;)*) => {
         $(#[allow(unused_variables, reason = "no column needs all of a row")]
@@ -52,7 +52,7 @@ macro_rules! columns {
 pub(crate) use columns;
 
 impl<'a> Columns<'a> {
-    /// None yet, of those with these names; of all there are where none are given.
+    /// Start without columns; those with the wanted names are kept, or all if no names are given.
     pub const fn new(texts: &'a Texts, wanted: Option<&'a [String]>) -> Self {
         Self {
             texts,
@@ -66,12 +66,12 @@ impl<'a> Columns<'a> {
             .is_none_or(|wanted| wanted.iter().any(|wanted| wanted == name))
     }
 
-    /// Times or numbers, null where `NEVER`.
+    /// Add a column of times or numbers, null where `NEVER`.
     pub fn int64(&mut self, name: &'static str, values: impl Iterator<Item = i64>) {
         self.numbers::<Int64Type>(name, values, NEVER);
     }
 
-    /// Numbers of objects and rows.
+    /// Add a column of numbers of objects or rows.
     pub fn id<T, I: Into<Maybe<T>>>(
         &mut self,
         name: &'static str,
@@ -82,7 +82,7 @@ impl<'a> Columns<'a> {
         self.int64(name, numbers);
     }
 
-    /// Numbers of processes and threads, null where -1.
+    /// Add a column of numbers of processes or threads, null where -1.
     pub fn int32(&mut self, name: &'static str, values: impl Iterator<Item = i32>) {
         self.numbers::<Int32Type>(name, values, NOTHING);
     }
@@ -101,19 +101,19 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// Names.
+    /// Add a column of names.
     pub fn name(&mut self, name: &'static str, values: impl Iterator<Item = Maybe<Name>>) {
         let texts = Arc::clone(&self.texts.names);
         self.text(name, values.map(last), texts);
     }
 
-    /// Labels of hosts.
+    /// Add a column of labels of hosts.
     pub fn host(&mut self, name: &'static str, values: impl Iterator<Item = Maybe<Host>>) {
         let texts = Arc::clone(&self.texts.hosts);
         self.text(name, values.map(last), texts);
     }
 
-    /// One of a few words, null beyond their number.
+    /// Add a column of words by index, null for an index beyond the last word.
     pub fn category(
         &mut self,
         name: &'static str,
@@ -138,7 +138,7 @@ impl<'a> Columns<'a> {
         let mut values: Vec<u32> = values.map(number).collect();
         let nulls = nulls(&values, NO_TEXT);
         if nulls.is_some() {
-            // What is null has a number of its own all the same.
+            // Keys under a null must be valid indices, too.
             for value in values.iter_mut().filter(|value| **value == NO_TEXT) {
                 *value = 0;
             }
@@ -154,7 +154,7 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// Truths.
+    /// Add a column of booleans.
     pub fn boolean(&mut self, name: &'static str, values: impl Iterator<Item = Option<bool>>) {
         if self.wants(name) {
             let values: BooleanArray = values.collect();
@@ -162,11 +162,11 @@ impl<'a> Columns<'a> {
         }
     }
 
-    /// All that are wanted, in the order in which they are; every column has one value per row.
+    /// Return the wanted columns in the wanted order; every column has one value per row.
     ///
     /// # Errors
     ///
-    /// There is none of a name.
+    /// There is no column of a wanted name.
     pub fn batch(self) -> Result<RecordBatch, ArrowError> {
         let Some(wanted) = self.wanted else {
             let columns = self.arrays.into_iter();

@@ -1,8 +1,8 @@
-//! All messages: first each has a row, in the order of their publications, then each is decided.
+//! Make a row for each message, in the order of publications, then decide each.
 //!
-//! Messages of a connection (a publisher and a subscription) are handed over in their order, so those
-//! around it tell of one that was never taken. What came before it is known when its row is made. What
-//! came after it is known when rows are decided, since that begins with the last one.
+//! Messages of a connection (a publisher and a subscription) are handed over in order, so a message
+//! that was never taken is decided by those around it. The messages before it are known when its
+//! row is made, those after it when rows are decided, which begins with the last one.
 
 use std::collections::VecDeque;
 
@@ -20,20 +20,21 @@ use crate::publications::Publication;
 use crate::registry::Subscription;
 use crate::rows::{NEVER, Rows};
 
-/// What a publisher sent to a subscription.
+/// The messages from a publisher to a subscription, as counts and the state of the two passes.
 pub struct Connection {
     /// The number of its first row.
     pub first: u32,
-    /// As many as there are, and those of which nothing shows that there was a connection.
+    /// How many messages there are, and how many of them are `never_taken`.
     pub count: i64,
     pub never_taken: i64,
-    /// When the one that was taken last, of those that have a row by now, was taken.
+    /// The latest take time of the messages that have a row by now.
     last_take: i64,
-    /// When the first one that was taken, of those that are decided by now, was taken.
+    /// The take time of the earliest published message that was taken, of those decided by now.
     next_take: i64,
     /// How many messages the history of the subscription holds.
     depth: usize,
-    /// When as many, of those that are decided by now, were handed to the middleware; the first one last.
+    /// When the `depth` earliest published of the messages decided by now were handed to the
+    /// middleware, the earliest last.
     pushes: VecDeque<i64>,
 }
 
@@ -50,7 +51,7 @@ impl Connection {
         }
     }
 
-    /// What comes after the message that is decided next.
+    /// Return what comes after the message that is decided next.
     fn after(&self) -> After {
         let full = (self.pushes.front()).filter(|_| self.pushes.len() == self.depth);
         After {
@@ -59,7 +60,7 @@ impl Connection {
         }
     }
 
-    /// A message was decided.
+    /// Note a message that was decided.
     fn on_decided(&mut self, row: &Message) {
         self.never_taken += i64::from(row.decision.reason == Reason::NeverTaken);
         if row.is_between() {
@@ -74,21 +75,21 @@ impl Connection {
     }
 }
 
-/// All messages, and what is counted of them.
+/// All messages, and their counts.
 pub struct Messages {
-    /// In the order of their publications, last those of what nobody published.
+    /// The messages in the order of their publications; those without a publication come last.
     pub rows: Rows<Message>,
     pub connections: HashMap<Ends, Connection>,
     /// Rows joined by time or order.
     pub approximate: u64,
-    /// Rows of which nobody knows whether they were lost, as events were not recorded.
+    /// How many messages may have been lost, which is unknown because events were not recorded.
     pub untold: u64,
-    /// How their publications were read.
+    /// The state of the pass over publications that made the rows.
     pub pairing: Pairing,
 }
 
 impl Messages {
-    /// Of a whole recording.
+    /// Make and decide all messages of a recording.
     pub(crate) fn new(model: &Model, partners: &Partners) -> Self {
         let mut messages = Self {
             rows: Rows::on(model.disk.as_ref()),
@@ -98,7 +99,7 @@ impl Messages {
             pairing: Pairing::new(model),
         };
         let mut facts = Facts::new(model, partners);
-        // Those of one time come in the order in which they were taken.
+        // Messages published at the same time are in the order in which they were taken.
         let mut group: Vec<Message> = Vec::new();
         for (number, sent) in model.publications.rows.iter() {
             if group.first().is_some_and(|row| row.publish != sent.publish) {
@@ -125,7 +126,7 @@ impl Messages {
         messages
     }
 
-    /// Append messages of one time.
+    /// Append messages that were published at the same time.
     fn add(&mut self, model: &Model, facts: &mut Facts, group: &mut Vec<Message>) {
         if group.len() > 1 {
             group.sort_by_key(|row| {
@@ -148,7 +149,7 @@ impl Messages {
         }
     }
 
-    /// Decide all, the last one first.
+    /// Decide all messages, the last one first.
     fn decide(&mut self, judge: &Judge<'_>) {
         for number in (0..self.rows.count()).rev().filter_map(Id::new) {
             let Some(row) = self.rows.edit(number) else {

@@ -1,10 +1,10 @@
-//! What became of a message: one function, and the rules by which it decides.
+//! Decide what became of a message, by a list of rules.
 //!
-//! `decide` is asked once for each row, when all that it needs is known: what the connection (a
-//! publisher and a subscription) took before and after, and where events may be missing. Rules apply in
-//! their order, and the first one that fits names the reason. docs/model.md has them in words, and
-//! `docs/model_pass.md` says what else belongs to a new one. What a ring buffer or a missing
-//! subscription decides alone is known where the row is made (`pairing`): `Leg::Decided`.
+//! `decide` is called once for each row, when all that it needs is known: which messages of the
+//! connection (a publisher and a subscription) were taken before and after, and where events may be
+//! missing. The first rule that applies names the reason. docs/model.md has the rules in words, and
+//! `docs/model_pass.md` says what else a new rule needs. A message that a ring buffer or a missing
+//! subscription alone decides is decided when its row is made (`pairing`): `Leg::Decided`.
 
 use crate::existing::USUAL_WAIT;
 use crate::facts::Facts;
@@ -16,7 +16,7 @@ use crate::partners::Partners;
 use crate::publications::Publication;
 use crate::rows::{NEVER, known, plain};
 
-/// An enum with the words by which tables name its values, and what each of them means.
+/// Define an enum with the words by which tables name its values, and the meaning of each.
 macro_rules! words {
     ($(#[$about:meta])* $name:ident { $($value:ident $word:literal $meaning:literal,)* }) => {
         $(#[$about])*
@@ -24,9 +24,9 @@ macro_rules! words {
         pub enum $name { $(#[doc = $meaning] $value,)* }
 
         impl $name {
-            /// The words, by number.
+            /// The words that name the values, by number.
             pub const WORDS: &[&str] = &[$($word,)*];
-            /// What each of them means.
+            /// The meaning of each value, by number.
             pub const MEANINGS: &[&str] = &[$($meaning,)*];
         }
 
@@ -60,7 +60,7 @@ words! {
 }
 
 words! {
-    /// The rule that decided.
+    /// The rule that decided what became of a message.
     Reason {
         SameTimestamp "same_timestamp" "Topic and source timestamp of publication and take are equal.",
         RingBuffer "ring_buffer" "It was taken from the place in a ring buffer into which it had been put.",
@@ -94,7 +94,7 @@ words! {
 }
 
 plain! {
-    /// What is said of a message.
+    /// The decision about a message.
     pub struct Decision {
         pub outcome: Outcome,
         pub how: Match,
@@ -103,7 +103,7 @@ plain! {
 }
 
 impl Decision {
-    /// Of a message that nothing is known to have become of, and why.
+    /// Make the decision about a message of unknown outcome, and why it is unknown.
     pub const fn unknown(reason: Reason) -> Self {
         Self {
             outcome: Outcome::Unknown,
@@ -112,7 +112,7 @@ impl Decision {
         }
     }
 
-    /// Of a message with a take or a callback, by this.
+    /// Start the decision about a message with a take or a callback, joined by this reason.
     pub const fn joined(by: Reason) -> Self {
         Self {
             how: by.how(),
@@ -121,27 +121,27 @@ impl Decision {
     }
 }
 
-/// What comes after a message on its connection; `NEVER` where nothing does.
+/// What comes after a message on its connection; `NEVER` if nothing does.
 #[derive(Clone, Copy)]
 pub struct After {
-    /// When the next message that was taken was taken.
+    /// The take time of the next message that was taken.
     pub next_take: i64,
-    /// When as many messages had been published as the subscription's history holds.
+    /// When as many later messages had been published as the subscription's history holds.
     pub full_at: i64,
 }
 
-/// Who decides.
+/// Everything by which messages are decided.
 pub struct Judge<'a> {
-    /// What happened.
+    /// The state after all events.
     pub model: &'a Model,
-    /// What belongs together.
+    /// The publications and takes that belong together.
     pub partners: &'a Partners,
-    /// What holds of the whole.
+    /// Facts about the whole recording.
     pub facts: &'a Facts,
 }
 
 impl Judge<'_> {
-    /// What became of a message.
+    /// Decide what became of a message.
     pub fn decide(&self, row: &Message, after: After) -> Decision {
         let joined = row.decision;
         let (outcome, reason) = match row.leg {
@@ -160,8 +160,8 @@ impl Judge<'_> {
         }
     }
 
-    /// What became of a message between processes of which no take is known: the first rule that
-    /// applies decides. The numbers are those of docs/model.md.
+    /// Decide what became of a message between processes without a known take, by the first rule
+    /// that applies. The numbers are those of docs/model.md.
     fn rules(&self, row: &Message, after: After) -> (Outcome, Reason) {
         let (facts, model) = (self.facts, self.model);
         let (objects, gaps) = (&model.registry, &model.gaps);
@@ -213,7 +213,7 @@ impl Judge<'_> {
         }
     }
 
-    /// A message with a take or a callback.
+    /// Decide about a message with a take or a callback.
     fn joined(&self, outcome: Outcome, row: &Message) -> Decision {
         let joined = row.decision;
         let doubt = (joined.how == Match::Exact).then(|| self.doubt(row));
@@ -228,7 +228,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Why it is not certain what a key has joined, if something shows that.
+    /// Return why it is not certain what a key has joined, if something shows that it is not.
     fn doubt(&self, row: &Message) -> Option<Reason> {
         let model = self.model;
         let sent = model.publications.rows.get(row.publication)?;
@@ -246,7 +246,7 @@ impl Judge<'_> {
         broken.then_some(Reason::OrderBroken)
     }
 
-    /// Whether there is a gap before its first event, and one that comes before that happens at all.
+    /// Whether a gap lies before its first event, and events that come earlier were recorded.
     fn may_lack_its_first(&self, publication: &Publication) -> bool {
         let above = [
             (Kind::IntraPublish, publication.intra),
@@ -268,7 +268,7 @@ impl Judge<'_> {
             && !gaps.broken(row.process, i64::MIN, until)
     }
 
-    /// Whether several publications have its topic and timestamp.
+    /// Whether several publications have the topic and timestamp of the message.
     fn shares_its_key(&self, row: &Message, sent: &Publication) -> bool {
         let shared = &self.partners.shared_keys;
         let topic = || self.model.source(sent).topic;
@@ -278,7 +278,7 @@ impl Judge<'_> {
                 .is_some_and(|topic| shared.contains(&(topic, sent.stamp)))
     }
 
-    /// Whether those before and after a message without a timestamp show that it is gone.
+    /// Whether the messages before and after one without a timestamp show that it is gone.
     fn is_proved_by_order(&self, row: &Message, sent: Option<Publication>, after: After) -> bool {
         let others = self.facts.without_publication.get(&row.subscription);
         let others = others.map_or(&[][..], Vec::as_slice);
@@ -298,7 +298,7 @@ impl Judge<'_> {
         from.is_some() && from == host(row.process)
     }
 
-    /// Whether later messages have its place in the subscription's history.
+    /// Whether later messages took its place in the subscription's history.
     fn is_pushed_out(
         &self,
         row: &Message,
@@ -316,7 +316,7 @@ impl Judge<'_> {
 }
 
 impl Reason {
-    /// How it joins a publication and a take, if that is what it does.
+    /// Return how the reason joins a publication and a take, if it does so.
     const fn how(self) -> Match {
         match self {
             Self::SameTimestamp | Self::RingBuffer => Match::Exact,

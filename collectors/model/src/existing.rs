@@ -1,4 +1,4 @@
-//! Which subscriptions existed at a time.
+//! Find which subscriptions existed at a time.
 
 use ahash::{HashMap, HashMapExt};
 
@@ -6,23 +6,23 @@ use crate::ids::{Id, Maybe, numbered};
 use crate::model::Model;
 use crate::registry::{Name, Subscription};
 
-/// How long a message may be on its way where no other one of the subscription shows it, in ns.
+/// How long a message may be on its way if no other one of the subscription shows that, in ns.
 pub const USUAL_WAIT: i64 = 1_000_000_000;
 
-/// Which subscriptions exist as something is published.
+/// The subscriptions of each topic, to find those that exist when a message is published.
 pub struct Existing(HashMap<Id<Name>, Vec<Candidate>>);
 
-/// A subscription of a topic.
+/// A subscription of a topic, which may exist.
 struct Candidate {
     number: Id<Subscription>,
-    /// The first publication after the last event of its process.
+    /// The time of the first publication after the last event of its process.
     after: Option<i64>,
-    /// How many came after its process had gone.
+    /// How many publications came after its process had gone.
     gone: u64,
 }
 
 impl Existing {
-    /// Of these subscriptions.
+    /// Take the wanted subscriptions.
     pub(crate) fn new(model: &Model, wanted: impl Fn(Id<Subscription>) -> bool) -> Self {
         let mut on_topic: HashMap<_, Vec<_>> = HashMap::new();
         for (number, _) in numbered(&model.registry.subscriptions) {
@@ -39,7 +39,8 @@ impl Existing {
         Self(on_topic)
     }
 
-    /// Those of a topic at a time, but for those of processes that had gone; times never fall.
+    /// Put the subscriptions of a topic at a time into `existing`, without those of processes that
+    /// had gone; times never decrease.
     pub(crate) fn at(
         &mut self,
         model: &Model,
@@ -56,8 +57,8 @@ impl Existing {
             }
             let end = model.identity.end(subscription.process);
             if publish > end {
-                // It has gone when more than a second, and more than one publication, follows its
-                // last event, and nothing of it may be missing.
+                // A process has gone if more than a second and more than one publication follow its
+                // last event, and none of its events may be missing.
                 let first = *candidate.after.get_or_insert(publish);
                 if publish > first.max(end.saturating_add(USUAL_WAIT))
                     && !model.gaps.overlap(subscription.process, end, publish)
@@ -70,7 +71,7 @@ impl Existing {
         }
     }
 
-    /// Of each subscription the publications after its process had gone, if there were any.
+    /// Return how many publications came after the process of each subscription had gone, if any.
     pub fn gone(&self) -> Vec<(Id<Subscription>, u64)> {
         let candidates = self.0.values().flatten();
         let counts = candidates.map(|candidate| (candidate.number, candidate.gone));

@@ -1,4 +1,4 @@
-//! What the rules ask of a whole recording.
+//! Collect the facts about a whole recording that the rules need.
 
 use ahash::HashMap;
 
@@ -9,21 +9,21 @@ use crate::partners::Partners;
 use crate::registry::{Publisher, Subscription};
 use crate::rows::NEVER;
 
-/// What the rules ask of a whole recording.
+/// The facts about a whole recording that the rules need.
 #[derive(Default)]
 pub struct Facts {
-    /// Of each subscription the longest that a message waited to be taken.
+    /// The longest time that a message of each subscription waited to be taken, in ns.
     pub longest_wait: HashMap<Maybe<Subscription>, i64>,
-    /// Publishers whose publications begin above rcl.
+    /// Whether publications of each publisher begin above rcl.
     pub above: Vec<bool>,
-    /// Of each subscription when it first took a message of a known publication from a ring buffer.
+    /// When each subscription first took a message of a known publication from a ring buffer.
     pub first_from_buffer: HashMap<Maybe<Subscription>, i64>,
-    /// Of each subscription when it took what nobody is known to have published.
+    /// When each subscription took messages without a known publication.
     pub without_publication: HashMap<Maybe<Subscription>, Vec<i64>>,
 }
 
 impl Facts {
-    /// Before any message.
+    /// Collect the facts that are known before any message.
     pub(crate) fn new(model: &Model, partners: &Partners) -> Self {
         let mut facts = Self::default();
         let alone = partners.alone.iter();
@@ -34,14 +34,14 @@ impl Facts {
         facts
     }
 
-    /// A publisher's publication begins above rcl.
+    /// Note that a publication of a publisher begins above rcl.
     pub(crate) fn on_begin_above(&mut self, publisher: Maybe<Publisher>) {
         if let Some(publisher) = publisher {
             *entry(&mut self.above, publisher) = true;
         }
     }
 
-    /// A message, which is not decided yet.
+    /// Add a message that is not decided yet.
     pub(crate) fn on_message(&mut self, row: &Message) {
         let taken = row.take_time();
         if row.publish == NEVER {

@@ -1,11 +1,11 @@
-//! When events may be missing, and of whom.
+//! Know when events may be missing, and of which hosts, processes and CPUs.
 //!
-//! A gap is what the trace itself tells of: events that the tracer discarded, packets or streams that
-//! are not there. `LTTng` has a buffer per CPU, and what it dropped may be of any thread of the host, as
-//! threads move between CPUs; but not between two events of a thread on one other CPU that are closer
-//! than the time that it takes to move away and back. What the native tracer dropped is of the process
-//! that wrote the file. A broken order is a place in a process where an event must be missing though no
-//! tracer says so.
+//! The trace itself shows the gaps: events that the tracer discarded, packets or streams that are
+//! not there. `LTTng` has a buffer per CPU, and an event that it dropped may belong to any thread
+//! of the host, because threads move between CPUs; but not to a thread with two events on one other
+//! CPU that are closer in time than a move to the buffer's CPU and back takes. Events that the
+//! native tracer dropped belong to the process that wrote the file. A broken order is a place in a
+//! process where an event must be missing although no tracer reports it.
 
 use ahash::HashMap;
 
@@ -14,26 +14,26 @@ use crate::ids::{Id, Maybe, entry, get};
 use crate::intake::Event;
 use crate::rows::NEVER;
 
-/// A thread cannot move to another CPU, run there and move back in less, in ns: each way takes a
-/// switch on both CPUs, of a microsecond or more.
+/// The shortest time in which a thread can move to another CPU, run there and move back, in ns:
+/// each way takes a switch on both CPUs, of a microsecond or more.
 const ROUND_TRIP: i64 = 5_000;
 
-/// Events may be missing after `begin` and before `end`.
+/// A gap: events may be missing after `begin` and before `end`.
 #[derive(Clone, Copy, Debug)]
 pub struct Gap {
     /// Its host.
     pub host: Maybe<Host>,
-    /// The only process of which something is missing, where there is one.
+    /// The number of the process, if only its events may be missing.
     pub vpid: Option<i32>,
-    /// The only CPU on which something is missing, where there is one.
+    /// The CPU, if only events on it may be missing.
     pub cpu: Option<i32>,
-    /// A recorded moment, or the first time there is.
+    /// The time of something recorded, or `i64::MIN`.
     pub begin: i64,
-    /// A recorded moment, or the last time there is.
+    /// The time of something recorded, or `i64::MAX`.
     pub end: i64,
 }
 
-/// Stretches of time by their ends, each with the earliest begin of those from it on.
+/// Intervals of time sorted by end, each with the earliest begin of itself and all later ones.
 #[derive(Clone, Default)]
 struct Stretches(Vec<(i64, i64)>);
 
@@ -47,24 +47,24 @@ impl Stretches {
         }
     }
 
-    /// Whether one has a moment in common with `from..=until`.
+    /// Whether an interval has a time in common with `from..=until`.
     fn overlap(&self, from: i64, until: i64) -> bool {
         let place = self.0.partition_point(|(end, _)| *end < from);
         self.0.get(place).is_some_and(|(_, begin)| *begin <= until)
     }
 
-    /// Whether something may be missing between two moments that were recorded.
+    /// Whether events may be missing between two recorded events at these times.
     fn between(&self, from: i64, until: i64) -> bool {
         let place = self.0.partition_point(|(end, _)| *end <= from);
         self.0.get(place).is_some_and(|(_, begin)| *begin < until)
     }
 }
 
-/// What the trace tells of a host or, where only that one lacks events, of one of its processes.
+/// The gaps that the trace shows of a host, or of one of its processes if only that one has gaps.
 #[derive(Clone, Default)]
 struct Declared {
     all: Stretches,
-    /// The same by CPU, where that is known.
+    /// The gaps by CPU, if that is known.
     on_cpu: HashMap<Option<i32>, Stretches>,
 }
 
@@ -77,19 +77,19 @@ impl Declared {
 /// All gaps and broken orders.
 #[derive(Clone, Default)]
 pub struct Gaps {
-    /// By host, and by process where only that one lacks events.
+    /// By host, and by process if only that one has gaps.
     declared: HashMap<(Maybe<Host>, Option<i32>), Declared>,
-    /// By process: begin and end of each, in the order in which they were found.
+    /// Begin and end of each broken order by process, in the order in which they were found.
     broken: HashMap<Maybe<Process>, Vec<(i64, i64)>>,
     sorted: HashMap<Maybe<Process>, Stretches>,
-    /// End of the last gap that the trace declares.
+    /// End of the last gap that the trace shows.
     last: i64,
-    /// Of each process its host, and its number there.
+    /// The host of each process, and its number there.
     places: Vec<(Maybe<Host>, i32)>,
 }
 
 impl Gaps {
-    /// What the trace tells of.
+    /// Take the gaps that the trace shows.
     #[must_use]
     pub fn new(gaps: &[Gap]) -> Self {
         let mut index = Self::default();
@@ -106,7 +106,7 @@ impl Gaps {
         index
     }
 
-    /// All that happened on the hosts before a time is forgotten.
+    /// Forget everything that happened on the hosts before a time: it becomes a gap.
     pub(crate) fn forget(&mut self, hosts: usize, since: i64) {
         self.last = self.last.max(since);
         for declared in self.declared.values_mut().flat_map(Declared::each) {
@@ -123,19 +123,19 @@ impl Gaps {
         }
     }
 
-    /// Whether the trace tells of none.
+    /// Whether the trace shows no gap.
     pub(crate) fn is_empty(&self) -> bool {
         self.declared.is_empty()
     }
 
-    /// When the first one began that the trace tells of.
+    /// Return when the first gap that the trace shows began.
     pub(crate) fn first(&self) -> Option<i64> {
         let declared = self.declared.values();
         let gaps = declared.filter_map(|gaps| gaps.all.0.first());
         gaps.map(|(_, begin)| *begin).min()
     }
 
-    /// The same gaps, of these processes.
+    /// Set the processes to which the gaps apply.
     pub(crate) fn of_processes(self, processes: &[Process]) -> Self {
         let place = |process: &Process| (process.host, process.vpid);
         let places = processes.iter().map(place).collect();
@@ -149,15 +149,15 @@ impl Gaps {
         keys.into_iter().filter_map(|key| self.declared.get(&key))
     }
 
-    /// Whether events of a process may be missing between two moments at which some were recorded.
+    /// Whether events of a process may be missing between two recorded events at these times.
     pub(crate) fn between(&self, process: Maybe<Process>, from: i64, until: i64) -> bool {
         let within = from != NEVER && from < self.last;
         let mut declared = self.declared_for(process);
         within && declared.any(|gaps| gaps.all.between(from, until))
     }
 
-    /// Whether an event of a thread may be missing between this one and the one before it. Where
-    /// there was none before, any gap that began before may hide one.
+    /// Whether an event of a thread may be missing between this event and the one before it. If
+    /// there was none before, any gap that began earlier may hide one.
     pub(crate) fn before(&self, last: LastSeen, now: &Event) -> bool {
         if last.any >= self.last {
             return false;
@@ -178,7 +178,7 @@ impl Gaps {
         declared.any(|gaps| gaps.all.overlap(from, until))
     }
 
-    /// An order was broken in a process.
+    /// Add a broken order of a process.
     pub(crate) fn on_broken(&mut self, process: Maybe<Process>, begin: i64, end: i64) {
         self.broken.entry(process).or_default().push((begin, end));
     }
@@ -189,7 +189,7 @@ impl Gaps {
         last.is_some_and(|(_, end)| *end > since)
     }
 
-    /// All events were seen.
+    /// Sort the broken orders, after all events.
     pub(crate) fn finish(&mut self) {
         for (process, orders) in &self.broken {
             let mut stretches =
@@ -199,13 +199,13 @@ impl Gaps {
         }
     }
 
-    /// After `finish`: whether an order was broken in a process from one time to another.
+    /// Whether an order was broken in a process from one time to another; valid after `finish`.
     pub(crate) fn broken(&self, process: Maybe<Process>, from: i64, until: i64) -> bool {
         let stretches = self.sorted.get(&process);
         stretches.is_some_and(|stretches| stretches.overlap(from, until))
     }
 
-    /// Process, begin and end of each broken order, in the order of time.
+    /// Return process, begin and end of each broken order, in order of time.
     pub(crate) fn all_broken(&self) -> Vec<BrokenOrder> {
         let each = self.broken.iter();
         let mut all: Vec<_> = each
@@ -218,24 +218,24 @@ impl Gaps {
     }
 }
 
-/// A process, and the begin and end of a stretch in which an order was broken there.
+/// A process, and the begin and end of an interval in which an order was broken there.
 pub type BrokenOrder = (Maybe<Process>, i64, i64);
 
-/// When each thread was seen last.
+/// The last event of each thread.
 #[derive(Clone, Default)]
 pub struct Continuity(Vec<Option<LastSeen>>);
 
-/// The last event of a thread; `NEVER` where there was none.
+/// The times of the last event of a thread and of its last one of ROS, `NEVER` if there was none.
 #[derive(Clone, Copy)]
 pub struct LastSeen {
     pub any: i64,
     pub ros: i64,
-    /// The CPU that recorded the last one, where that is known.
+    /// The CPU that recorded the last event, -1 if that is not known.
     cpu: i32,
 }
 
 impl Continuity {
-    /// An event of a thread; returns when it was seen before.
+    /// Note an event of a thread; return its last event before this one.
     pub(crate) fn on_event(&mut self, event: &Event, of_ros: bool) -> LastSeen {
         let last = entry(&mut self.0, event.thread);
         let before = last.unwrap_or(LastSeen {

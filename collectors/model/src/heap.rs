@@ -1,9 +1,9 @@
-//! The heap of processes that ran with `LTTng`'s allocator wrapper (`lttng_ust_libc:*`).
+//! Follow the heap of processes that ran with `LTTng`'s allocator wrapper (`lttng_ust_libc:*`).
 //!
 //! A block lives from the event that returned its address to the one that frees that address: by
-//! `free`, or by `realloc`, which frees one address and returns another one unless it fails. A freed
-//! address that no event returned was allocated before the recording, or by the parent process: it is
-//! counted and not subtracted.
+//! `free`, or by `realloc`, which frees one address and returns another one unless it fails. A
+//! freed address that no event returned was allocated before the recording, or by the parent
+//! process: it is counted and not subtracted.
 
 use ahash::HashMap;
 
@@ -18,15 +18,15 @@ plain! {
     /// A block of memory.
     pub struct Block {
         pub size: i64,
-        /// When it was returned.
+        /// When its address was returned.
         pub begin: i64,
-        /// When it was freed, `NEVER` where it was not.
+        /// When it was freed, `NEVER` if it was not.
         pub end: i64,
         pub process: Id<Process>,
-        /// What allocated it.
+        /// The execution that allocated it.
         pub within: Maybe<Execution>,
         thread: Id<Thread>,
-        /// The block that had its address before, and was never seen freed.
+        /// The block that had its address before, if no event had freed that.
         before: Maybe<Block>,
     }
 }
@@ -36,9 +36,9 @@ plain! {
     pub struct Free {
         pub time: i64,
         pub process: Id<Process>,
-        /// The size of its block, 0 where that is not known.
+        /// The size of its block in bytes, 0 if that is not known.
         pub size: i64,
-        /// What freed it.
+        /// The execution that freed it.
         pub within: Maybe<Execution>,
     }
 }
@@ -60,7 +60,8 @@ pub struct Heap {
 }
 
 impl Heap {
-    /// Any call of the allocator; in no known process one address is many blocks.
+    /// Handle any call of the allocator. Calls in unknown processes are ignored: there, one address
+    /// may be that of many blocks.
     pub fn on_call(&mut self, kind: Kind, event: &Event, within: Maybe<Execution>) {
         let Some(process) = event.process else {
             return;
@@ -105,14 +106,14 @@ impl Heap {
         self.blocks.push(Block { before, ..block });
     }
 
-    /// What a call frees that may allocate `by`; realloc is `late`.
+    /// Free an address in the call that is described by `by`; `late` if the call is realloc.
     fn free(&mut self, address: u64, by: &Block, late: bool) {
         if address == 0 {
             return;
         }
         let place = (by.process, address);
         let mut freed = self.live.get(&place).copied().flatten();
-        // realloc tells after it has freed: meanwhile another thread may have got the address.
+        // realloc's event comes after it has freed: by then another thread may have the address.
         if late
             && let Some(block) = self.blocks.edit(freed)
             && block.before.is_some()

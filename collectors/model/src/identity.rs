@@ -1,7 +1,7 @@
-//! Processes and threads: which ones events are of.
+//! Find the process and thread of each event.
 //!
-//! A process is a number on a host, in a pid namespace where that was recorded, and from a moment
-//! on where a number was given again.
+//! A process is a number on a host, in a pid namespace if that was recorded, and from a certain
+//! time on if its number was used again.
 
 use ahash::HashMap;
 use arrow_array::Array;
@@ -11,35 +11,35 @@ use arrow_schema::DataType;
 use crate::ids::{Id, Maybe, get, numbered};
 use crate::intake::Event;
 
-/// Number in place of a context that is missing.
+/// The number that stands for a missing context.
 pub const NOTHING: i32 = -1;
-/// Threads that are found without looking for them, if their numbers do not fall together.
+/// The number of slots in the cache of threads, by thread number modulo this.
 const REMEMBERED: usize = 256;
 
-/// A host, as what is numbered.
+/// Marker type of a host's number.
 pub enum Host {}
-/// A thread, as what is numbered.
+/// Marker type of a thread's number.
 pub enum Thread {}
 
 /// A process.
 #[derive(Clone, Debug)]
 pub struct Process {
-    /// Number of its host, as of `Identity::new`.
+    /// Number of its host, in the list given to `Identity::new`.
     pub host: Maybe<Host>,
-    /// Its pid namespace; 0 where that was not recorded.
+    /// Its pid namespace; 0 if that was not recorded.
     pub namespace: i64,
-    /// Its number; -1 where that was not recorded.
+    /// Its number; -1 if that was not recorded.
     pub vpid: i32,
-    /// The first time that is its own, of several processes of one number.
+    /// The time from which the number means this process, if several processes had that number.
     pub since: i64,
-    /// Its last event.
+    /// The time of its last event.
     pub end: i64,
 }
 
-/// Host, pid namespace, process and thread.
+/// A lookup of a thread: host, pid namespace, process number and thread number.
 pub type Asked = (Maybe<Host>, i64, Option<i32>, Option<i32>);
 
-/// Host, pid namespace and process.
+/// Host, pid namespace and process number.
 type Number = (Maybe<Host>, i64, i32);
 
 /// All processes, and the threads seen so far.
@@ -47,19 +47,19 @@ type Number = (Maybe<Host>, i64, i32);
 pub struct Identity {
     /// Processes by their number.
     pub processes: Vec<Process>,
-    /// Of each thread its process and its number there.
+    /// The process of each thread, and its number there.
     pub threads: Vec<(Maybe<Process>, i32)>,
-    /// Events without process or thread.
+    /// How many events have no process or thread.
     pub without_context: u64,
     labels: Vec<String>,
     hosts: HashMap<String, Id<Host>>,
     by_number: HashMap<Number, Vec<(i64, Id<Process>)>>,
     by_thread: HashMap<(Maybe<Process>, i32), Id<Thread>>,
-    /// What was asked last, by some bits of the thread.
+    /// The last lookup and its result, by thread number modulo `REMEMBERED`.
     last: Vec<Option<(Asked, Id<Thread>)>>,
 }
 
-/// The text of a row of a column, if it is one of text and has one there.
+/// Return the text in a row of a column, if the column holds text and the row is not null.
 pub(crate) fn text_at(array: &dyn Array, row: usize) -> Option<&str> {
     match array.data_type() {
         _ if array.is_null(row) => None,
@@ -70,7 +70,7 @@ pub(crate) fn text_at(array: &dyn Array, row: usize) -> Option<&str> {
 }
 
 impl Identity {
-    /// Hosts by their numbers, and processes by theirs.
+    /// Take hosts and processes, each in the order of their numbers.
     #[must_use]
     pub fn new(hosts: &[String], processes: Vec<Process>) -> Self {
         let mut by_number: HashMap<_, Vec<_>> = HashMap::default();
@@ -98,7 +98,7 @@ impl Identity {
         }
     }
 
-    /// The host of a row of a batch: the only one, or what the column of hosts says.
+    /// Return the host of a row of a batch: the only one, or the one in the column of hosts.
     pub(crate) fn host_at(&self, column: Option<&dyn Array>, row: usize) -> Maybe<Host> {
         match column {
             Some(names) if self.hosts.len() != 1 => self.hosts.get(text_at(names, row)?).copied(),
@@ -106,7 +106,7 @@ impl Identity {
         }
     }
 
-    /// The thread of an event, by its host, pid namespace, process, thread and time.
+    /// Return the thread of an event, by its host, pid namespace, process, thread and time.
     #[expect(clippy::similar_names, reason = "as the tracer calls them")]
     pub(crate) fn thread(&mut self, asked: Asked, time: i64) -> Id<Thread> {
         let (host, namespace, vpid, vtid) = asked;
@@ -124,7 +124,7 @@ impl Identity {
             let after = parts.partition_point(|(since, _)| *since <= time);
             Some(parts.get(after.saturating_sub(1))?.1)
         });
-        // What a number means may change where several processes had it.
+        // The meaning of a number may change if several processes had it.
         let alone = parts.is_some_and(|parts| parts.len() == 1);
         let thread = self.of_thread((process, vtid.unwrap_or(NOTHING)));
         if alone {
@@ -136,20 +136,20 @@ impl Identity {
     fn of_thread(&mut self, key: (Maybe<Process>, i32)) -> Id<Thread> {
         *self.by_thread.entry(key).or_insert_with(|| {
             self.threads.push(key);
-            // No machine has memory for more than there are numbers.
+            // No machine has memory for more threads than there are numbers.
             Id::at(self.threads.len() - 1).unwrap_or(Id::FIRST)
         })
     }
 
-    /// The thread of a `Self::number`.
+    /// Return the thread of a `Self::number`.
     #[expect(clippy::cast_possible_truncation, reason = "two numbers of 32 bits")]
     pub(crate) fn numbered(&mut self, number: i64) -> Id<Thread> {
-        // A process that is not known counts as -1.
+        // An unknown process counts as -1.
         let process = ((number + 1) >> 32) as i32;
         self.of_thread((Id::new(process.cast_unsigned()), number as i32))
     }
 
-    /// Something happened in a process, whose last event is at least as late.
+    /// Note an event of a process, whose last event is at least as late.
     pub(crate) fn on_event(&mut self, event: &Event) {
         let process = event.process.map(Id::place);
         if let Some(process) = process.and_then(|process| self.processes.get_mut(process)) {
@@ -157,37 +157,37 @@ impl Identity {
         }
     }
 
-    /// The process of a thread.
+    /// Return the process of a thread.
     pub(crate) fn process(&self, thread: Id<Thread>) -> Maybe<Process> {
         self.threads[thread.place()].0
     }
 
-    /// The last event of a process; the last time there is of one that is not known.
+    /// Return the time of a process's last event, `i64::MAX` if the process is not known.
     pub(crate) fn end(&self, process: Maybe<Process>) -> i64 {
         get(&self.processes, process).map_or(i64::MAX, |process| process.end)
     }
 
-    /// The host of a process.
+    /// Return the host of a process.
     pub(crate) fn host(&self, process: Maybe<Process>) -> Maybe<Host> {
         get(&self.processes, process)?.host
     }
 
-    /// The number that a process had, or -1.
+    /// Return the number that a process had, or -1.
     pub(crate) fn vpid(&self, process: Maybe<Process>) -> i32 {
         get(&self.processes, process).map_or(NOTHING, |process| process.vpid)
     }
 
-    /// The number that a thread had, or -1.
+    /// Return the number that a thread had, or -1.
     pub(crate) fn vtid(&self, thread: Id<Thread>) -> i32 {
         self.threads[thread.place()].1
     }
 
-    /// Labels of the hosts, by their numbers.
+    /// Return the labels of the hosts, by number.
     pub(crate) fn hosts(&self) -> &[String] {
         &self.labels
     }
 
-    /// One number for a thread, in the order of processes and threads.
+    /// Return one number for a thread, which sorts by process, then by thread.
     pub(crate) fn number(&self, thread: Id<Thread>) -> i64 {
         let (process, thread) = self.threads[thread.place()];
         let process = process.map_or(-1, |process| i64::from(process.number()));

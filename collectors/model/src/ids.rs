@@ -1,4 +1,4 @@
-//! Numbers of rows and objects: a type for each kind, so that one is never taken for another.
+//! Number rows and objects, with a type for each kind so that they are never mixed up.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -9,63 +9,63 @@ use std::num::NonZeroU32;
 /// The number of a row `T`, or of an object of the kind `T`.
 pub struct Id<T>(NonZeroU32, PhantomData<fn() -> T>);
 
-/// Such a number, where there is one and it is known; it takes no more memory.
+/// A number that may be missing or unknown; it takes no more memory than a number.
 pub type Maybe<T> = Option<Id<T>>;
 
 impl<T> Id<T> {
-    /// That of number 0.
+    /// The number 0.
     pub const FIRST: Self = Self(NonZeroU32::MIN, PhantomData);
 
-    /// By its number; there are at most 2^32 - 1.
+    /// Make it from a number; there are at most 2^32 - 1 of them.
     #[must_use]
     pub fn new(number: u32) -> Option<Self> {
         let one_more = NonZeroU32::new(number.wrapping_add(1));
         one_more.map(|number| Self(number, PhantomData))
     }
 
-    /// That of a place in a list.
+    /// Make it from an index in a list.
     #[must_use]
     pub fn at(place: usize) -> Option<Self> {
         u32::try_from(place).ok().and_then(Self::new)
     }
 
-    /// The number.
+    /// Return the number.
     #[must_use]
     pub const fn number(self) -> u32 {
         self.0.get() - 1
     }
 
-    /// The number as a place in a list.
+    /// Return the number as an index in a list.
     #[must_use]
     pub const fn place(self) -> usize {
         self.number() as usize
     }
 
-    /// The same number of another kind of thing.
+    /// Return the same number for another kind of row or object.
     #[must_use]
     pub const fn cast<U>(self) -> Id<U> {
         Id(self.0, PhantomData)
     }
 }
 
-/// What a list holds of an object, if there is one.
+/// Return the value of an object in a list, if there is one.
 pub fn get<T, U>(list: &[U], id: Maybe<T>) -> Option<&U> {
     list.get(id?.place())
 }
 
-/// The number by which it is sorted where those without one come last.
+/// Return a sort key that puts missing numbers last.
 pub fn last<T>(id: Maybe<T>) -> u32 {
     id.map_or(u32::MAX, Id::number)
 }
 
-/// All rows or objects of a list with their numbers.
+/// Iterate over the values of a list with their numbers.
 pub fn numbered<T, U>(list: &[U]) -> impl Iterator<Item = (Id<T>, &U)> {
     (0..)
         .zip(list)
         .filter_map(|(number, value)| Some((Id::new(number)?, value)))
 }
 
-/// What a list holds of an object, filled up with default values where it is too short.
+/// Return the value of an object in a list, which is filled up with default values if too short.
 pub fn entry<T, U: Default>(list: &mut Vec<U>, id: Id<T>) -> &mut U {
     if list.len() <= id.place() {
         list.resize_with(id.place() + 1, U::default);
@@ -73,12 +73,12 @@ pub fn entry<T, U: Default>(list: &mut Vec<U>, id: Id<T>) -> &mut U {
     &mut list[id.place()]
 }
 
-/// Whether an object has its flag.
+/// Whether the flag of an object is set.
 pub fn flagged<T>(flags: &[bool], id: Maybe<T>) -> bool {
     get(flags, id) == Some(&true)
 }
 
-// Derived, these would be asked of `T`, too.
+// If derived, these would require the same of `T`.
 impl<T> Clone for Id<T> {
     fn clone(&self) -> Self {
         *self

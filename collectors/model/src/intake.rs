@@ -1,7 +1,7 @@
-//! Where events come from: batches of each kind, merged by time.
+//! Read events from batches of each kind, and merge them by time.
 //!
 //! Each kind of event has a fixed list of fields. They are found by name once per batch, as 64 bits
-//! each, whatever width they were recorded in; from there on a field is a number, and an event a row.
+//! each, whatever width they were recorded in; from then on, fields are found by index.
 
 use ahash::HashMap;
 use arrow_array::cast::AsArray;
@@ -14,27 +14,27 @@ use crate::identity::{Identity, NOTHING, Process, Thread};
 use crate::ids::{Id, Maybe};
 use crate::kinds::{KINDS, Kind};
 
-/// Batches of one kind of event, in the order of time.
+/// Batches of one kind of event, in order of time.
 pub type Batches = Box<dyn Iterator<Item = Result<Batch, ArrowError>> + Send>;
 
-/// Most fields that a kind has.
+/// The largest number of fields of a kind.
 const MOST: usize = 5;
 
-/// One event: what is asked of it lies together.
+/// One event, with everything that is read from it in one place.
 #[derive(Clone, Copy)]
 pub struct Event {
     pub time: i64,
     fields: [u64; MOST],
     pub thread: Id<Thread>,
     pub process: Maybe<Process>,
-    /// The CPU that recorded it, where that was asked for and is known; else -1.
+    /// The CPU that recorded the event, if that was requested and is known; else -1.
     pub cpu: i32,
-    /// A bit for each field that it has.
+    /// A bit for each field that is present.
     validity: u8,
 }
 
 impl Event {
-    /// Without fields, of the first thread and process.
+    /// Make an event without fields, of the first thread and process.
     pub const fn new(time: i64, cpu: i32) -> Self {
         Self {
             time,
@@ -46,18 +46,18 @@ impl Event {
         }
     }
 
-    /// A field, by its place in the list of its kind.
+    /// Return a field, by its index in the list of its kind.
     pub(crate) fn get(&self, field: usize) -> Option<u64> {
         (self.validity >> field & 1 == 1).then(|| self.fields[field])
     }
 
-    /// The same of a signed one.
+    /// Return a signed field, by its index in the list of its kind.
     pub(crate) fn signed(&self, field: usize) -> Option<i64> {
         self.get(field).map(u64::cast_signed)
     }
 }
 
-/// A column of integers as 64 bits each; one that was not recorded has no values.
+/// A column of integers as 64 bits each; a column that was not recorded has no values.
 #[derive(Default)]
 struct Ints {
     values: ScalarBuffer<u64>,
@@ -72,7 +72,7 @@ impl Ints {
         self.values.get(row).copied()
     }
 
-    /// Eight bytes of each list, as a number; none where it has not so many.
+    /// Read eight bytes of each list as a number; null if the list is too short.
     fn eight(array: &dyn Array, first: usize) -> Self {
         let eight = |bytes: &dyn Array| {
             let bytes = bytes.as_primitive_opt::<UInt8Type>()?.values();
@@ -113,7 +113,7 @@ impl Ints {
     }
 }
 
-/// The values of an array of integers, shared where they have 64 bits; of another array none.
+/// Return the values of an array of integers (shared if of 64 bits), none of any other array.
 fn bits(array: &dyn Array) -> ScalarBuffer<u64> {
     match array.data_type() {
         DataType::UInt64 => array.as_primitive::<UInt64Type>().values().clone(),
@@ -122,7 +122,7 @@ fn bits(array: &dyn Array) -> ScalarBuffer<u64> {
             ScalarBuffer::new(values.inner().clone(), 0, values.len())
         }
         DataType::Boolean => array.as_boolean().values().iter().map(u64::from).collect(),
-        // Signs come back where they matter.
+        // Readers restore the sign where it matters.
         _ => downcast_integer_array!(
             array => array.values().iter().map(|value| value.as_usize() as u64).collect(),
             _ => ScalarBuffer::from(Vec::new())
@@ -130,7 +130,7 @@ fn bits(array: &dyn Array) -> ScalarBuffer<u64> {
     }
 }
 
-/// A batch, event by event; of which threads they are is found when it is its turn.
+/// The events of a batch; their threads are looked up when it is the batch's turn.
 pub struct Batch {
     events: Vec<Event>,
     vpid: Ints,
@@ -141,7 +141,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Of columns by name: `time_ns`, what says where the events were, and the fields of their kind.
+    /// Read the columns of a batch: `time_ns`, those that locate the events, and the kind's fields.
     #[must_use]
     pub fn new(batch: &RecordBatch, fields: &[&str]) -> Self {
         let column = |name: &str| Ints::named(batch, name);
@@ -168,7 +168,7 @@ impl Batch {
         }
     }
 
-    /// The events in the order of time and threads.
+    /// Return the events in order of time, and of threads within the same time.
     fn events(self, identity: &mut Identity) -> Vec<Event> {
         let mut events = self.events;
         for (row, event) in events.iter_mut().enumerate() {
@@ -200,7 +200,7 @@ struct Source {
 }
 
 impl Source {
-    /// The time of the next event, from the next batch where this one is at its end.
+    /// Return the time of the next event, from the next batch if this one is exhausted.
     fn head(&mut self, identity: &mut Identity) -> Result<Option<i64>, ArrowError> {
         loop {
             if let Some(event) = self.events.get(self.place) {
@@ -231,18 +231,18 @@ fn narrow(bits: u64) -> i32 {
 /// All kinds of events, merged by time.
 pub struct Intake {
     sources: Vec<Source>,
-    /// Of each source the time of its next event; one at its end is never the first one.
+    /// The time of the next event of each source; an exhausted source is never first.
     heads: Vec<i64>,
-    /// The source whose event was handed out last.
+    /// The source of the event that was returned last.
     last: Option<usize>,
 }
 
 impl Intake {
-    /// What is given by name, without the provider; other names are left out.
+    /// Take the batches by the name of their event without the provider; other names are ignored.
     ///
     /// # Errors
     ///
-    /// A batch cannot be had.
+    /// A batch cannot be read.
     pub(crate) fn new(
         mut given: HashMap<String, Batches>,
         identity: &mut Identity,
@@ -268,11 +268,11 @@ impl Intake {
         })
     }
 
-    /// The next event in the order of time; those of one time come thread by thread, and by kind.
+    /// Return the next event in order of time; within the same time by thread, then by kind.
     ///
     /// # Errors
     ///
-    /// A batch cannot be had.
+    /// A batch cannot be read.
     pub(crate) fn next(
         &mut self,
         identity: &mut Identity,
@@ -306,7 +306,7 @@ impl Intake {
     }
 }
 
-/// A time, but not before another one, nor at the end of all times: there is what has no events.
+/// Clamp a time to at least `least` and below `i64::MAX`, which stands for an exhausted source.
 fn before_the_end(time: Option<i64>, least: i64) -> i64 {
     time.map_or(i64::MAX, |time| time.clamp(least, i64::MAX - 1))
 }

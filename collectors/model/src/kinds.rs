@@ -1,16 +1,16 @@
-//! The kinds of events that the model reads, by name, and the fields of each.
+//! List the kinds of events that the model reads, by name, and the fields of each.
 
-/// The kinds of events of the pass, with their names and fields. Of events of one thread at one
-/// time those of an earlier kind come first.
+/// Define the kinds of events of the pass, with their names and fields. Among events of one thread
+/// at the same time, those of an earlier kind come first.
 macro_rules! kinds {
     ($($kind:ident $name:literal [$($field:literal),*];)*) => {
-        /// What happened.
+        /// A kind of event.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[expect(missing_docs, reason = "named as the tracepoints are")]
         pub enum Kind { $($kind,)* }
 
-        /// Each kind with its event's name, without ROS's provider, and its fields; `x+8` is eight
-        /// bytes of x from the eighth on, as a number.
+        /// Each kind with its event's name, without ROS's provider, and its fields; `x+8` means
+        /// eight bytes of x from offset 8 on, as a number.
         pub const KINDS: &[(Kind, &str, &[&str])] =
             &[$((Kind::$kind, $name, &[$($field),*]),)*];
     };
@@ -57,7 +57,7 @@ kinds! {
 }
 
 impl Kind {
-    /// Whether ROS itself tells it: anything may allocate and free, or be probed, anywhere.
+    /// Whether the event comes from ROS: any code may allocate, free or be probed, at any place.
     pub(crate) fn of_ros(self) -> bool {
         !matches!(
             self,
@@ -73,14 +73,14 @@ impl Kind {
     }
 }
 
-/// Some kinds of events, a bit for each.
+/// A set of kinds of events, with a bit for each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kinds(u64);
 
 const _: () = assert!(KINDS.len() <= u64::BITS as usize);
 
 impl Kinds {
-    /// Those with these names, as in `KINDS`; other names are left out.
+    /// Return the kinds with these names, as in `KINDS`; other names are ignored.
     #[must_use]
     pub fn named(names: &[String]) -> Self {
         let is_named = |name: &str| names.iter().any(|given| given == name);
@@ -88,7 +88,7 @@ impl Kinds {
         Self(given_kinds.fold(0, |bits, (kind, ..)| bits | 1 << *kind as u64))
     }
 
-    /// Whether a kind is among them.
+    /// Whether a kind is in the set.
     #[must_use]
     pub const fn has(self, kind: Kind) -> bool {
         self.0 >> kind as u64 & 1 == 1

@@ -1,30 +1,30 @@
-//! The ROS 2 model: a state machine over events in the order of time, and the tables it makes.
+//! The ROS 2 model: a state machine over events in order of time, and the tables that it makes.
 //!
-//! One method per event, in the words of docs/model.md, and a state for
+//! Each event is handled by one method, with the terms of docs/model.md. There is a state for
 //!
 //! * each thread: open callbacks and the stretch of its executor (`callbacks`), the publish call in
 //!   progress (`publications`), the take in progress (`takes`);
-//! * each object: what an address means now (`registry`), what lies in each place of a ring buffer
-//!   (`ring_buffers`), which blocks of memory live (`heap`);
-//! * each key: what was published and taken with a topic and a source timestamp (`matches`), and
-//!   asked and answered with a client and a sequence number (`services`).
+//! * each object: what an address means now (`registry`), which message is in each place of a ring
+//!   buffer (`ring_buffers`), which blocks of memory are allocated (`heap`);
+//! * each key: the publications and takes with a topic and a source timestamp (`matches`), and the
+//!   requests and responses with a client and a sequence number (`services`).
 //!
-//! What only the end can say is a second phase: what several publications with one key belong to
-//! (`partners`), timestamps that were not recorded (`approximate`), and the grid of a timer (`timers`).
-//! Then a row is made for each publication and each subscription (`pairing`), and, from the last one
-//! back, each is decided (`decide`) by what comes before and behind it on its connection
-//! (`connections`), and by what holds of the whole recording (`facts`). Where events may be missing is
-//! known to `gaps`.
+//! A second phase decides what only the end of the events can show: which takes belong to several
+//! publications with one key (`partners`), timestamps that were not recorded (`approximate`), and
+//! the grid of a timer (`timers`). Then a row is made for each publication and each subscription
+//! (`pairing`). From the last row back, each is decided (`decide`) by the messages before and after
+//! it on its connection (`connections`), and by facts about the whole recording (`facts`). `gaps`
+//! knows where events may be missing.
 //!
-//! Rows have the number of their place, in the order of their first events; links between rows are
-//! such numbers. Rows that were not used for long lie in a file (`rows`), keys that nobody asked for
-//! leave (`matches`), and tables are made batch by batch as they are asked for (`tables`). Objects come
-//! from init events, which are few, and whose joins are relational: they are given as tables (`registry`),
-//! and each takes effect at its time.
+//! Rows are numbered by their place, in the order of their first events, and links between rows are
+//! such numbers. Rows that have not been used for long move to a file (`rows`), unmatched keys are
+//! evicted (`matches`), and tables are made batch by batch on request (`tables`). Objects come from
+//! init events, which are few, and whose joins are relational: they are given as tables
+//! (`registry`), and each takes effect at its time.
 //!
-//! `collectors/ros2` makes the objects before the pass, and of its tables what is relational: goals,
-//! scheduling, health. What is not bounded in memory yet: service calls, activations of timers and the
-//! tables of the heap, takes without a publication, and keys that come late.
+//! `collectors/ros2` makes the objects before the pass, and the relational tables from those of the
+//! pass: goals, scheduling, health. Memory is not yet bounded for service calls, activations of
+//! timers, the tables of the heap, takes without a publication, and keys that come late.
 
 #![forbid(unsafe_code)]
 

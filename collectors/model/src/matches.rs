@@ -1,11 +1,11 @@
-//! Publications and takes of equal topic and source timestamp.
+//! Match publications and takes of equal topic and source timestamp.
 //!
 //! Whichever comes first waits for the other. Takes of one publication are chained to it, the last
-//! one first; what several publications share is told apart after the pass, in order.
+//! one first; takes that several publications share are assigned after the pass, in order.
 //!
-//! Unmatched keys are evicted, the oldest first. Should one come again (a message replayed to a late
-//! joiner), its timestamp is at most the largest one of its topic that left: then it is noted, and what
-//! belongs to it is looked for among all rows in the end.
+//! Unmatched keys are evicted, the oldest first. If one comes again (a message replayed to a late
+//! joiner), its timestamp is at most the largest one of its topic that was evicted: then it is
+//! noted, and at the end all rows are searched for its publications and takes.
 
 use std::iter::successors;
 
@@ -20,7 +20,7 @@ use crate::takes::Take;
 /// Topic and source timestamp.
 pub type Key = (Id<Name>, i64);
 
-/// What was published with a key, and what was taken with it before.
+/// The publication with a key, and the last take with it before that publication came.
 #[derive(Clone, Copy, Default)]
 struct Met {
     message: Maybe<Publication>,
@@ -29,23 +29,23 @@ struct Met {
 
 type Waiting = HashMap<Key, Met>;
 
-/// What waits for its partner, or has it.
+/// The keys of publications and takes that wait for their partner, or have it.
 #[derive(Clone)]
 pub struct Matches {
-    /// The keys of late, those before, and of each topic the largest timestamp that left.
+    /// The newer keys, the older ones, and the largest evicted timestamp of each topic.
     young: Waiting,
     old: Waiting,
     left: HashMap<Id<Name>, i64>,
-    /// So many keys make a generation.
+    /// The number of keys in a generation.
     most: usize,
-    /// Keys that came again, or may have.
+    /// Keys that came again after they were evicted, or may have.
     late: HashSet<Key>,
-    /// Publications that share their key, by it: all of them.
+    /// All publications that share a key, by that key.
     pub shared: HashMap<Key, Vec<Id<Publication>>>,
 }
 
 impl Matches {
-    /// None yet; so many keys stay at least.
+    /// Start without keys; at least the last `most` keys stay in memory.
     pub fn new(most: usize) -> Self {
         Self {
             young: Waiting::default(),
@@ -77,7 +77,7 @@ impl Matches {
         })
     }
 
-    /// A publication got its stamp.
+    /// Match a publication that got its timestamp.
     pub fn on_publish(
         &mut self,
         rows: &mut Rows<Publication>,
@@ -103,7 +103,7 @@ impl Matches {
         mark(takes, row.taken);
     }
 
-    /// A message was taken.
+    /// Match a take.
     pub fn on_take(
         &mut self,
         takes: &mut Rows<Take>,
@@ -128,7 +128,7 @@ impl Matches {
         }
     }
 
-    /// Put together again what belongs to keys that came late.
+    /// Match the publications and takes of late keys again, by a search of all rows.
     pub fn finish(
         &mut self,
         rows: &mut Rows<Publication>,
@@ -165,7 +165,7 @@ impl Matches {
     }
 }
 
-/// Chain the takes of each key that is wanted, which have no publication yet; returns the last ones.
+/// Chain the takes of each wanted key, none of which has a publication yet; return the last takes.
 pub fn chains(
     takes: &mut Rows<Take>,
     registry: &Registry,
@@ -185,19 +185,19 @@ pub fn chains(
     last_takes
 }
 
-/// Takes of a chain, the last one first.
+/// Iterate over the takes of a chain, the last one first.
 pub fn chain(takes: &Rows<Take>, last: Maybe<Take>) -> impl Iterator<Item = (Id<Take>, Take)> {
     let take = |number: Maybe<Take>| Some((number?, takes.get(number)?));
     successors(take(last), move |(_, later)| take(later.next))
 }
 
-/// Whether no take of its subscription is in the chain before a take.
+/// Return whether the chain before a take has no other take of its subscription.
 fn is_first(takes: &Rows<Take>, before: Maybe<Take>, number: Id<Take>) -> bool {
     let subscription = takes.get(number).map(|take| take.subscription);
     chain(takes, before).all(|(_, take)| Some(take.subscription) != subscription)
 }
 
-/// Say of the takes of a chain that their publication was found: of one subscription the first.
+/// Mark the takes of a chain as matched: the first take of each subscription.
 pub fn mark(takes: &mut Rows<Take>, first: Maybe<Take>) {
     let mut next = first;
     while let Some(number) = next {

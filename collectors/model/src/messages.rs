@@ -1,4 +1,4 @@
-//! What a message is: a publication and a subscription, what joined them, and which way it took.
+//! A message: a publication and a subscription, what joined them, and which way it took.
 
 use crate::callbacks::Execution;
 use crate::decide::{Decision, Reason};
@@ -9,7 +9,7 @@ use crate::registry::{Publisher, Subscription};
 use crate::rows::{NEVER, plain};
 use crate::takes::Take;
 
-/// A publisher and a subscription.
+/// A connection: a publisher and a subscription.
 pub type Ends = (Maybe<Publisher>, Maybe<Subscription>);
 
 /// Which way a message took, or had to take.
@@ -17,32 +17,32 @@ pub type Ends = (Maybe<Publisher>, Maybe<Subscription>);
 pub enum Leg {
     /// Through the middleware.
     Middleware,
-    /// Through the middleware, to a subscription that is younger than it.
+    /// Through the middleware, to a subscription that was created after the publication.
     BeforeSubscription,
     /// Through a ring buffer, out of which it was taken.
     Buffer,
-    /// Out of a ring buffer into which a publisher's history may have put it.
+    /// Through a ring buffer into which a publisher's history may have put it.
     LateJoiner,
-    /// Whichever: that way alone says what became of it.
+    /// Any way, which alone decides what became of the message.
     Decided,
 }
 
 plain!(enum Leg [Middleware, BeforeSubscription, Buffer, LateJoiner, Decided]);
 
-/// A publication and a take.
+/// A publication and the take or execution that belongs to it.
 #[derive(Clone, Copy)]
 pub struct Matched {
     pub message: Id<Publication>,
-    /// Whose take it is.
+    /// The subscription that took the message.
     pub subscription: Maybe<Subscription>,
     pub take: Maybe<Take>,
     pub execution: Maybe<Execution>,
-    /// By what they belong together.
+    /// The rule by which they belong together.
     pub by: Reason,
 }
 
 impl Matched {
-    /// A publication and a take of it.
+    /// Make a match of a publication and its take.
     pub const fn new(
         message: Id<Publication>,
         (number, take): (Id<Take>, &Take),
@@ -59,7 +59,7 @@ impl Matched {
 }
 
 plain! {
-    /// One message; times are `NEVER` where there is none.
+    /// One message; a time is `NEVER` if there is none.
     pub struct Message {
         pub publication: Maybe<Publication>,
         pub publisher: Maybe<Publisher>,
@@ -68,28 +68,28 @@ plain! {
         pub process: Maybe<Process>,
         pub take: Maybe<Take>,
         pub execution: Maybe<Execution>,
-        /// Whether it came within the process, where that can be said.
+        /// Whether the message came within the process, if that is known.
         pub intra: Option<bool>,
         pub publish: i64,
-        /// When it was handed to the middleware.
+        /// When the message was handed to the middleware.
         pub push: i64,
-        /// When it was taken or, where no take was recorded, its callback began.
+        /// When the message was taken or, if no take was recorded, when its callback began.
         pub taken: i64,
-        /// When an earlier message of its connection was taken last.
+        /// The latest time at which an earlier message of its connection was taken.
         pub last_take: i64,
         pub leg: Leg,
-        /// What became of it; until that is decided, by what its publication and its take belong together.
+        /// What became of the message; before that is decided, what joins its publication and take.
         pub decision: Decision,
     }
 }
 
 impl Message {
-    /// Its connection.
+    /// Return the connection of the message.
     pub const fn ends(&self) -> Ends {
         (self.publisher, self.subscription)
     }
 
-    /// When it was taken, if a take tells.
+    /// Return when the message was taken, `NEVER` without a take.
     pub const fn take_time(&self) -> i64 {
         if self.take.is_none() {
             NEVER
@@ -98,7 +98,7 @@ impl Message {
         }
     }
 
-    /// Whether it went, or should have gone, through the middleware from one known end to another.
+    /// Whether it went, or should have gone, through the middleware between known endpoints.
     pub fn is_between(&self) -> bool {
         self.publisher.is_some()
             && self.subscription.is_some()

@@ -1,4 +1,4 @@
-//! The state of everything, and what each event does to it.
+//! Hold the state of the pass, and dispatch each event.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::rows::{Disk, NEVER, Rows};
 use crate::services::Services;
 use crate::takes::{Take, Takes};
 
-/// The state of everything, as of the last event.
+/// The state of the pass after the last event.
 #[derive(Clone)]
 pub struct Model {
     pub(crate) identity: Identity,
@@ -42,8 +42,8 @@ pub struct Model {
 }
 
 impl Model {
-    /// Nothing has happened yet. What does not fit into memory goes to the disk, if there is one;
-    /// `keys` messages at least are remembered for who takes them.
+    /// Start before any event. Rows that do not fit into memory go to the disk, if there is one;
+    /// at least `keys` keys of messages are remembered until they are matched.
     #[must_use]
     pub fn new(
         identity: Identity,
@@ -84,17 +84,17 @@ impl Model {
 
     /// # Errors
     ///
-    /// Rows could not be written to the disk, or not read again.
+    /// Rows could not be written to the disk, or read back.
     pub(crate) fn check(&self) -> Result<(), std::io::Error> {
         let failure = self.disk.as_ref().and_then(|disk| disk.failure());
         failure.map_or(Ok(()), Err)
     }
 
-    /// Go through all events, given by name without the provider, each kind in the order of time.
+    /// Process all events, given by name without the provider, each kind in order of time.
     ///
     /// # Errors
     ///
-    /// A batch cannot be had, or rows not be put onto the disk.
+    /// A batch cannot be read, or rows cannot be written to the disk.
     pub fn run(&mut self, events: HashMap<String, Batches>) -> Result<(), ArrowError> {
         let mut intake = Intake::new(events, &mut self.identity)?;
         while let Some((kind, event)) = intake.next(&mut self.identity)? {
@@ -103,7 +103,7 @@ impl Model {
         Ok(self.check()?)
     }
 
-    /// Forget what began before a time: it counts as what the tracer dropped, not as what never
+    /// Forget what began before a time: it counts as dropped by the tracer, not as never having
     /// happened. What threads are doing is remembered.
     pub fn forget(&mut self, since: i64) {
         self.callbacks.executions.forget(|row| row.start < since);
@@ -120,7 +120,7 @@ impl Model {
         self.gaps.forget(self.identity.hosts().len(), since);
     }
 
-    /// The columns that say when and where an event was, as far as they matter.
+    /// Return the columns that say when and where an event happened, as far as they are needed.
     #[must_use]
     pub fn context(&self) -> Vec<&'static str> {
         let several = (self.identity.hosts().len() != 1).then_some("host");
@@ -129,21 +129,21 @@ impl Model {
         always.into_iter().chain(several).chain(cpu).collect()
     }
 
-    /// Nothing that a thread had begun goes on: what ended it, and what began the next one, may be
-    /// missing before this event.
+    /// End everything that a thread had begun: the events that ended it, or began something new,
+    /// may be missing before this event.
     fn cut(&mut self, event: &Event) {
         self.callbacks.cut(event.thread);
         self.publications.cut(event.thread);
         self.on_other(event.thread);
     }
 
-    /// What a thread does not do between a take or a request and its callback.
+    /// Handle an event that cannot come between a take or a request and its callback.
     fn on_other(&mut self, thread: Id<Thread>) {
         self.takes.on_other(thread);
         self.services.on_other(thread);
     }
 
-    /// Something is missing on a thread since another event, unless a gap tells of it already.
+    /// Note that an event of a thread is missing since a time, unless a gap covers that already.
     fn on_broken(&mut self, since: i64, event: &Event) {
         if since != NEVER && !self.gaps.between(event.process, since, event.time) {
             self.gaps.on_broken(event.process, since, event.time);
@@ -151,7 +151,7 @@ impl Model {
         }
     }
 
-    /// What happened in a process.
+    /// Process one event.
     fn on(&mut self, kind: Kind, event: &Event) {
         self.registry.advance_to(event.time);
         self.identity.on_event(event);
@@ -197,12 +197,12 @@ impl Model {
             Kind::Clear => self.ring_buffers.on_clear(event),
             Kind::FunctionEntry => self.callbacks.on_entry(event, &self.registry),
             Kind::FunctionExit => self.callbacks.on_exit(event),
-            // Of an allocator.
+            // Calls of an allocator.
             _ if !kind.of_ros() => {
                 let within = self.callbacks.around(event.thread);
                 self.heap.on_call(kind, event, within);
             }
-            // Of a client or service.
+            // Requests and responses.
             _ => {
                 if matches!(kind, Kind::TakeRequest | Kind::TakeResponse) {
                     self.takes.on_other(event.thread);
@@ -242,7 +242,7 @@ impl Model {
         }
     }
 
-    /// The middleware stamped something by the system clock.
+    /// Add a timestamp that the middleware made by the system clock.
     fn on_stamp(&mut self, event: &Event, stamp: i64) {
         if stamp != NEVER {
             let host = self.identity.host(event.process);
@@ -260,14 +260,14 @@ impl Model {
         }
     }
 
-    /// The ring buffer of an event.
+    /// Return the ring buffer of an event.
     fn ring_buffer(&self, event: &Event) -> Maybe<RingBuffer> {
         let (kind, handle) = (HandleKind::RingBuffer, event.get(0));
         self.registry
             .object(kind, event.process, handle, event.time)
     }
 
-    /// The process of a thread.
+    /// Return the process of a thread.
     pub(crate) fn process(&self, thread: Id<Thread>) -> Maybe<Process> {
         self.identity.process(thread)
     }
@@ -298,7 +298,7 @@ impl Model {
         }
     }
 
-    /// When something was taken or, without a take, an execution began.
+    /// Return when a message was taken or, without a take, when its execution began.
     pub(crate) fn taken(&self, take: Maybe<Take>, execution: Maybe<Execution>) -> i64 {
         if let Some(take) = self.takes.rows.get(take) {
             return take.time;
@@ -307,7 +307,7 @@ impl Model {
         execution.map_or(NEVER, |execution| execution.start)
     }
 
-    /// The process of a subscription.
+    /// Return the process of a subscription.
     pub(crate) fn process_of(&self, subscription: Maybe<Subscription>) -> Maybe<Process> {
         get(&self.registry.subscriptions, subscription)?.process
     }

@@ -1,25 +1,25 @@
-//! The system clock against the clock of the events: medians of what was stamped, block by block.
+//! Compare the system clock with the events' clock: medians of the timestamps' offsets per block.
 
 use std::collections::BTreeMap;
 
 use crate::identity::Host;
 use crate::ids::Maybe;
 
-/// A block of time, in nanoseconds.
+/// The length of a block of time, in ns.
 const BLOCK: i64 = 1_000_000_000;
 
-/// What hosts stamped in one block of time.
+/// The offset of a host's system clock in one block of time.
 #[derive(Clone)]
 pub struct Offset {
     pub host: Maybe<Host>,
     pub block: i64,
-    /// How far the system clock was ahead.
+    /// How far the system clock was ahead of the events' clock, in ns.
     pub median: i64,
-    /// Of so many stamps.
+    /// The number of timestamps.
     pub count: i64,
 }
 
-/// Of each host the stamps of the block of its last one, and what is known of those before.
+/// The offsets of each host in the block of its last timestamp, and the medians of earlier blocks.
 #[derive(Clone, Default)]
 pub struct Offsets {
     open: BTreeMap<Maybe<Host>, (i64, Vec<i64>)>,
@@ -27,7 +27,7 @@ pub struct Offsets {
 }
 
 impl Offsets {
-    /// A host stamped something at a time of the events, which never falls.
+    /// Add a timestamp that a host made at a time of the events, which never decreases.
     pub fn on_stamp(&mut self, host: Maybe<Host>, time: i64, stamp: i64) {
         let block = time.div_euclid(BLOCK);
         let (last_block, offsets) = self.open.entry(host).or_insert((block, Vec::new()));
@@ -39,7 +39,7 @@ impl Offsets {
         offsets.push(stamp.wrapping_sub(time));
     }
 
-    /// All of them, by host and block.
+    /// Return all offsets, by host and block.
     pub fn all(&self) -> Vec<Offset> {
         let open = self.open.iter();
         let open =
@@ -50,7 +50,7 @@ impl Offsets {
     }
 }
 
-/// Not their mean where a step falls into the block: one side or the other.
+/// Return the lower median, not a mean: if the clock stepped, it is the offset on one of the sides.
 fn median(host: Maybe<Host>, block: i64, offsets: &mut [i64]) -> Option<Offset> {
     let middle = offsets.len().checked_sub(1)? / 2;
     let (_, median, _) = offsets.select_nth_unstable(middle);

@@ -1,4 +1,4 @@
-//! A row for each publication and each subscription that existed then.
+//! Make a row for each publication and each subscription that existed then.
 
 use std::iter::successors;
 
@@ -13,14 +13,14 @@ use crate::publications::{Enqueue, Fate, Publication};
 use crate::registry::Subscription;
 use crate::rows::NEVER;
 
-/// Where the rows are made.
+/// The state of the pass over publications that makes the rows of messages.
 pub struct Pairing {
     pub existing: Existing,
-    /// How many of the partners have had their turn.
+    /// How many of `Partners::more` were used.
     more: usize,
-    /// Publications without a topic of which rclcpp alone told.
+    /// How many publications without a topic have an event of rclcpp and none of rcl.
     pub unnamed: u64,
-    /// Other publications without a topic, of which not even the publisher is known.
+    /// How many other publications without a topic have no known publisher either.
     pub unknown_publishers: u64,
     subscriptions: Vec<Id<Subscription>>,
     matched: Vec<Matched>,
@@ -28,7 +28,7 @@ pub struct Pairing {
 }
 
 impl Pairing {
-    /// From the first publication on.
+    /// Start before the first publication.
     pub(crate) fn new(model: &Model) -> Self {
         Self {
             existing: Existing::new(model, |_| true),
@@ -41,7 +41,7 @@ impl Pairing {
         }
     }
 
-    /// The rows of one publication.
+    /// Append the rows of one publication.
     pub(crate) fn pair(
         &mut self,
         model: &Model,
@@ -59,13 +59,13 @@ impl Pairing {
         self.partners_of(model, partners, message, sent);
         self.existing
             .at(model, topic, sent.publish, &mut self.subscriptions);
-        // Of several takes of a subscription that existed then the first.
+        // Only the first of several takes of a subscription that existed then counts.
         let subscriptions = &self.subscriptions;
         let existed = |of: Id<Subscription>| subscriptions.binary_search(&of).is_ok();
         self.matched.dedup_by(|later, earlier| {
             later.subscription == earlier.subscription && earlier.subscription.is_some_and(existed)
         });
-        // Of a message of the middleware's own there is no row.
+        // The middleware's own messages get no row.
         let own = topic == model.registry.discovery;
         let given = if own { &[][..] } else { &self.given[..] };
         let row = |subscription, take, execution, leg, decision| Message {
@@ -93,7 +93,7 @@ impl Pairing {
                 ..row(place.subscription, place.take, execution, leg, decision)
             });
         }
-        // The copy that also came through the middleware is dropped by rclcpp: one row, the intra one.
+        // rclcpp drops the copy from the middleware, so only the intra-process row is made.
         let within = |subscription: Maybe<Subscription>| {
             subscription.is_some() && given.iter().any(|place| place.subscription == subscription)
         };
@@ -148,7 +148,7 @@ impl Pairing {
         }
     }
 
-    /// The takes of a publication, and the ring buffers that it was put into.
+    /// Collect the takes of a publication, and the ring buffers that it was put into.
     fn partners_of(
         &mut self,
         model: &Model,
@@ -186,7 +186,7 @@ impl Pairing {
     }
 }
 
-/// How a message left a ring buffer.
+/// Return the way and decision of a message by how it left a ring buffer.
 fn left(fate: Fate) -> (Leg, Decision) {
     let gone = |reason| Decision {
         outcome: Outcome::Overwritten,
@@ -201,7 +201,7 @@ fn left(fate: Fate) -> (Leg, Decision) {
     }
 }
 
-/// What came out of ring buffers and nobody is known to have published.
+/// Append the messages in ring buffers whose publication is not known.
 pub fn unpublished(model: &Model, partners: &Partners, messages: &mut Vec<Message>) {
     let rows = model.ring_buffers.rows.iter();
     for (_, row) in rows.filter(|(_, row)| row.message.is_none()) {

@@ -1,4 +1,4 @@
-//! What belongs together, found once all events were seen: by key, by time, or by order.
+//! Find which publications and takes belong together after all events: by key, time or order.
 
 use ahash::{HashMap, HashMapExt, HashSet};
 
@@ -13,29 +13,29 @@ use crate::publications::Publication;
 use crate::registry::Subscription;
 use crate::takes::Take;
 
-/// What belongs together, beside the takes that are chained to their publications.
+/// Matches besides the takes that are chained to their publications, and facts that rows need.
 pub struct Partners {
-    /// By order or time, by message and subscription.
+    /// Matches by order or time, sorted by message and subscription.
     pub more: Vec<Matched>,
     /// Publications that share topic and timestamp with another one, and these keys.
     pub shared: HashSet<Id<Publication>>,
     pub shared_keys: HashSet<Key>,
-    /// Subscriptions whose callbacks ran and of which no take was recorded.
+    /// Subscriptions whose callbacks ran although no take of theirs was recorded.
     pub untaken: Vec<Id<Subscription>>,
-    /// Takes between processes of which no publication was recorded.
+    /// Takes between processes without a recorded publication.
     pub alone: Vec<Id<Take>>,
-    /// Takes without a subscription and a topic.
+    /// How many takes have neither a known subscription nor a known topic.
     pub unknown_subscriptions: u64,
-    /// Whether a subscription whose topic is not known took a message.
+    /// Whether a subscription of unknown topic took a message.
     pub nameless: bool,
-    /// Since when the init event of a subscription may be missing.
+    /// The time since which the init event of a subscription may be missing.
     pub unseen: Option<i64>,
-    /// Processes in which a publisher keeps a history: only that is replayed within a process.
+    /// Processes in which a publisher keeps a history: nothing else is replayed within a process.
     pub kept: HashSet<Maybe<Process>>,
 }
 
 impl Model {
-    /// Takes of publications that share their key: the first belongs to the first.
+    /// Match the takes of publications that share their key: the first with the first, and so on.
     fn ambiguous(&mut self) -> (Vec<Matched>, HashSet<Id<Publication>>) {
         let (mut matched, mut shared) = (Vec::new(), HashSet::default());
         for mut messages in std::mem::take(&mut self.matches.shared).into_values() {
@@ -66,7 +66,7 @@ impl Model {
         (matched, shared)
     }
 
-    /// What belongs together, once all events were seen.
+    /// Find which publications and takes belong together, after all events.
     pub(crate) fn partners(&mut self) -> Partners {
         self.gaps.finish();
         self.matches.finish(

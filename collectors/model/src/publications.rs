@@ -1,11 +1,11 @@
-//! Publications: the publish events of one `publish()` call.
+//! Join the publish events of one `publish()` call into a publication.
 //!
-//! On one thread, in this order: `rclcpp_intra_publish`, `rclcpp_publish`, `rcl_publish`,
-//! `rmw_publish`; each of them may be absent. What an event continues is the one before it on its
-//! thread: `rcl_publish` any `rclcpp_publish` (in rclpy the two tell different addresses of one
-//! message) or an intra one of its publisher, `rmw_publish` an `rcl_publish` of its message. Whether
-//! `rclcpp_publish` continues an intra one is told by the publisher of the `rcl_publish` that comes
-//! next, else by the message.
+//! They come on one thread, in this order: `rclcpp_intra_publish`, `rclcpp_publish`, `rcl_publish`,
+//! `rmw_publish`; each of them may be absent. An event continues the one before it on its thread:
+//! `rcl_publish` continues any `rclcpp_publish` (in rclpy the two have different addresses of one
+//! message) or an intra-process one of its publisher, `rmw_publish` an `rcl_publish` of its
+//! message. Whether `rclcpp_publish` continues an intra-process one is decided by the publisher of
+//! the `rcl_publish` that comes next, else by the message.
 
 use ahash::{HashMap, HashSet};
 
@@ -21,34 +21,34 @@ use crate::takes::Take;
 plain! {
     /// One publication.
     pub struct Publication {
-        /// Its first event.
+        /// The time of its first event.
         pub publish: i64,
-        /// `rclcpp_intra_publish`, or `NEVER`.
+        /// The time of `rclcpp_intra_publish`, or `NEVER`.
         pub intra: i64,
-        /// `rclcpp_publish`, or `NEVER`.
+        /// The time of `rclcpp_publish`, or `NEVER`.
         pub rclcpp: i64,
-        /// `rcl_publish`, or `NEVER`.
+        /// The time of `rcl_publish`, or `NEVER`.
         pub rcl: i64,
-        /// `rmw_publish`, or `NEVER`.
+        /// The time of `rmw_publish`, or `NEVER`.
         pub rmw: i64,
-        /// What the middleware stamped it with.
+        /// The source timestamp, or `NEVER`.
         pub stamp: i64,
-        /// Its serialized length, or `NEVER`.
+        /// The serialized length in bytes, or `NEVER`.
         pub size: i64,
-        /// What who published stamped it with, or `NEVER`.
+        /// The timestamp in the message's header, or `NEVER`.
         pub header: i64,
         pub thread: Id<Thread>,
-        /// By its address in rcl or, before that, in the middleware.
+        /// The publisher, by its address in the middleware or else in rcl.
         pub publisher: Maybe<Publisher>,
-        /// Whether the middleware's address was told.
+        /// Whether the address of the middleware's publisher was recorded.
         pub by_rmw: bool,
-        /// What published.
+        /// The execution that published.
         pub within: Maybe<Execution>,
-        /// The last take that it was matched with; others are chained to that one.
+        /// The last take that it was matched with; the others are chained to that one.
         pub taken: Maybe<Take>,
-        /// The last ring buffer that it was put into; others are chained to that one.
+        /// The last ring buffer that it was put into; the others are chained to that one.
         pub given: Maybe<Enqueue>,
-        /// Whether the timestamp is a guess.
+        /// Whether the source timestamp was estimated.
         pub estimated: bool,
         /// Whether an earlier event of it may be missing: there is a gap before its first one.
         pub cut: bool,
@@ -56,7 +56,7 @@ plain! {
 }
 
 impl Publication {
-    /// Its first event in rcl or, without one, in the middleware.
+    /// Return the time of its event in rcl or, without one, in the middleware.
     const fn below(&self) -> i64 {
         if self.rcl == NEVER {
             self.rmw
@@ -65,17 +65,17 @@ impl Publication {
         }
     }
 
-    /// Whether it begins above rcl.
+    /// Whether its first event is above rcl.
     pub const fn begins_above(&self) -> bool {
         self.publish < self.below()
     }
 
-    /// Whether it begins in rcl, or in the middleware.
+    /// Whether its first event is in rcl or in the middleware.
     pub const fn begins_below(&self) -> bool {
         self.publish == self.below()
     }
 
-    /// When it was handed to the middleware, as far as events tell.
+    /// Return when the message was handed to the middleware, as far as events show.
     pub const fn push(&self) -> i64 {
         match (self.rmw, self.rcl) {
             (NEVER, NEVER) => self.publish,
@@ -88,11 +88,11 @@ impl Publication {
 /// What became of a publication in a ring buffer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// It is there still, for all that was recorded.
+    /// It is still there, as far as was recorded.
     Pending,
     /// It was taken out.
     Dequeued,
-    /// A later one took its place.
+    /// A later message took its place.
     Overwritten,
     /// The buffer was cleared.
     Cleared,
@@ -104,15 +104,15 @@ plain! {
     /// One publication in one ring buffer.
     pub struct Enqueue {
         pub message: Maybe<Publication>,
-        /// Whose buffer it is.
+        /// The subscription that the buffer belongs to.
         pub subscription: Maybe<Subscription>,
         pub process: Maybe<Process>,
-        /// What took it out.
+        /// The take that took it out.
         pub take: Maybe<Take>,
         pub fate: Fate,
-        /// Whether who published it may be missing.
+        /// Whether the events of its publication may be missing.
         pub untold: bool,
-        /// The ring buffer that its publication was put into before.
+        /// The enqueue of its publication into another ring buffer before this one.
         pub next: Maybe<Enqueue>,
     }
 }
@@ -124,27 +124,27 @@ struct Last {
     message: Option<u64>,
     publisher: Option<u64>,
     row: Maybe<Publication>,
-    /// Of an `rclcpp_publish` after an intra one: of that the message and the publisher.
+    /// Message and publisher of the intra-process event that an `rclcpp_publish` came after.
     intra: Option<(Option<u64>, Option<u64>)>,
-    /// What it happened within.
+    /// The execution around the event.
     within: Maybe<Execution>,
 }
 
 /// All publications.
 #[derive(Clone, Default)]
 pub struct Publications {
-    /// In the order of their first events, but for those that were taken apart.
+    /// The publications in the order of their first events, except those that were split.
     pub rows: Rows<Publication>,
-    /// Whether some were taken apart.
+    /// Whether some publications were split.
     pub disordered: bool,
-    /// How many the middleware told a timestamp of.
+    /// How many publications have a timestamp in `rmw_publish`.
     pub stamped: u32,
     last: Vec<Option<Last>>,
-    /// Threads of which publish events may be missing since the last one.
+    /// Threads on which publish events may be missing since the last one.
     cut: HashSet<Id<Thread>>,
 }
 
-/// A publication of one event.
+/// Make a publication of one event.
 fn begun(event: &Event, within: Maybe<Execution>, cut: bool) -> Publication {
     Publication {
         publish: event.time,
@@ -167,7 +167,8 @@ fn begun(event: &Event, within: Maybe<Execution>, cut: bool) -> Publication {
 }
 
 impl Publications {
-    /// The publication whose intra-process event was the last publish event of a thread.
+    /// Return the publication whose intra-process event was the last publish event of a thread,
+    /// with the time of that event.
     pub fn under_way(&self, thread: Id<Thread>) -> Option<(Id<Publication>, i64)> {
         let last = self.last.get(thread.place())?.as_ref()?;
         if last.kind != Kind::IntraPublish {
@@ -176,7 +177,7 @@ impl Publications {
         Some((last.row?, self.rows.get(last.row)?.intra))
     }
 
-    /// Events of a thread may be missing: what it published goes no further.
+    /// Note that events of a thread may be missing: no later event continues its publication.
     pub fn cut(&mut self, thread: Id<Thread>) {
         if let Some(last) = self.last.get_mut(thread.place()).and_then(Option::take) {
             self.settle(&last);
@@ -189,7 +190,7 @@ impl Publications {
         self.cut.contains(&thread)
     }
 
-    /// Any publish event; returns the publication that it is of.
+    /// Handle any publish event; return its publication.
     pub fn on_publish(
         &mut self,
         kind: Kind,
@@ -203,7 +204,7 @@ impl Publications {
         let mut intra = None;
         let row = match (kind, before) {
             (Kind::RclcppPublish, Some(before)) if before.kind == Kind::IntraPublish => {
-                // As long as nothing says otherwise.
+                // Assumed until a later event shows otherwise.
                 intra = Some((before.message, before.publisher));
                 before.row
             }
@@ -248,7 +249,7 @@ impl Publications {
             let object = objects.object(kind, event.process, publisher, publication.publish);
             publication.publisher = object.or(publication.publisher);
         } else if kind == Kind::RclPublish || publication.publisher.is_none() {
-            // What rcl says goes before what the others say.
+            // The publisher in rcl's event takes precedence over that of other events.
             let kind = HandleKind::Publisher;
             let object = objects.object(kind, event.process, publisher, publication.publish);
             if object.is_some() || publisher.is_some() {
@@ -266,7 +267,7 @@ impl Publications {
         row
     }
 
-    /// What the message that a thread published last holds.
+    /// Add size and header timestamp to the message that a thread published last.
     pub fn on_content(&mut self, event: &Event) {
         let last = entry(&mut self.last, event.thread);
         let last = last.filter(|last| matches!(last.kind, Kind::RclPublish | Kind::RmwPublish));
@@ -282,7 +283,7 @@ impl Publications {
         }
     }
 
-    /// The publication that an `rcl_publish` right after an `rclcpp_publish` continues.
+    /// Return the publication that an `rcl_publish` right after an `rclcpp_publish` continues.
     fn rcl_after_rclcpp(&mut self, before: &Last, publisher: Option<u64>) -> Maybe<Publication> {
         match before.intra {
             Some((_, of_intra)) if publisher.is_none() || publisher != of_intra => {
@@ -292,7 +293,7 @@ impl Publications {
         }
     }
 
-    /// No `rcl_publish` came after an `rclcpp_publish` that may continue an intra one.
+    /// Decide whether an `rclcpp_publish` continues an intra-process one, if no `rcl_publish` came.
     fn settle(&mut self, last: &Last) {
         if let Some((message, _)) = last.intra
             && (message.is_none() || message != last.message)
@@ -301,14 +302,14 @@ impl Publications {
         }
     }
 
-    /// What is open at the end.
+    /// Settle the publications that are open at the end.
     pub fn finish(&mut self) {
         for last in std::mem::take(&mut self.last).into_iter().flatten() {
             self.settle(&last);
         }
     }
 
-    /// Let a publication that an intra one continued into be one of its own; returns it.
+    /// Split an `rclcpp_publish` from an intra-process publication into its own; return that.
     fn apart(&mut self, row: Maybe<Publication>, within: Maybe<Execution>) -> Maybe<Publication> {
         let publication = self.rows.edit(row)?;
         let mut own = *publication;
@@ -321,6 +322,6 @@ impl Publications {
     }
 }
 
-/// Of each process since when it could publish on one topic only: that, and its publisher, if that
-/// is one.
+/// From which times on each process could publish on one topic only, with that topic, and its
+/// publisher if there is only one.
 pub type Guesses = HashMap<Maybe<Process>, Vec<(i64, Maybe<Name>, Maybe<Publisher>)>>;

@@ -1,7 +1,7 @@
-//! What objects there are, and what an address means at a time.
+//! List the objects, and find what an address means at a time.
 //!
-//! Init events are few, and what they say of objects is relational: it is joined elsewhere. Here
-//! each object has the number of its row; addresses get their meaning as time goes on.
+//! Init events are few, and their joins are relational, and made elsewhere. Here each object has
+//! the number of its row, and addresses get their meaning as time goes on.
 
 use ahash::{HashMap, HashSet};
 use arrow_array::cast::AsArray;
@@ -13,22 +13,22 @@ use crate::identity::{Process, text_at};
 use crate::ids::{Id, Maybe, get};
 use crate::rows::NEVER;
 
-/// A history holds so many messages at most, as far as this goes.
+/// The largest depth of a history that is considered, in messages.
 const DEEPEST: i64 = 10_000;
 
-/// A text, as what is numbered: the name of a topic, a node, ...
+/// Marker type of a text's number: the name of a topic, a node, ...
 pub enum Name {}
-/// A publisher, as what is numbered.
+/// Marker type of a publisher's number.
 pub enum Publisher {}
-/// A subscription, as what is numbered.
+/// Marker type of a subscription's number.
 pub enum Subscription {}
-/// A client, as what is numbered.
+/// Marker type of a client's number.
 #[derive(Clone, Copy)]
 pub enum Client {}
-/// A service, as what is numbered.
+/// Marker type of a service's number.
 #[derive(Clone, Copy)]
 pub enum Service {}
-/// A timer, as what is numbered.
+/// Marker type of a timer's number.
 pub enum Timer {}
 
 /// Texts by number.
@@ -39,7 +39,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// The number of a text, if there is one.
+    /// Return the number of a text, if there is one; a new text gets the next number.
     pub fn number(&mut self, text: Option<&str>) -> Maybe<Name> {
         let text = text?;
         if let Some(number) = self.numbers.get(text) {
@@ -51,13 +51,13 @@ impl Names {
         Some(number)
     }
 
-    /// All texts, by number.
+    /// Return all texts, by number.
     pub(crate) fn texts(&self) -> &[String] {
         &self.texts
     }
 }
 
-/// A table of objects, one row each; a column that is not there, or of another type, holds nothing.
+/// A table with one row per object; a column that is missing, or of another type, reads as null.
 struct ObjectTable<'a>(&'a RecordBatch);
 
 impl ObjectTable<'_> {
@@ -104,23 +104,23 @@ pub struct Endpoint {
     pub topic: Maybe<Name>,
     pub node: Maybe<Name>,
     pub created: i64,
-    /// When its address was given to the next one, the last time there is if it never was.
+    /// When its address was given to the next object, `i64::MAX` if it never was.
     pub ended: i64,
-    /// How many messages its history holds, `NEVER` where not known.
+    /// How many messages its history holds, `NEVER` if not known.
     pub depth: i64,
 }
 
 /// A callback object.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Callback {
-    /// What it serves, as a name.
+    /// What the callback serves (subscription, service, timer, ...), as a name.
     pub kind: Maybe<Name>,
-    /// Its topic or service, or its period, as a name.
+    /// Its topic, service or period, as a name.
     pub name: Maybe<Name>,
     pub node: Maybe<Name>,
     /// Its function, as a name.
     pub symbol: Maybe<Name>,
-    /// The number of its owner, by kind: see `Callback::subscription` and the like.
+    /// The number of its owner, whose kind `kind` decides: see `Registry::subscription_of`.
     pub owner: Maybe<Owner>,
 }
 
@@ -130,20 +130,20 @@ impl Callback {
     }
 }
 
-/// What a callback belongs to, as what is numbered: a subscription, a service or a timer.
+/// Marker type of the number of a callback's owner: a subscription, a service or a timer.
 pub enum Owner {}
 
-/// Whose a ring buffer is.
+/// A ring buffer and its owner.
 #[derive(Clone, Debug)]
 pub struct RingBuffer {
     /// The subscription that it belongs to.
     pub subscription: Maybe<Subscription>,
-    /// The publisher whose history it is.
+    /// The publisher whose history for late joiners it is.
     pub publisher: Maybe<Publisher>,
     pub created: i64,
 }
 
-/// What an address may mean.
+/// The kinds of objects that an address may mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum HandleKind {
     /// A publisher of rcl.
@@ -162,18 +162,18 @@ pub enum HandleKind {
     Service,
 }
 
-/// From a time on, what an address of a process means: the number of an object.
+/// The number of the object that an address of a process means from a time on.
 type Birth = (i64, HandleKind, Maybe<Process>, u64, u32);
 
 fn nothing() -> RecordBatch {
     RecordBatch::new_empty(std::sync::Arc::new(arrow_schema::Schema::empty()))
 }
 
-/// What all addresses mean, in the order of time.
+/// Return what all addresses mean, in order of time.
 fn births<'a>(table: impl Fn(&str) -> ObjectTable<'a>) -> Vec<Birth> {
     use HandleKind as Of;
     let mut births: Vec<Birth> = Vec::new();
-    // Objects have the numbers of their rows; what else an address means is told by number.
+    // Objects are numbered by their rows; the middleware's addresses refer to them by a column.
     let mut add = |kind, name, handle, number: Option<&str>| {
         let objects = table(name);
         let since = number.map_or("created_ns", |_| "since_ns");
@@ -222,13 +222,13 @@ pub struct Registry {
     pub subscriptions: Vec<Endpoint>,
     /// Callbacks by number.
     pub callbacks: Vec<Callback>,
-    /// Clients by number; a service's name is the topic.
+    /// Clients by number; `topic` is the service's name.
     pub clients: Vec<Endpoint>,
-    /// Services by number; a service's name is the topic.
+    /// Services by number; `topic` is the service's name.
     pub services: Vec<Endpoint>,
     /// The first 16 bytes of the gids of clients.
     pub gids: Vec<[Option<u64>; 2]>,
-    /// Periods of timers by number, `NEVER` where not known.
+    /// Periods of timers by number, in ns, `NEVER` if not known.
     pub periods: Vec<i64>,
     /// Ring buffers by number.
     pub ring_buffers: Vec<RingBuffer>,
@@ -236,13 +236,13 @@ pub struct Registry {
     pub discovery: Maybe<Name>,
     /// The name of the topic of log messages.
     pub rosout: Maybe<Name>,
-    /// What a callback serves, as a name: a subscription.
+    /// The kind of callbacks of subscriptions, as a name.
     pub subscription: Maybe<Name>,
-    /// What a callback serves, as a name: a service.
+    /// The kind of callbacks of services, as a name.
     pub service: Maybe<Name>,
-    /// What a callback serves, as a name: a timer.
+    /// The kind of callbacks of timers, as a name.
     pub timer: Maybe<Name>,
-    /// What is no callback, as a name: a probed function.
+    /// The kind of probed functions, which are no callbacks, as a name.
     pub function: Maybe<Name>,
     /// Processes that publish log messages.
     pub loggers: HashSet<Maybe<Process>>,
@@ -252,8 +252,8 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Objects by the name of their table, rows in the order of their numbers; `publisher_by_rmw`
-    /// and `subscription_by_rmw` say what the middleware's addresses mean.
+    /// Take objects by the name of their table, with rows in the order of their numbers;
+    /// `publisher_by_rmw` and `subscription_by_rmw` say what the middleware's addresses mean.
     #[must_use]
     pub fn new(tables: &HashMap<String, RecordBatch>) -> Self {
         let mut names = Names::default();
@@ -319,7 +319,7 @@ impl Registry {
         }
     }
 
-    /// From here on it is at least this time.
+    /// Advance to a time: addresses mean the objects that were created by then.
     pub(crate) fn advance_to(&mut self, time: i64) {
         while let Some((since, sort, process, handle, number)) = self.births.get(self.born)
             && *since <= time
@@ -330,7 +330,7 @@ impl Registry {
         }
     }
 
-    /// What an address of a process means now, if it has since a time.
+    /// Return the object that an address of a process means now, if it did so by the time `since`.
     pub(crate) fn object<T>(
         &self,
         kind: HandleKind,
@@ -342,49 +342,49 @@ impl Registry {
         Id::new(*number).filter(|_| *born <= since)
     }
 
-    /// A callback; one of which nothing is known where there is none of that number.
+    /// Return a callback; one without any facts if there is none of that number.
     pub(crate) fn callback(&self, number: Maybe<Callback>) -> Callback {
         get(&self.callbacks, number).copied().unwrap_or_default()
     }
 
-    /// Whether it is a probed function, and no callback.
+    /// Whether a number is that of a probed function, not of a callback.
     pub(crate) fn is_function(&self, number: Maybe<Callback>) -> bool {
         self.callback(number).kind == self.function
     }
 
-    /// Whose messages a callback serves, if it is a subscription's.
+    /// Return the subscription of a callback, if it is a subscription's.
     pub(crate) fn subscription_of(&self, callback: &Callback) -> Maybe<Subscription> {
         callback.owner_of_kind(self.subscription)
     }
 
-    /// Which timer a callback is of, if it is a timer's.
+    /// Return the timer of a callback, if it is a timer's.
     pub(crate) fn timer_of(&self, callback: &Callback) -> Maybe<Timer> {
         callback.owner_of_kind(self.timer)
     }
 
-    /// Which service a callback is of, if it is a service's.
+    /// Return the service of a callback, if it is a service's.
     pub(crate) fn service_of(&self, callback: &Callback) -> Maybe<Service> {
         callback.owner_of_kind(self.service)
     }
 
-    /// How many messages the history of a subscription holds; 0 where that is not known.
+    /// Return how many messages the history of a subscription holds, 0 if that is not known.
     pub(crate) fn depth(&self, subscription: Maybe<Subscription>) -> usize {
         let subscription = get(&self.subscriptions, subscription);
         let depth = subscription.map_or(0, |subscription| subscription.depth.clamp(0, DEEPEST));
         usize::try_from(depth).unwrap_or(0)
     }
 
-    /// When the address of a subscription was given to the next one: by then it was gone.
+    /// Return when the address of a subscription was given to the next object: it was gone by then.
     pub(crate) fn ended(&self, subscription: Maybe<Subscription>) -> i64 {
         get(&self.subscriptions, subscription).map_or(i64::MAX, |subscription| subscription.ended)
     }
 
-    /// The topic of a publisher, if its messages count.
+    /// Return the topic of a publisher, if its messages count (not those of discovery).
     pub(crate) fn topic(&self, publisher: Maybe<Publisher>) -> Maybe<Name> {
         self.counting(get(&self.publishers, publisher))
     }
 
-    /// The topic of a subscription, if its messages count.
+    /// Return the topic of a subscription, if its messages count (not those of discovery).
     pub(crate) fn topic_at(&self, subscription: Maybe<Subscription>) -> Maybe<Name> {
         self.counting(get(&self.subscriptions, subscription))
     }

@@ -1,11 +1,11 @@
-//! Intra-process ring buffers: what became of each message put into one.
+//! Follow each message that is put into an intra-process ring buffer.
 //!
 //! A message is put there by the publication whose intra-process event is the last publish event of
-//! its thread, unless the buffer was made later, or has that message already: then it is replayed to
-//! a late joiner. What comes next at its place takes it out, or overwrites it. The history that a
-//! publisher keeps for late joiners of its process delivers nothing. Where events of the process may be
-//! missing meanwhile, nothing tells what left a place. Places are filled one after the other: where some
-//! were left out, an event is missing.
+//! its thread, unless the buffer was made later, or has that message already: then the message is
+//! replayed to a late joiner. The next event at its place takes the message out, or overwrites it.
+//! The history that a publisher keeps for late joiners of its process delivers nothing. If events
+//! of the process may be missing in between, it is not known what left a place. Places are filled
+//! one after the other: if some were left out, an event is missing.
 
 use ahash::HashMap;
 
@@ -21,17 +21,17 @@ use crate::takes::Take;
 /// A buffer: its process and address.
 type Buffer = (Maybe<Process>, u64);
 
-/// What is known of a buffer.
+/// The state of a buffer.
 #[derive(Clone, Default)]
 struct State {
-    /// What is in each of its places, and since when.
+    /// The message in each of its places, and since when it is there.
     places: HashMap<u64, (Maybe<Enqueue>, i64)>,
     filled: Option<Filled>,
-    /// The newest message that was taken of it.
+    /// The newest message that was taken from the buffer.
     newest: Maybe<Enqueue>,
 }
 
-/// What a buffer was filled with last, while it is one object.
+/// The last enqueue into a buffer, as long as its address means the same object.
 #[derive(Clone, Copy)]
 struct Filled {
     object: Maybe<RingBuffer>,
@@ -43,22 +43,23 @@ struct Filled {
 /// All messages in ring buffers.
 #[derive(Clone, Default)]
 pub struct RingBuffers {
-    /// In the order in which they were put there.
+    /// The enqueued messages, in the order in which they were put there.
     pub rows: Rows<Enqueue>,
-    /// How many were cleared.
+    /// How many messages were cleared.
     pub cleared: u64,
     buffers: HashMap<Buffer, State>,
-    /// Of each thread the publication under way and the buffers that have it.
+    /// The publication under way on each thread, and the buffers that have it.
     given: HashMap<Id<Thread>, (Maybe<Publication>, Vec<u64>)>,
 }
 
-/// Whether something may be missing in a process since one of its places was filled.
+/// Whether an event of a process may be missing since one of its places was filled.
 fn missing(gaps: &Gaps, since: i64, event: &Event) -> bool {
     gaps.between(event.process, since, event.time) || gaps.broken_since(event.process, since)
 }
 
 impl RingBuffers {
-    /// A place is filled, and those before it were left out: when one was filled before; else `NEVER`.
+    /// Note that a place is filled; return when the last one was filled if places between the two
+    /// were left out, else `NEVER`.
     pub fn out_of_turn(&mut self, event: &Event, object: Maybe<RingBuffer>) -> i64 {
         let Some(buffer) = event.get(0) else {
             return NEVER;
@@ -80,7 +81,7 @@ impl RingBuffers {
         if in_turn { NEVER } else { before.time }
     }
 
-    /// `rclcpp_ring_buffer_enqueue`, of the publication under way on its thread, if one is.
+    /// Handle `rclcpp_ring_buffer_enqueue`, of the publication under way on its thread, if any.
     pub fn on_enqueue(
         &mut self,
         event: &Event,
@@ -121,7 +122,7 @@ impl RingBuffers {
         });
         let state = self.buffers.entry((event.process, buffer)).or_default();
         let before = state.places.insert(place, (number, event.time));
-        // Where the place was free again the message had been taken, which was not recorded.
+        // If the place was free again, the message had been taken, which was not recorded.
         let pushed_out = event.get(2).is_some_and(|overwritten| overwritten != 0);
         if let Some(row) = before
             .filter(|(_, since)| pushed_out && !missing(gaps, *since, event))
@@ -131,14 +132,14 @@ impl RingBuffers {
         }
     }
 
-    /// `rclcpp_ring_buffer_dequeue`, which is a take.
+    /// Handle `rclcpp_ring_buffer_dequeue`, which is a take.
     pub fn on_dequeue(&mut self, event: &Event, take: Maybe<Take>, gaps: &Gaps) {
         let buffer = (event.process, event.get(0).unwrap_or_default());
         if let Some(state) = self.buffers.get_mut(&buffer)
             && let Some((number, since)) = state.places.remove(&event.get(1).unwrap_or_default())
             && !missing(gaps, since, event)
         {
-            // Messages leave a buffer in their order: what an older one's place gives is another.
+            // Messages leave a buffer in order, so another message left this older place.
             if number < state.newest {
                 return;
             }
@@ -149,7 +150,7 @@ impl RingBuffers {
         }
     }
 
-    /// `rclcpp_ring_buffer_clear`.
+    /// Handle `rclcpp_ring_buffer_clear`.
     pub fn on_clear(&mut self, event: &Event) {
         let buffer = (event.process, event.get(0).unwrap_or_default());
         let Some(state) = self.buffers.get_mut(&buffer) else {

@@ -1,4 +1,4 @@
-//! Rows by number, of which the older ones may lie on the disk.
+//! Store rows by number; pages that were not used for long may be on the disk.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -10,25 +10,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::ids::{Id, Maybe};
 
-/// No time. It is less than any other, so `<` holds for it.
+/// The value for "no time". It is less than any time, so `<` holds for it.
 pub const NEVER: i64 = i64::MIN;
 
-/// Rows of a page.
+/// The number of rows in a page.
 const PAGE: usize = 1 << SHIFT;
 const SHIFT: u32 = 9;
-/// Pages of one kind that were read again and stay for the next one who asks.
+/// The number of pages of one kind that stay in memory after they were read for a look-up.
 const AGAIN: usize = 8;
 
-/// A time, or none.
+/// Return a time, or `None` for `NEVER`.
 pub const fn known(time: i64) -> Option<i64> {
     if time == NEVER { None } else { Some(time) }
 }
 
-/// What has the same number of bytes whatever its value.
+/// Values of fixed size that can be written to the disk.
 pub trait Plain: Copy {
-    /// Append the bytes.
+    /// Append the bytes of the value.
     fn put(&self, to: &mut Vec<u8>);
-    /// Read them, from the front; `None` where there are too few.
+    /// Read a value from the front; `None` if there are too few bytes.
     fn got(from: &mut &[u8]) -> Option<Self>;
 }
 
@@ -58,7 +58,7 @@ impl Plain for bool {
     }
 }
 
-/// None is 0, any other number one more than it is.
+/// `None` is written as 0, any other number as one more than it is.
 impl<T> Plain for Maybe<T> {
     fn put(&self, to: &mut Vec<u8>) {
         self.map_or(0, |id| id.number() + 1).put(to);
@@ -86,7 +86,7 @@ impl Plain for Option<bool> {
     }
 }
 
-/// A structure of plain fields is plain, and so is one of a few words.
+/// Implement `Plain` for a structure of plain fields, or for an enum without fields.
 macro_rules! plain {
     (enum $name:ident [$($word:ident),*]) => {
         impl $crate::rows::Plain for $name {
@@ -118,17 +118,17 @@ macro_rules! plain {
 }
 pub(crate) use plain;
 
-/// A file for what does not fit into memory.
+/// A file for rows that do not fit into memory.
 pub struct Disk {
     file: File,
     end: Mutex<u64>,
     failure: Mutex<Option<Error>>,
-    /// Pages of each kind of rows that stay in memory.
+    /// The number of pages of each kind of rows that stay in memory.
     pages: usize,
 }
 
 impl Disk {
-    /// In this file, from its begin on; of each kind about so many rows stay in memory.
+    /// Use this file from its beginning on; about `rows` rows of each kind stay in memory.
     #[must_use]
     pub fn new(file: File, rows: usize) -> Self {
         Self {
@@ -139,7 +139,7 @@ impl Disk {
         }
     }
 
-    /// What went wrong first, if anything did: then rows are missing.
+    /// Return the first error, if there was one: then rows are missing.
     pub fn failure(&self) -> Option<Error> {
         let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         failure
@@ -171,7 +171,7 @@ impl Disk {
     }
 }
 
-/// Some rows in a row: in memory, or, if there are none, where they lie on the disk.
+/// Consecutive rows: in memory or, if `rows` is empty, at the written place and size on the disk.
 #[derive(Clone)]
 struct Page<T> {
     rows: Vec<T>,
@@ -182,11 +182,11 @@ struct Page<T> {
 #[derive(Clone)]
 pub struct Rows<T> {
     pages: VecDeque<Page<T>>,
-    /// So many pages lay before these, and are forgotten.
+    /// The number of earlier pages, which are forgotten.
     forgotten: usize,
     count: u32,
     disk: Option<Arc<Disk>>,
-    /// Where there is a disk, pages in memory, those that came first in front.
+    /// The pages in memory in the order in which they came there, if there is a disk.
     resident: VecDeque<usize>,
     again: RefCell<VecDeque<(usize, Vec<T>)>>,
 }
@@ -205,7 +205,7 @@ impl<T> Default for Rows<T> {
 }
 
 impl<T: Plain> Rows<T> {
-    /// None yet; they stay in memory where there is no disk.
+    /// Start without rows; without a disk, all rows stay in memory.
     pub fn on(disk: Option<&Arc<Disk>>) -> Self {
         Self {
             disk: disk.cloned(),
@@ -213,7 +213,7 @@ impl<T: Plain> Rows<T> {
         }
     }
 
-    /// Forget those before a row, as far as they fill pages; their numbers stay theirs. Not with a disk.
+    /// Forget full pages of old rows at the front; numbers stay the same. Not for use with a disk.
     pub fn forget(&mut self, is_old: impl Fn(&T) -> bool) {
         let old = |page: &Page<T>| page.rows.len() == PAGE && page.rows.last().is_some_and(&is_old);
         while self.pages.front().is_some_and(old) {
@@ -222,27 +222,27 @@ impl<T: Plain> Rows<T> {
         }
     }
 
-    /// The number of the first one that is not forgotten.
+    /// Return the number of the first row that is not forgotten.
     pub fn first(&self) -> u32 {
         u32::try_from(self.forgotten << SHIFT).unwrap_or(u32::MAX)
     }
 
-    /// How many there are, those that are forgotten included.
+    /// Return the number of rows, including forgotten ones.
     pub const fn count(&self) -> u32 {
         self.count
     }
 
-    /// All their numbers.
+    /// Iterate over the numbers of all rows that are not forgotten.
     pub fn ids(&self) -> impl Iterator<Item = Id<T>> + use<T> {
         (self.first()..self.count).filter_map(Id::new)
     }
 
-    /// The number of the next one.
+    /// Return the number that the next row will get.
     pub fn next(&self) -> Maybe<T> {
         Id::new(self.count)
     }
 
-    /// Append one; returns its number. Rows beyond 2^32 - 1 are left out.
+    /// Append a row; return its number. Rows beyond 2^32 - 1 are dropped.
     pub fn push(&mut self, row: T) -> Maybe<T> {
         let number = self.next()?;
         let place = self.place(number)?;
@@ -260,7 +260,7 @@ impl<T: Plain> Rows<T> {
         Some(number)
     }
 
-    /// A row, if there is a number.
+    /// Return a row, if there is one of that number.
     pub fn get(&self, number: impl Into<Maybe<T>>) -> Option<T> {
         let number = number.into()?;
         let place = self.place(number)?;
@@ -272,7 +272,7 @@ impl<T: Plain> Rows<T> {
         }
     }
 
-    /// A row, to be changed.
+    /// Return a row to be changed, if there is one of that number.
     pub fn edit(&mut self, number: impl Into<Maybe<T>>) -> Option<&mut T> {
         let number = number.into()?;
         let place = self.place(number)?;
@@ -282,17 +282,17 @@ impl<T: Plain> Rows<T> {
         self.pages[place].rows.get_mut(number.place() % PAGE)
     }
 
-    /// In which of the pages a row is, if it is not forgotten.
+    /// Return the index of a row's page, if it is not forgotten.
     fn place(&self, number: Id<T>) -> Option<usize> {
         (number.place() >> SHIFT).checked_sub(self.forgotten)
     }
 
-    /// All of them, with their numbers; of those on the disk a page at once.
+    /// Iterate over all rows with their numbers; rows on the disk are read a page at a time.
     pub fn iter(&self) -> impl Iterator<Item = (Id<T>, T)> {
         self.from(0)
     }
 
-    /// The same from a row on.
+    /// Iterate over the rows from a number on, with their numbers.
     pub fn from(&self, first: u32) -> impl Iterator<Item = (Id<T>, T)> {
         let mut page = Cow::Borrowed(&[][..]);
         let first = first.max(self.first());
@@ -319,7 +319,7 @@ impl<T: Plain> Rows<T> {
         Some(rows)
     }
 
-    /// A row of a page that stays on the disk.
+    /// Return a row of a page that stays on the disk.
     #[cold]
     fn fetched(&self, place: usize, row: usize) -> Option<T> {
         let mut again = self.again.borrow_mut();
@@ -344,7 +344,7 @@ impl<T: Plain> Rows<T> {
         }
     }
 
-    /// A page came into memory: let the one go that has been there for longest.
+    /// Note that a page came into memory; write out the one that has been there longest.
     fn entered(&mut self, place: usize) {
         let Some(disk) = &self.disk else {
             return;
@@ -362,7 +362,7 @@ impl<T: Plain> Rows<T> {
             row.put(&mut bytes);
         }
         match disk.write(&bytes) {
-            // Appended, never changed: a copy of these rows may lie there still.
+            // Written at the end, never in place: a clone may still refer to the old bytes.
             Some(written) => (page.rows, page.written) = (Vec::new(), (written, bytes.len())),
             None => self.resident.push_back(first),
         }

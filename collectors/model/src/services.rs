@@ -1,8 +1,8 @@
 //! Service calls: one request of one client, at each server that took it.
 //!
-//! The key of a request is the client's gid (its first 16 bytes) and the sequence number. A response
-//! has that key too, and its timestamp tells apart the responses of several servers. Before Kilted
-//! only the servers' callbacks were recorded.
+//! The key of a request is the client's gid (its first 16 bytes) and the sequence number. A
+//! response has that key too, and its timestamp distinguishes the responses of several servers.
+//! Before Kilted only the servers' callbacks were recorded.
 
 use std::collections::BTreeMap;
 
@@ -16,24 +16,24 @@ use crate::kinds::Kind;
 use crate::registry::{Client, HandleKind, Registry, Service};
 use crate::rows::NEVER;
 
-/// Client and sequence number.
+/// The gid of the client (two halves of 8 bytes) and the sequence number.
 type Key = [Option<u64>; 3];
 
-/// What a client or service sent or took; which one it is, if that is known.
+/// A request or response that a client or service sent, took or received.
 #[derive(Clone)]
 struct Side {
     key: Key,
     client: Maybe<Client>,
     service: Maybe<Service>,
     time: i64,
-    /// When rcl was called to send it, or `NEVER`.
+    /// When rcl was called to send the message, or `NEVER`.
     called: i64,
     process: Maybe<Process>,
-    /// What the middleware stamped a response with.
+    /// The source timestamp that the middleware gave a response.
     stamp: Option<i64>,
-    /// What sent a request.
+    /// The execution that sent a request.
     within: Maybe<Execution>,
-    /// What served it.
+    /// The execution that served a request.
     execution: Maybe<Execution>,
 }
 
@@ -63,27 +63,27 @@ impl Side {
     }
 }
 
-/// Whether a client is called to send something, or a service, and which one.
+/// The sender of a call of rcl: whether it is a client (else a service), and which one.
 type Caller = (bool, Maybe<Client>, Maybe<Service>);
 
-/// A call, as far as it is known.
+/// A service call, as far as it is known.
 #[derive(Clone, Copy)]
 pub struct Call {
     pub client: Maybe<Client>,
     pub service: Maybe<Service>,
-    /// The process of the service, else of the client, else of whoever told.
+    /// The process of the service, else of the client, else of the event.
     pub process: Maybe<Process>,
     /// Number of the request at its client.
     pub sequence: i64,
-    /// Times of request and response, sent and taken, or `NEVER`.
+    /// When the request was sent and taken, and the response sent and taken, or `NEVER`.
     pub times: [i64; 4],
     /// When rcl was called to send request and response, or `NEVER`.
     pub called: [i64; 2],
     /// When the client's callback began, or `NEVER`.
     pub received: i64,
-    /// What sent it.
+    /// The execution that sent the request.
     pub within: Maybe<Execution>,
-    /// What served it.
+    /// The execution that served the request.
     pub execution: Maybe<Execution>,
 }
 
@@ -117,7 +117,7 @@ impl Call {
         }
     }
 
-    /// Whether it was sent, or served, by an end whose init event is missing.
+    /// Whether the init event of the client that sent or the service that served it is missing.
     pub const fn nameless(&self) -> bool {
         let [requested, taken, sent, _] = self.times;
         (requested != NEVER && self.client.is_none())
@@ -125,32 +125,32 @@ impl Call {
     }
 }
 
-/// What both ends do of a call, as places in lists of it.
+/// Indices of the steps of a call in `Services::sides`.
 const REQUESTED: usize = 0;
 const TAKEN: usize = 1;
 const SENT: usize = 2;
 const ANSWERED: usize = 3;
 const RECEIVED: usize = 4;
 
-/// What clients and servers did.
+/// All requests and responses of clients and services.
 #[derive(Clone, Default)]
 pub struct Services {
-    /// Requests that were sent and taken, responses that were sent and taken, and what clients'
-    /// callbacks received.
+    /// Requests that were sent and taken, responses that were sent and taken, and responses that
+    /// clients' callbacks received.
     sides: [Vec<Side>; 5],
-    /// Since when a thread is in a call of rcl, and of which client or service.
+    /// Of each thread in a call of rcl: the client or service, and since when.
     calling: HashMap<Id<Thread>, (Caller, i64)>,
-    /// The request that a thread took last, if it has done nothing else since.
+    /// Of each thread: the request that it took last, if it has done nothing else since.
     waiting: HashMap<Id<Thread>, usize>,
 }
 
 impl Services {
-    /// Whether any of the four events happened.
+    /// Whether any request or response was sent or taken.
     pub fn happened(&self) -> bool {
         self.sides[..RECEIVED].iter().any(|rows| !rows.is_empty())
     }
 
-    /// Any event of a client or service.
+    /// Handle any event of a client or service.
     pub fn on_event(
         &mut self,
         kind: Kind,
@@ -180,7 +180,7 @@ impl Services {
                 (ANSWERED, Some(3))
             }
             Kind::ClientCallback => (RECEIVED, None),
-            // The beginning of a call of rcl.
+            // All other kinds begin a call of rcl.
             _ => {
                 self.calling.insert(event.thread, (caller, event.time));
                 return;
@@ -195,13 +195,14 @@ impl Services {
         self.sides[part].push(side);
     }
 
-    /// What a thread does not do between a request and its callback, nor while it sends one.
+    /// Handle an event that cannot come between a request and its callback, nor in a call of rcl.
     pub fn on_other(&mut self, thread: Id<Thread>) {
         self.waiting.remove(&thread);
         self.calling.remove(&thread);
     }
 
-    /// `callback_start`: it serves what its thread took last, if it is of that service.
+    /// Handle `callback_start`: the execution serves the request that its thread took last, if the
+    /// callback is of that service.
     pub fn on_start(&mut self, number: Id<Execution>, execution: &Execution, registry: &Registry) {
         if self.waiting.is_empty() {
             return;
@@ -213,13 +214,13 @@ impl Services {
         let callback = registry.callback(execution.callback);
         let owner = registry.service_of(&callback);
         let same = owner == side.service || owner.is_none() || side.service.is_none();
-        // Of a callback that nobody announced nothing tells that it serves anything.
+        // Without an init event, nothing shows that a callback serves anything.
         if callback.kind == registry.service && same {
             side.execution = Some(number);
         }
     }
 
-    /// Forget what was done before a time.
+    /// Forget requests and responses from before a time.
     pub fn forget(&mut self, since: i64) {
         let old = self.sides[TAKEN].partition_point(|row| row.time < since);
         self.waiting.retain(|_, row| *row >= old);
@@ -230,9 +231,9 @@ impl Services {
         }
     }
 
-    /// All calls, in the order of their begins.
+    /// Return all calls, in the order of their first events.
     pub fn calls(&self, registry: &Registry) -> Vec<Call> {
-        // Of each key what both sides did.
+        // What client and services did with each key.
         let mut groups: BTreeMap<Key, [Vec<&Side>; 5]> = BTreeMap::new();
         for (part, rows) in self.sides.iter().enumerate() {
             for side in rows {
@@ -270,10 +271,10 @@ impl Services {
     }
 }
 
-/// What was requested, taken and sent of one call.
+/// The request sent, the request taken and the response sent of one call.
 type Joined<'a> = [Option<&'a Side>; 3];
 
-/// The calls of one key: of what shares it the first belongs to the first.
+/// Return the calls of one key: requests taken belong to requests sent in order.
 fn joined<'a>(requested: &[&'a Side], taken: &[&'a Side], sent: &[&'a Side]) -> Vec<Joined<'a>> {
     let requests = requested.iter().map(|side| [Some(*side), None, None]);
     let mut calls: Vec<Joined<'_>> = requests.collect();
@@ -281,7 +282,7 @@ fn joined<'a>(requested: &[&'a Side], taken: &[&'a Side], sent: &[&'a Side]) -> 
     for (place, side) in taken.iter().enumerate() {
         match calls.get_mut(place) {
             Some(call) => call[1] = Some(side),
-            // Another server took it as well.
+            // Another server took the request as well.
             None => calls.push([first, Some(side), None]),
         }
     }
@@ -289,7 +290,7 @@ fn joined<'a>(requested: &[&'a Side], taken: &[&'a Side], sent: &[&'a Side]) -> 
         let mine = |[_, taken, sent]: &Joined<'_>| {
             sent.is_none() && taken.is_some_and(|taken| taken.service == side.service)
         };
-        // A request of which no take was recorded was taken by the service that answered it.
+        // A request without a recorded take was taken by the service that answered it.
         let untaken = |[_, taken, sent]: &Joined<'_>| sent.is_none() && taken.is_none();
         let place = calls.iter().position(mine);
         match place.or_else(|| calls.iter().position(untaken)) {
@@ -300,7 +301,7 @@ fn joined<'a>(requested: &[&'a Side], taken: &[&'a Side], sent: &[&'a Side]) -> 
     calls
 }
 
-/// The response that was taken: by key and timestamp, else by key where one server answered.
+/// Return the response that was taken: by key and timestamp, else by key if one server answered.
 fn answer<'a>([.., sent]: Joined<'_>, answered: &[&'a Side], alone: bool) -> Option<&'a Side> {
     let stamp = sent.and_then(|side| side.stamp);
     let mut by_stamp = answered

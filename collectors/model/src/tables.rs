@@ -1,4 +1,4 @@
-//! Rows as tables.
+//! Make tables from rows.
 
 mod calls;
 mod clocks;
@@ -32,10 +32,10 @@ pub use counts::Counts;
 
 use clocks::Nearest;
 
-/// Rows of a batch: its columns stay in the cache of the processor.
+/// Rows per batch: few enough that its columns stay in the processor's cache.
 const BATCH: u32 = 1 << 12;
 
-/// Some rows with their numbers, counted from the first one that is not forgotten.
+/// Return a range of rows with their numbers, counted from the first one that is not forgotten.
 fn some<T: Plain>(rows: &Rows<T>, range: Range<u32>) -> Vec<(Id<T>, T)> {
     let first = rows.first().saturating_add(range.start);
     rows.from(first).take(range.len()).collect()
@@ -53,7 +53,7 @@ pub struct Tables {
 }
 
 impl Model {
-    /// All tables.
+    /// Return all tables, once no event is left.
     ///
     /// # Errors
     ///
@@ -69,7 +69,7 @@ impl Model {
     }
 }
 
-/// How a table is made: at once, or some rows at a time.
+/// How a table is made: at once, or by ranges of rows.
 enum Made {
     Whole(fn(&Tables, &mut Columns<'_>)),
     Parts(fn(&Tables, &mut Columns<'_>, Range<u32>)),
@@ -95,7 +95,7 @@ const TABLES: [(&str, Made); 15] = [
 ];
 
 impl Tables {
-    /// Their names.
+    /// Iterate over the names of all tables.
     pub fn names() -> impl Iterator<Item = &'static str> {
         TABLES.iter().map(|(name, _)| *name)
     }
@@ -127,8 +127,9 @@ impl Tables {
         tables
     }
 
-    /// Columns (all, if none are named) of a batch of a table, and what the next one begins with: the
-    /// first batch, with 0, may be without rows, after the last one there is none.
+    /// Return the wanted columns (all, if none are named) of a batch of a table that begins at row
+    /// `from`, and where the next one begins. The first batch, at 0, may be empty; after the last
+    /// one there is none.
     ///
     /// # Errors
     ///
@@ -152,7 +153,7 @@ impl Tables {
         Ok(is_batch.then_some((batch, next)))
     }
 
-    /// The columns that say of which process rows are.
+    /// Add the columns that name the process of each row.
     fn of_processes(
         &self,
         columns: &mut Columns<'_>,
@@ -170,7 +171,7 @@ impl Tables {
         columns.id("proc", processes);
     }
 
-    /// The same of threads.
+    /// Add the columns that name the process and thread of each row.
     fn of_threads(
         &self,
         columns: &mut Columns<'_>,
@@ -285,7 +286,7 @@ impl Tables {
             int64 "timeout_ns" row.timeout;
             int64 "executed" *executed;
             int64 "callback_ns" *covered;
-            // The kernel's events tell it, after the pass.
+            // Filled from the kernel's events, after the pass.
             int64 "cpu_ns" NEVER;
         );
     }
@@ -293,7 +294,7 @@ impl Tables {
     fn activations(&self, columns: &mut Columns<'_>) {
         let registry = &self.model.registry;
         let mut timers: BTreeMap<Id<Timer>, Vec<(Id<Execution>, Execution)>> = BTreeMap::new();
-        // Where there is no timer, nothing is read.
+        // Without timers, no execution is read.
         let executions =
             (!registry.periods.is_empty()).then(|| self.model.callbacks.executions.iter());
         for (number, row) in executions.into_iter().flatten() {
@@ -304,7 +305,7 @@ impl Tables {
         }
         let mut rows: Vec<(Id<Execution>, Execution, Id<Timer>, Activation)> = Vec::new();
         for (timer, executions) in timers {
-            // What is missing between two activations may be others.
+            // Between two activations around a gap, others may be missing.
             let unbroken = |(_, earlier): &(_, Execution), (_, next): &(_, Execution)| {
                 !self.is_missing_between(next.thread, earlier.start, next.start)
             };
@@ -340,14 +341,14 @@ impl Tables {
         );
     }
 
-    /// Whether events of a thread's process may be missing between two that were recorded.
+    /// Whether events of a thread's process may be missing between recorded ones at these times.
     fn is_missing_between(&self, thread: Id<Thread>, from: i64, until: i64) -> bool {
         let (gaps, process) = (&self.model.gaps, self.model.process(thread));
         gaps.between(process, from, until)
             || gaps.broken(process, from.saturating_add(1), until.saturating_sub(1))
     }
 
-    /// What tells of actions: publications on their topics.
+    /// Make the rows of publications on topics of actions.
     fn told(&self, columns: &mut Columns<'_>) {
         let names = self.model.registry.names.texts().iter();
         let of_actions: Vec<bool> = names.map(|name| name.contains("/_action/")).collect();
@@ -365,7 +366,8 @@ impl Tables {
         );
     }
 
-    /// Messages by subscription and publisher, as they come: whether none was taken, how many.
+    /// Make a row per connection, in order of first message: whether all are `never_taken`, and how
+    /// many messages there are.
     fn connections(&self, columns: &mut Columns<'_>) {
         let mut rows: Vec<_> = self.messages.connections.iter().collect();
         rows.sort_unstable_by_key(|(_, connection)| connection.first);
@@ -377,7 +379,7 @@ impl Tables {
         );
     }
 
-    /// Broken orders: where an event is missing though no tracer tells of it.
+    /// Make the rows of broken orders, where an event is missing although no tracer reports it.
     fn broken_orders(&self, columns: &mut Columns<'_>) {
         let rows = self.model.gaps.all_broken();
         columns!(columns, rows, |(process, begin, end)|

@@ -1,9 +1,9 @@
-//! Messages taken, from the middleware or from a ring buffer, and the callback each one started.
+//! Find the messages taken from the middleware or ring buffers, and the callbacks they started.
 //!
-//! On one thread: `rmw_take`, `rcl_take`, `message_received`, `rclcpp_take`, `callback_start`; or the
-//! dequeue of a ring buffer, then `callback_start`. A callback belongs to the take before it only if
-//! it is one of that subscription, and if the thread did nothing else in between: neither ended a
-//! callback nor went on with its executor.
+//! The events on a thread are `rmw_take`, `rcl_take`, `message_received`, `rclcpp_take`,
+//! `callback_start`; or the dequeue of a ring buffer, then `callback_start`. A callback belongs to
+//! the take before it only if it is one of that subscription, and if the thread did nothing else in
+//! between: neither ended a callback nor continued with its executor.
 
 use crate::callbacks::Execution;
 use crate::identity::Thread;
@@ -16,32 +16,32 @@ use crate::rows::{NEVER, Rows, plain};
 plain! {
     /// One message taken.
     pub struct Take {
-        /// `rmw_take`, or the dequeue.
+        /// The time of `rmw_take`, or of the dequeue.
         pub time: i64,
-        /// `rcl_take`, or `NEVER`.
+        /// The time of `rcl_take`, or `NEVER`.
         pub rcl: i64,
-        /// `rclcpp_take`, or `NEVER`.
+        /// The time of `rclcpp_take`, or `NEVER`.
         pub rclcpp: i64,
-        /// When the middleware's reader received it, by the system clock, or `NEVER`.
+        /// When the middleware's reader received the message, by the system clock, or `NEVER`.
         pub received: i64,
-        /// What the publishing middleware stamped the message with.
+        /// The source timestamp, or `NEVER`.
         pub stamp: i64,
         pub thread: Id<Thread>,
         pub subscription: Maybe<Subscription>,
-        /// The execution that it started.
+        /// The execution that the take started.
         pub execution: Maybe<Execution>,
-        /// The next take of the chain that it is in.
+        /// The next take in its chain.
         pub next: Maybe<Take>,
-        /// Whether it is of a ring buffer.
+        /// Whether the message was taken from a ring buffer.
         pub intra: bool,
         /// Whether a publication was found for it.
         pub matched: bool,
-        /// Whether nothing tells that its execution is of a callback of its subscription.
+        /// Whether its execution is not known to be of a callback of its subscription.
         pub guessed: bool,
     }
 }
 
-/// What a thread took last, or tried to.
+/// The last take of a thread, or its last attempt.
 #[derive(Clone, Copy)]
 struct Head {
     take: Maybe<Take>,
@@ -52,9 +52,9 @@ struct Head {
 /// All takes.
 #[derive(Clone, Default)]
 pub struct Takes {
-    /// By number: in the order of their times.
+    /// Takes by number, in order of time.
     pub rows: Rows<Take>,
-    /// Of each subscription whether something was taken between processes.
+    /// Whether each subscription took a message between processes.
     pub taken_between: Vec<bool>,
     heads: Vec<Option<Head>>,
 }
@@ -91,7 +91,7 @@ impl Takes {
         })
     }
 
-    /// `rmw_take`; returns the take, if something was taken.
+    /// Handle `rmw_take`; return the take, if a message was taken.
     pub fn on_rmw_take(&mut self, event: &Event, objects: &Registry) -> Maybe<Take> {
         let mut take = None;
         if event.get(3).is_some_and(|taken| taken != 0) {
@@ -106,21 +106,21 @@ impl Takes {
         take
     }
 
-    /// `rclcpp_ring_buffer_dequeue` of a buffer of a subscription; returns the take.
+    /// Handle `rclcpp_ring_buffer_dequeue` of a buffer of a subscription; return the take.
     pub fn on_dequeue(&mut self, event: &Event, subscription: Maybe<Subscription>) -> Maybe<Take> {
         let take = self.add(event, subscription, None, true);
         self.begin(event.thread, take, 0);
         take
     }
 
-    /// What a thread does not do between a take and its callback.
+    /// Handle an event that cannot come between a take and its callback.
     pub fn on_other(&mut self, thread: Id<Thread>) {
         if let Some(head) = self.heads.get_mut(thread.place()) {
             *head = None;
         }
     }
 
-    /// `rcl_take`, `message_received` or `rclcpp_take`, if it is of what the thread took last.
+    /// Handle `rcl_take`, `message_received` or `rclcpp_take`, if it is of the thread's last take.
     pub fn on_taken_above(&mut self, kind: Kind, event: &Event) {
         let Some(Some(head)) = self.heads.get(event.thread.place()) else {
             return;
@@ -141,7 +141,7 @@ impl Takes {
         }
     }
 
-    /// `callback_start` of an execution: it is of what its thread took last, if that fits.
+    /// Handle the `callback_start` of an execution, and join its thread's last take if that fits.
     pub fn on_start(&mut self, number: Id<Execution>, execution: &Execution, objects: &Registry) {
         let Some(Some(head)) = self.heads.get_mut(execution.thread.place()) else {
             return;

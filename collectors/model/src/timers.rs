@@ -1,50 +1,50 @@
-//! Timer activations: how late, and which releases passed without one.
+//! Find how late each activation of a timer was, and which releases passed without one.
 //!
-//! rcl calls a timer once however late it is, then goes on with the next point of its grid
-//! (`rcl_timer_call`). So an activation serves the first release after the activation before it, and
-//! the releases up to that of the next activation are skipped. Each activation serves a release of
-//! its own: one that seems early for a release that the next one serves was late for the one before,
-//! and where an executor queues what timers have called, several in a row are late.
+//! rcl calls a timer once however late it is, then continues with the next point of its grid
+//! (`rcl_timer_call`). So an activation serves the first release after the activation before it,
+//! and the releases up to that of the next activation are skipped. Each activation serves a release
+//! of its own: one that seems early for a release that the next one serves was late for the one
+//! before, and if an executor queues the calls of timers, several in a row are late.
 //!
-//! No event tells the grid's phase: timers are reset, and their clock (often `CLOCK_MONOTONIC_RAW`)
-//! runs a little otherwise than that of the events. It is estimated from the activations around:
-//! first where they lie on the circle of one period, as mean direction and spread, then exactly by
-//! the least late of them.
+//! No event shows the grid's phase: timers are reset, and their clock (often `CLOCK_MONOTONIC_RAW`)
+//! runs at a slightly different rate from that of the events. The phase is estimated from the
+//! activations around: first by where they lie on the circle of one period, as mean direction and
+//! spread, then exactly by the least late of them.
 
 use std::f64::consts::TAU;
 
 use crate::rows::NEVER;
 
-/// So many activations on either side tell.
+/// The number of activations on either side that the phase is estimated from.
 const AROUND: usize = 50;
-/// 2^40
+/// The fixed-point representation of 1.0: 2^40.
 const ONE: f64 = 1_099_511_627_776.0;
-/// A radian, in turns.
+/// One radian in turns.
 const TURN: f64 = 1.0 / TAU;
-/// In periods: how much earlier than the mean an activation may be, however alike they are; and at
-/// most.
+/// How much earlier than the mean an activation may be, in periods: the least and the most that is
+/// allowed, whatever the spread.
 const LEAST_SPREAD: f64 = 1.0 / 32.0;
 const MOST_SPREAD: f64 = 0.5;
 
-/// Fewer activations between gaps do not tell the grid.
+/// The grid cannot be estimated from fewer activations between gaps.
 const FEW: usize = 10;
 
-/// One activation; `NEVER` where there is nothing to tell.
+/// One activation, with times in ns; unknown values are `NEVER`.
 pub struct Activation {
-    /// Since the one before.
+    /// Time since the activation before.
     pub interval: i64,
-    /// When it was due.
+    /// When the activation was due.
     pub release: i64,
-    /// How much later than that it came.
+    /// How much later than its release it came.
     pub lateness: i64,
-    /// How much the grid has moved.
+    /// How much the grid has moved since the first activation.
     pub drift: i64,
-    /// Releases between its own and that of the next one; of the last one those up to its start, if
-    /// there are none.
+    /// How many releases lie between its own and that of the next activation; for the last
+    /// activation 0 if none lies between its own and its start, else `NEVER`.
     pub skipped: i64,
 }
 
-/// The activations of a timer that started at these times.
+/// Return the activations of a timer that started at these times.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -70,7 +70,7 @@ pub fn activations(starts: &[i64], period: i64) -> Vec<Activation> {
     }
     let length = period as f64;
     let angle = |place: usize| TAU * since(place).rem_euclid(period) as f64 / length;
-    // As whole numbers: sums of those do not depend on what was summed before.
+    // Sums of whole numbers do not depend on what was added and removed before.
     let fixed = |value: f64| (value * ONE).round() as i64;
     let circle: Vec<(i64, i64)> = (0..starts.len())
         .map(|place| (fixed(angle(place).cos()), fixed(angle(place).sin())))
@@ -96,7 +96,7 @@ pub fn activations(starts: &[i64], period: i64) -> Vec<Activation> {
         let strength = (x * x + y * y).sqrt().clamp(1e-9, 1.0);
         let deviation = (-2.0 * strength.ln()).sqrt() * TURN;
         let spread = (2.0 * deviation).clamp(LEAST_SPREAD, MOST_SPREAD);
-        // How often the mean has slid around the circle: no step is longer than half of it.
+        // Count how often the mean went around the circle: no step is longer than half of it.
         turns += before.map_or(0.0, |before: f64| (mean - before).round());
         before = Some(mean);
         let edge = mean - turns - spread;
@@ -122,7 +122,7 @@ pub fn activations(starts: &[i64], period: i64) -> Vec<Activation> {
     activations
 }
 
-/// The releases that activations serve, of the last points of the grid before they start.
+/// Return the releases that activations serve, from the last points of the grid before each start.
 fn served(points: &[i64]) -> Vec<i64> {
     let mut served = points.to_vec();
     for place in (1..points.len()).rev() {
@@ -134,7 +134,7 @@ fn served(points: &[i64]) -> Vec<i64> {
     served
 }
 
-/// Forget what activations do not tell if a gap comes before or after them, where others may be.
+/// Make values unknown that depend on activations hidden by a gap before or after these.
 pub fn beside_gap(activations: &mut [Activation], after_gap: bool) {
     let unknown = if activations.len() < FEW {
         activations.len()

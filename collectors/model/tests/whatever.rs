@@ -1,7 +1,7 @@
-//! Whatever happens, in whatever order and however little stays in memory: no panic, and the same
-//! tables.
+//! Check that random events in any order never cause a panic, and that the tables do not depend on
+//! how little stays in memory.
 //!
-//! `ROSLENS_FUZZ_SECONDS` goes on for so long; each seed that is tried is told.
+//! `ROSLENS_FUZZ_SECONDS` sets how long the test goes on; it prints each seed that it tries.
 
 #![allow(
     clippy::cast_possible_truncation,
@@ -26,7 +26,7 @@ use roslens_model::{
     Tables,
 };
 
-/// An event: time, vpid, vtid, fields; and those of a kind.
+/// An event: time, vpid, vtid, fields.
 type One = (i64, Option<i32>, Option<i32>, Vec<Option<u64>>);
 type Happened = Vec<One>;
 
@@ -49,7 +49,7 @@ impl Chance {
         self.below(times) == 0
     }
 
-    /// An address, handle, number: one of few, mostly.
+    /// Return an address, handle or number: mostly one of a few.
     fn value(&mut self) -> Option<u64> {
         match self.below(40) {
             0 => None,
@@ -108,7 +108,7 @@ fn batch(fields: &[&str], rows: &[One]) -> RecordBatch {
         ),
     ];
     for (place, field) in fields.iter().enumerate() {
-        // Of a list of bytes there is nothing to draw here.
+        // Lists of bytes are not drawn.
         if !field.is_empty() && !field.contains('+') {
             let values: UInt64Array = rows.iter().map(|row| row.3[place]).collect();
             columns.push(((*field).into(), Arc::new(values)));
@@ -118,7 +118,7 @@ fn batch(fields: &[&str], rows: &[One]) -> RecordBatch {
         .unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Batches of at most so many rows.
+/// Make batches of at most `rows` rows.
 fn batches(happened: &BTreeMap<&str, Happened>, rows: usize) -> HashMap<String, Batches> {
     let mut found: HashMap<String, Batches> = HashMap::default();
     for (_, name, fields) in KINDS {
@@ -220,7 +220,7 @@ fn objects(chance: &mut Chance, wild: bool) -> HashMap<String, RecordBatch> {
     found
 }
 
-/// Everything that a pass tells: its counts, and the batches of each table.
+/// The results of a pass: its counts, and the batches of each table.
 #[derive(PartialEq)]
 struct Told(Vec<(&'static str, u64)>, Vec<(&'static str, RecordBatch)>);
 
@@ -242,8 +242,8 @@ fn tables(model: Model) -> Told {
     Told(tables.counts().numbers, found)
 }
 
-/// What holds of every row: rows have their numbers, publications come in the order of time, and no
-/// link leads nowhere.
+/// Check that rows have their numbers, that publications are in order of time (if `sorted`), and
+/// that every link refers to a row.
 fn check(Told(_, tables): &Told, sorted: bool, seed: u64) {
     let of = |wanted: &'static str, name: &'static str| {
         let batches = tables.iter().filter(move |(table, _)| *table == wanted);
@@ -336,7 +336,7 @@ fn one(seed: u64, most: u64) -> Told {
     let mut events = happened(&mut chance, most, wild);
     let mut plain = made(chance.0, wild, None, 1 << 14);
     if wild {
-        // In any order: it has to survive.
+        // Events come in any order: the pass only has to survive them.
         plain
             .run(batches(&events, 64))
             .unwrap_or_else(|error| panic!("{error}"));
@@ -352,7 +352,7 @@ fn one(seed: u64, most: u64) -> Told {
         .unwrap_or_else(|error| panic!("{error}"));
     let file = tempfile().unwrap_or_else(|error| panic!("{error}"));
     let mut spilled = made(chance.0, wild, Some(Disk::new(file, 0)), 1);
-    // Stretch by stretch, and some rows at a time.
+    // Feed the events stretch by stretch, in smaller batches.
     for stretch in 0..4_i64 {
         let mut part = events.clone();
         for rows in part.values_mut() {
@@ -371,7 +371,7 @@ fn one(seed: u64, most: u64) -> Told {
     whole
 }
 
-/// A file that is gone when it is closed.
+/// Return a file that is deleted when it is closed.
 fn tempfile() -> std::io::Result<std::fs::File> {
     let place = std::env::temp_dir().join(format!("roslens-rows-{}", std::process::id()));
     let mut options = std::fs::File::options();

@@ -1,10 +1,10 @@
-//! Bounds of response times by direct calls of the crate `response-time-analysis`: a second use of it,
-//! which `tests/analysis/test_bounds_second.py` holds ours against.
+//! Bounds response times by direct calls of the crate `response-time-analysis`: a second use of the
+//! crate, with which `tests/analysis/test_bounds_second.py` compares that of roslens.
 //!
 //! Reads from standard input the limit, then a line per callback of one thread: how much later its
-//! releases may come; the least lengths of time within which 2, 3, ... of its releases came; and the
-//! most that 1, 2, ... of its executions in a row took. Writes a line per callback: its bound, or
-//! `none`. All in ns.
+//! releases may come; the shortest times within which 2, 3, ... of its releases came; and the
+//! longest times that 1, 2, ... of its executions in a row took. Writes a line per callback: its
+//! bound, or `none`. All times are in ns.
 
 use std::io::{self, BufRead};
 
@@ -21,7 +21,7 @@ fn main() {
     let mut lines = io::stdin().lock().lines().map_while(Result::ok);
     let limit = lines.next().map_or(0, |line| numbers(&line)[0]);
     let mut callbacks: Vec<Demand> = lines.map(|line| callback(&line)).collect();
-    // Each in turn stands last, and all others before it interfere.
+    // Each callback in turn is last, and all others before it interfere.
     for _ in 0..callbacks.len() {
         callbacks.rotate_left(1);
         let (own, others) = callbacks.split_last().expect("there is one");

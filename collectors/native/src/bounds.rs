@@ -1,4 +1,4 @@
-//! Bounds of response times of callbacks that one thread executes, by the published analysis.
+//! Bound the response times of callbacks that one thread executes, by the published analysis.
 
 use pyo3::prelude::*;
 use response_time_analysis::arrival::{Curve, Propagated};
@@ -10,12 +10,13 @@ use response_time_analysis::wcet;
 
 type Demand = RBF<Propagated<Curve>, wcet::Curve>;
 
-/// The longest that each callback can take from its release to its end [ns]; `None` where the
-/// analysis finds no bound below the recording's `length`.
+/// Return the longest time that each callback can take from its release to its end [ns]; `None` if
+/// the analysis finds no bound below the recording's `length`.
 ///
-/// Any other callback of the thread may go first (Casini et al., ECRTS 2019, Lemmas 4 and 5). That
-/// needs no order of dispatch: it holds for whatever executes one callback at a time and does not
-/// idle while one is ready. Releases may come up to `jitter` later than `arrivals` say; `jobs`: of so many in a row the curves tell.
+/// Any other callback of the thread may go first (Casini et al., ECRTS 2019, Lemmas 4 and 5). This
+/// assumes no order of dispatch: it holds for any thread that executes one callback at a time and
+/// does not idle while one is ready. Releases may come up to `jitter` later than in `arrivals`; the
+/// curves describe up to `jobs` executions in a row.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
 pub fn response_time_bounds(
@@ -47,16 +48,17 @@ pub fn response_time_bounds(
     })
 }
 
-/// The arrival curve and the cost curve of a callback, as its executions were recorded.
+/// Return the arrival curve and the cost curve of a callback, from its recorded executions.
 ///
-/// The crate's own `wcet::Curve::from_trace` misses runs of executions that begin in its last window.
+/// The crate's own `wcet::Curve::from_trace` misses runs of executions that begin in its last
+/// window.
 fn demand(times: &[u64], spent: &[u64], length: u64, jitter: u64, jobs: usize) -> Demand {
     let most = jobs.min(times.len());
     let mut distances: Vec<Duration> = (1..=most.min(times.len().saturating_sub(1)))
         .filter_map(|step| times.windows(step + 1).map(|x| x[step] - x[0]).min())
         .map(Duration::from)
         .collect();
-    // One more than there were did not come within the whole recording.
+    // One execution more than there were did not come within the whole recording.
     if times.len() <= jobs {
         distances.push(Duration::from(length));
     }

@@ -1,4 +1,4 @@
-//! Which Python error a failure becomes.
+//! Turn failures into Python errors.
 
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
@@ -11,7 +11,8 @@ pyo3::create_exception!(
     "A trace that cannot be read: what and where."
 );
 
-/// The Python error; one that Python raised itself, such as an interrupt, is raised again.
+/// Return the Python error of a failure; one that Python raised itself, such as an interrupt, is
+/// raised again.
 pub fn raised(failure: Failure) -> PyErr {
     match failure {
         Failure::Output(what) => PyOSError::new_err(what),

@@ -1,4 +1,4 @@
-//! Tables that Python hands over: anything that gives an Arrow stream, such as a polars frame.
+//! Read tables that Python hands over: anything that gives an Arrow stream, such as a polars frame.
 
 use arrow_array::StringArray;
 use arrow_array::cast::AsArray;
@@ -8,7 +8,7 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
-/// The batches of a table as they come.
+/// Return a reader of the batches of a table.
 pub fn stream_of(table: &Bound<'_, PyAny>) -> PyResult<ArrowArrayStreamReader> {
     let capsule = table.call_method0("__arrow_c_stream__")?;
     let capsule = capsule.cast::<PyCapsule>()?;
@@ -20,7 +20,7 @@ pub fn stream_of(table: &Bound<'_, PyAny>) -> PyResult<ArrowArrayStreamReader> {
     rows.map_err(|error| PyOSError::new_err(error.to_string()))
 }
 
-/// The column `text` of a table, which is in one piece.
+/// Return the column `text` of a table that consists of one batch.
 pub fn texts_of(table: &Bound<'_, PyAny>) -> PyResult<StringArray> {
     let batches: Result<Vec<_>, ArrowError> = stream_of(table)?.collect();
     let batches = batches.map_err(|error| PyValueError::new_err(error.to_string()))?;

@@ -1,6 +1,6 @@
 //! The Python module `roslens.collectors._native`: CTF trace folders to Arrow and Parquet.
 //!
-//! It hands over what `roslens-ctf` decodes, and writes tables.
+//! It hands over what `roslens-ctf` decodes, runs the model and simulations, and writes tables.
 
 mod bounds;
 mod failure;
@@ -36,14 +36,14 @@ struct Batches {
 
 #[pymethods]
 impl Batches {
-    /// The Arrow `PyCapsule` interface; the columns are shared, not copied.
+    /// Export through the Arrow `PyCapsule` interface; the columns are shared, not copied.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        // The protocol allows to leave the request unheeded; the consumer then casts.
+        // The protocol allows ignoring the requested schema; the consumer then casts.
         drop(requested_schema);
         let batches = self.batches.clone().into_iter().map(Ok);
         let reader = RecordBatchIterator::new(batches, Arc::clone(&self.schema));
@@ -52,7 +52,7 @@ impl Batches {
     }
 }
 
-/// CTF traces, opened: metadata parsed, packets found.
+/// Opened CTF traces, with metadata parsed and packets found.
 #[pyclass(frozen)]
 struct Reader {
     recording: Arc<Recording>,
@@ -60,8 +60,8 @@ struct Reader {
 
 #[pymethods]
 impl Reader {
-    /// Open traces, given as (folder, label) in the order that breaks ties in time; to the times
-    /// of hosts (by name or label) nanoseconds are added, as many as at the times beside them.
+    /// Open traces, given as (folder, label) in the order that breaks ties in time. `clock_offsets`
+    /// has, by name or label of a host, times and the nanoseconds to add at them.
     #[new]
     #[pyo3(signature = (traces, clock_offsets=None))]
     #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
@@ -78,7 +78,7 @@ impl Reader {
         })
     }
 
-    /// Label of each trace, and that of its host.
+    /// Return the label of each trace, and that of its host.
     #[getter]
     fn members(&self) -> Vec<(&str, &str)> {
         let members = self.recording.catalog.members.iter();
@@ -87,19 +87,19 @@ impl Reader {
             .collect()
     }
 
-    /// Names of all declared events, sorted.
+    /// Return the names of all declared events, sorted.
     #[getter]
     fn event_names(&self) -> Vec<&str> {
         self.recording.event_names()
     }
 
-    /// Log level of each event that has one; of several classes of one name, the most severe.
+    /// Return the log level of each event that has one: the most severe of classes of one name.
     #[getter]
     fn log_levels(&self) -> BTreeMap<&str, i64> {
         self.recording.log_levels()
     }
 
-    /// Base and bits of the columns of each event that are not to be shown as decimal numbers.
+    /// Return base and bits of each event's columns that are not to be shown as decimal numbers.
     #[getter]
     fn shown(&self) -> BTreeMap<&str, HashMap<&str, (u8, u32)>> {
         let names = self.recording.event_names();
@@ -109,19 +109,19 @@ impl Reader {
             .collect()
     }
 
-    /// Labels of the hosts, in the order of the traces.
+    /// Return the labels of the hosts, in the order of the traces.
     #[getter]
     fn hosts(&self) -> Vec<&str> {
         self.recording.hosts()
     }
 
-    /// First and last time that the heads of packets state.
+    /// Return the first and last time that the heads of packets state.
     #[getter]
     fn span(&self) -> (Option<i64>, Option<i64>) {
         self.recording.span()
     }
 
-    /// Decode into memory: event name to table, for every declared name that is wanted.
+    /// Decode into memory; return event name to table, for every declared name that is wanted.
     #[pyo3(signature = (names, begin_ns, end_ns, threads, fields=None))]
     fn read<'py>(
         &self,
@@ -148,7 +148,7 @@ impl Reader {
         Ok(found)
     }
 
-    /// Decode bit by bit, on threads of its own: an iterator of (event name, batch).
+    /// Decode batch by batch on new threads; return an iterator of (event name, batch).
     #[pyo3(signature = (names, begin_ns, end_ns, threads, fields=None))]
     fn stream(
         &self,
@@ -167,8 +167,8 @@ impl Reader {
         Ok(Stream::new(batches, schemas))
     }
 
-    /// Times that cut `begin_ns` to `end_ns` into parts of so many bytes of packets: first and
-    /// last time of each.
+    /// Cut the time from `begin_ns` to `end_ns` into parts of about as many bytes of packets;
+    /// return first and last time of each.
     fn windows(
         &self,
         begin_ns: Option<i64>,
@@ -178,7 +178,7 @@ impl Reader {
         self.recording.windows(begin_ns, end_ns, size)
     }
 
-    /// Decode only as much as counts, times and processes need.
+    /// Decode only what counts, times and processes need.
     #[pyo3(signature = (threads, progress=None))]
     #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
     fn summary<'py>(
@@ -200,7 +200,7 @@ impl Reader {
         self.describe(py, &summary)
     }
 
-    /// Decode to `<folder>/<provider>/<event>.parquet`; returns the summary of what was written.
+    /// Decode to `<folder>/<provider>/<event>.parquet`; return the summary of what was written.
     #[pyo3(signature = (folder, threads, progress, names=None, begin_ns=None, end_ns=None, fields=None))]
     #[expect(
         clippy::needless_pass_by_value,
@@ -235,7 +235,7 @@ impl Reader {
     }
 }
 
-/// What Python wants.
+/// Make a request from what Python wants.
 fn want(
     events: Option<Vec<String>>,
     begin_ns: Option<i64>,
@@ -287,11 +287,11 @@ impl Reader {
         row.set_item("host", &member.host)?;
         row.set_item("trace", &member.label)?;
         row.set_item("stream", &loss.stream)?;
-        // More than 2^31 comes from damaged heads only, as with the count.
+        // More than 2^31 comes only from damaged heads, as with the count.
         let cpu = loss.cpu.and_then(|cpu| i32::try_from(cpu).ok());
         row.set_item("cpu_id", cpu)?;
         row.set_item("kind", loss.kind.name())?;
-        // More than 2^63 comes from damaged counters only.
+        // More than 2^63 comes only from damaged counters.
         let count = loss.count.and_then(|count| i64::try_from(count).ok());
         row.set_item("count", count)?;
         row.set_item("begin_ns", loss.begin_ns)?;
@@ -300,7 +300,7 @@ impl Reader {
     }
 }
 
-/// Tells Python how far it is, and lets Ctrl-C through.
+/// Return a callback that reports progress to Python, and checks for Ctrl-C.
 fn telling(progress: Option<&Py<PyAny>>) -> impl FnMut(u64, u64) -> roslens_ctf::Result<()> {
     move |done, total| {
         Python::attach(|py| {

@@ -1,9 +1,10 @@
-//! What the C library keeps of freed memory.
+//! Give freed memory that the C library keeps back to the system.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Memory that is needed again soon is better kept: the kernel clears every page that it hands out.
+/// How long memory is kept, as it may be needed again soon: the kernel clears every page that it
+/// hands out.
 const PAUSE: Duration = Duration::from_secs(30);
 
 static GIVEN: Mutex<Option<Instant>> = Mutex::new(None);
@@ -17,12 +18,12 @@ pub fn give_back_at_times() {
     }
 }
 
-/// Give it back to the system: each thread had a pool of its own, and a thread that comes later
-/// does not fill those that ended ones left, so that memory would grow call by call.
+/// Give freed memory back to the system: each thread had a pool of its own, and later threads do
+/// not use the pools that ended ones left, so memory would grow with each call.
 pub fn give_back() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     #[expect(unsafe_code, reason = "a call into the C library")]
-    // SAFETY: it may be called at any time, from any thread.
+    // SAFETY: `malloc_trim` may be called at any time, from any thread.
     unsafe {
         libc::malloc_trim(0);
     }

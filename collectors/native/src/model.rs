@@ -1,4 +1,4 @@
-//! The ROS 2 model: events and objects that Python hands over, and the tables.
+//! Bind the ROS 2 model: take events and objects from Python, and return tables.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -28,39 +28,39 @@ use crate::failure::raised;
 use crate::given::stream_of;
 use crate::output::pairs;
 
-/// Host, process and CPU where only these are concerned, begin and end.
+/// A loss: host; process and CPU, if only these are affected; begin and end.
 type Loss = (u32, Option<i32>, Option<i32>, i64, i64);
-/// Two hosts; times, and by how much their clocks may be apart there.
+/// Two hosts; times, and how far apart their clocks may be then, in ns.
 type Apart = (u32, u32, Vec<(i64, i64)>);
 
-/// What Python knows of a recording beside its events.
+/// Facts about a recording, besides its events, that Python hands over.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct Given {
     /// Labels of the hosts, by number.
     hosts: Vec<String>,
-    /// By number: host, pid namespace, vpid, since when that is its own, last event.
+    /// Processes by number: host, pid namespace, vpid, since when it has that vpid, last event.
     processes: Vec<(u32, i64, i32, i64, i64)>,
-    /// Process, since when it could publish on one topic only, that, and by whom.
+    /// Process, time from which it could publish on one topic only, that topic, and the publisher.
     guesses: Vec<(u32, i64, Option<String>, Option<u32>)>,
     /// What the tracer dropped.
     losses: Vec<Loss>,
-    /// Of each two hosts.
+    /// Bounds on the clocks of each two hosts.
     clocks: Vec<Apart>,
-    /// Events that were enabled.
+    /// Names of events that were enabled.
     declared: Vec<String>,
-    /// Events that happened.
+    /// Names of events that happened.
     happened: Vec<String>,
     /// How the clocks of hosts were synchronised.
     synchronisation: Option<String>,
 }
 
-/// The column of a field.
+/// Return the column of a field.
 fn column(field: &'static str) -> &'static str {
     field.split_once('+').map_or(field, |(name, _)| name)
 }
 
-/// The events of the pass, by name without ROS's provider, and the columns that it reads of them.
+/// Return the columns that the pass reads, by the event's name without ROS's provider.
 #[pyfunction]
 pub fn model_events() -> HashMap<&'static str, Vec<&'static str>> {
     KINDS
@@ -69,7 +69,7 @@ pub fn model_events() -> HashMap<&'static str, Vec<&'static str>> {
         .collect()
 }
 
-/// The rules by which a message is decided, as the column `reason` names them, and what each means.
+/// Return the names of rules in the column `reason`, and the meaning of each.
 #[pyfunction]
 pub fn model_reasons() -> Vec<(&'static str, &'static str)> {
     let words = Reason::WORDS.iter().copied();
@@ -81,7 +81,7 @@ fn wrong(error: impl ToString) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-/// Batches of a Parquet file, with the columns that the model reads.
+/// Open the batches of a Parquet file, with the columns that the model reads.
 fn batches_of(
     path: &Path,
     fields: &'static [&'static str],
@@ -96,14 +96,14 @@ fn batches_of(
     let mask = ProjectionMask::columns(builder.parquet_schema(), wanted);
     let reader = builder
         .with_projection(mask)
-        // Its events stay in the cache of the processor.
+        // The events of a batch of this size stay in the processor's cache.
         .with_batch_size(2048)
         .build()
         .map_err(wrong)?;
     Ok(Box::new(Ahead::of(with_fields(reader, fields), workers)))
 }
 
-/// The events of batches with these fields.
+/// Read events with these fields from batches.
 fn with_fields(
     batches: impl Iterator<Item = Result<RecordBatch, ArrowError>>,
     fields: &'static [&'static str],
@@ -125,14 +125,14 @@ fn whole(table: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Threads beside the one that asks, which make what it will ask for next.
+/// Threads besides the consuming one, which make the batches that it will ask for next.
 struct Workers {
     jobs: Option<Sender<Job>>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Workers {
-    /// So many threads in all: one fewer beside the one that asks.
+    /// Use `threads` threads in all, including the consuming one.
     fn new(threads: usize) -> Arc<Self> {
         let (jobs, waiting) = channel::<Job>();
         let waiting = Arc::new(Mutex::new(waiting));
@@ -143,7 +143,7 @@ impl Workers {
                         .lock()
                         .unwrap_or_else(PoisonError::into_inner)
                         .recv();
-                    // Whoever waits for a job that panicked is told so by its channel.
+                    // If a job panicked, its channel tells the thread that waits for it.
                     match job {
                         Ok(job) => drop(catch_unwind(AssertUnwindSafe(job))),
                         Err(_) => break,
@@ -170,7 +170,7 @@ impl Drop for Workers {
     }
 }
 
-/// Batches of which the next one is made while one is used, if there is a thread for it.
+/// An iterator that makes the next batch while one is used, if there is a thread for it.
 struct Ahead<I: Iterator> {
     rest: Option<I>,
     next: Option<Receiver<(I, Option<I::Item>)>>,
@@ -192,7 +192,7 @@ where
         found
     }
 
-    /// Have the next one made.
+    /// Hand the next batch to a worker.
     fn begin(&mut self) {
         let Some(jobs) = &self.workers.jobs else {
             return;
@@ -203,7 +203,7 @@ where
         let (here, there) = sync_channel(1);
         let job = move || {
             let made = rest.next();
-            // Whoever uses them may have enough.
+            // The consumer may have stopped.
             drop(here.send((rest, made)));
         };
         if jobs.send(Box::new(job)).is_ok() {
@@ -223,7 +223,7 @@ where
         let Some(next) = self.next.take() else {
             return self.rest.as_mut()?.next();
         };
-        // What ended in the middle is no end.
+        // A worker that died is an error, not the end of the batches.
         let Ok((rest, made)) = next.recv() else {
             let why = "a thread ended too early".into();
             return Some(Err(ArrowError::ComputeError(why)));
@@ -236,7 +236,7 @@ where
     }
 }
 
-/// Batches that let Ctrl-C through.
+/// An iterator that checks for Ctrl-C before each batch.
 struct Interruptible<T>(T);
 
 impl<B, T: Iterator<Item = Result<B, ArrowError>>> Iterator for Interruptible<T> {
@@ -251,7 +251,7 @@ impl<B, T: Iterator<Item = Result<B, ArrowError>>> Iterator for Interruptible<T>
     }
 }
 
-/// The Python error of an error of Arrow; one that Python raised itself is raised again.
+/// Return the Python error for an error of Arrow; one that Python raised itself is raised again.
 fn failed(error: ArrowError) -> PyErr {
     match error {
         ArrowError::ExternalError(why) => match why.downcast::<PyErr>() {
@@ -263,7 +263,7 @@ fn failed(error: ArrowError) -> PyErr {
     }
 }
 
-/// Columns of a table of the model, whose batches are made as they are asked for; none at first.
+/// A table of the model, whose batches are made on request; no columns are selected at first.
 #[pyclass(frozen)]
 pub struct Table {
     of: Arc<Mutex<Tables>>,
@@ -272,7 +272,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Its rows.
+    /// Return the batches of the table.
     pub fn rows(&self) -> Result<Made, ArrowError> {
         let mut rows = Made {
             schema: SchemaRef::new(Schema::empty()),
@@ -292,7 +292,7 @@ impl Table {
 
 #[pymethods]
 impl Table {
-    /// The same table with these columns.
+    /// Return the same table with these columns.
     fn select(&self, columns: Vec<String>) -> Self {
         Self {
             of: Arc::clone(&self.of),
@@ -301,7 +301,7 @@ impl Table {
         }
     }
 
-    /// The Arrow `PyCapsule` interface.
+    /// Export the table through the Arrow `PyCapsule` interface.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,
@@ -314,8 +314,8 @@ impl Table {
         PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
     }
 
-    /// Write them to a Parquet file, on so many threads, with the keys and texts of `about` in its
-    /// metadata; returns the number of rows.
+    /// Write the table to a Parquet file on `threads` threads, with the keys and texts of `about`
+    /// in its metadata; return the number of rows.
     #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
     fn write(
         &self,
@@ -346,7 +346,7 @@ fn unwritten(error: impl std::fmt::Display) -> PyErr {
     raised(Failure::Output(error.to_string()))
 }
 
-/// The batches of a table.
+/// A reader of the batches of a table.
 pub struct Made {
     schema: SchemaRef,
     of: Arc<Mutex<Tables>>,
@@ -383,7 +383,7 @@ impl RecordBatchReader for Made {
     }
 }
 
-/// The pass over events: fed stretch by stretch, it tells the tables so far.
+/// The pass over events: it is fed stretch by stretch, and returns the tables so far.
 #[pyclass(frozen)]
 pub struct Pass(Mutex<Option<Model>>);
 
@@ -399,9 +399,9 @@ fn ended() -> PyErr {
 
 #[pymethods]
 impl Pass {
-    /// Of these objects, by the name of their table, and processes. Where there is a path, of each
-    /// kind of rows only so many stay in memory, and the others lie in that file; so many messages
-    /// at least wait for who takes them.
+    /// Take objects by the name of their table, and processes. If there is a path, about `rows`
+    /// rows of each kind stay in memory, and the others are in that file; at least `keys` keys of
+    /// messages are remembered until they are matched.
     #[new]
     #[pyo3(signature = (objects, given, path=None, rows=1 << 18, keys=1 << 18))]
     #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
@@ -458,7 +458,7 @@ impl Pass {
             let mut options = File::options();
             options.read(true).write(true).create(true).truncate(true);
             let file = options.open(&path)?;
-            // It goes when nobody holds it any more, whatever happens.
+            // The file is deleted when it is closed, whatever happens.
             std::fs::remove_file(&path)?;
             std::io::Result::Ok(file)
         });
@@ -468,8 +468,8 @@ impl Pass {
         Ok(Self(Mutex::new(Some(model))))
     }
 
-    /// Go through events, none before those of before: by name without the provider, as tables or
-    /// paths of Parquet files, which are read on so many threads.
+    /// Process events, none earlier than those fed before: by name without the provider, as tables
+    /// or paths of Parquet files, which are read on `threads` threads.
     #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
     fn feed(
         &self,
@@ -503,7 +503,7 @@ impl Pass {
         Ok(())
     }
 
-    /// The tables of all events so far, and what counts them; nothing can be fed after the last ones.
+    /// Return the tables of all events so far, and their counts; nothing can be fed after `last`.
     fn tables<'py>(
         &self,
         py: Python<'py>,
@@ -529,13 +529,13 @@ impl Pass {
     }
 }
 
-/// What is counted in tables.
+/// The counts of tables, which are made when it is called.
 #[pyclass(frozen)]
 pub struct Counts(Arc<Mutex<Tables>>);
 
 #[pymethods]
 impl Counts {
-    /// They are told by name.
+    /// Return the counts by name.
     fn __call__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let counts = py.detach(|| {
             let tables = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Tables of Python to Parquet files.
+//! Write tables of Python to Parquet files.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -18,8 +18,8 @@ use crate::given::{stream_of, texts_of};
 
 /// Write a table to a Parquet file: anything that gives an Arrow stream, such as a polars frame.
 ///
-/// Columns called `names` hold, as u32, the row of `texts` whose text they are: its column `text`.
-/// The keys and texts of `about` go into its metadata.
+/// Columns in `names` hold row numbers (u32) of `texts`, and are written as the text in its column
+/// `text`. The keys and texts of `about` go into the file's metadata.
 #[pyfunction]
 #[pyo3(signature = (table, path, names = Vec::new(), texts = None, about = Vec::new()))]
 #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
@@ -61,13 +61,13 @@ pub fn write_table(
     })
 }
 
-/// What goes into the metadata of a file.
+/// Return keys and texts as the metadata of a file.
 pub fn pairs(about: Vec<(String, String)>) -> Vec<KeyValue> {
     let pairs = about.into_iter();
     pairs.map(|(key, text)| KeyValue::new(key, text)).collect()
 }
 
-/// A schema whose columns of these names are text with a dictionary.
+/// Return a schema whose columns of these names are text with a dictionary.
 fn with_texts(given: &SchemaRef, names: &[String]) -> SchemaRef {
     let kind = DataType::Dictionary(DataType::UInt32.into(), DataType::Utf8.into());
     let fields = given.fields().iter().map(|field| {
@@ -80,7 +80,7 @@ fn with_texts(given: &SchemaRef, names: &[String]) -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Fields>()))
 }
 
-/// Numbers of texts as text.
+/// Return a column of text from one of numbers of texts.
 fn text_of(numbers: &ArrayRef, texts: &ArrayRef) -> PyResult<ArrayRef> {
     let keys = numbers.as_primitive_opt::<UInt32Type>();
     let keys = keys.ok_or_else(|| broken("a name that is no u32"))?;

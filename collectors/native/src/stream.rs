@@ -1,4 +1,4 @@
-//! Batches as they are decoded, one after the other, for a consumer that takes its time.
+//! Hand batches to Python one after the other as they are decoded, at the consumer's pace.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -11,16 +11,16 @@ use pyo3::types::PyCapsule;
 use crate::Batches;
 use crate::failure::{TraceError, raised};
 
-/// An iterator of (event name, batch); of one event also an Arrow stream.
+/// An iterator of (event name, batch); for a single event also an Arrow stream.
 #[pyclass(frozen)]
 pub struct Stream {
-    /// The columns of the events that are wanted.
+    /// The schemas of the wanted events.
     schemas: Vec<SchemaRef>,
     batches: Mutex<Option<roslens_ctf::Batches>>,
 }
 
 impl Stream {
-    /// Of events with these columns.
+    /// Make a stream of events with these columns.
     pub(crate) fn new(batches: roslens_ctf::Batches, schemas: Vec<SchemaRef>) -> Self {
         let batches = Mutex::new(Some(batches));
         Self { schemas, batches }
@@ -45,7 +45,7 @@ impl Stream {
         let Some((name, batch)) = next.transpose().map_err(raised)? else {
             return Ok(None);
         };
-        // Let Ctrl-C through.
+        // Check for Ctrl-C.
         py.check_signals()?;
         let batches = Batches {
             schema: batch.schema(),
@@ -54,7 +54,7 @@ impl Stream {
         Ok(Some((name, batches)))
     }
 
-    /// The Arrow `PyCapsule` interface, for a stream of one event; once only.
+    /// Export a stream of one event through the Arrow `PyCapsule` interface; works only once.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,

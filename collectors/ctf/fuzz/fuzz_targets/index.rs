@@ -1,5 +1,5 @@
-//! Any bytes as a stream file and LTTng's index of it: two bytes with the length of the index, then
-//! both. The metadata are those of `tests/lttng_ust.tsdl`.
+//! Reads any bytes as a stream file and LTTng's index of it: two bytes with the length of the
+//! index, then both. The metadata are those of `tests/lttng_ust.tsdl`.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Any bytes as metadata and a stream: two bytes with the length of the metadata, then both.
+//! Reads any bytes as metadata and a stream: two bytes with the length of the metadata, then both.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Field classes (CTF2-SPEC-2.0, 5.3).
+//! Parse field classes (CTF2-SPEC-2.0, 5.3).
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,10 +22,10 @@ const ORIGINS: [(&str, usize); 6] = [
     ("event-record-payload", 5),
 ];
 
-/// What a field of a root structure may tell.
+/// The meaning of a field of a root structure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meaning {
-    /// To be kept by the decoder.
+    /// A value that the decoder keeps.
     Role(Role),
     /// The value of the default clock.
     Clock,
@@ -53,22 +53,22 @@ const ROLES: [(&str, Meaning); 11] = [
     ("metadata-stream-uuid", Meaning::Uuid),
 ];
 
-/// What roles mean where a type is used.
+/// The meaning of roles where a type is used.
 #[derive(Clone, Copy)]
 pub(super) struct Use<'a> {
-    /// Roles that fields may have; none for all.
+    /// Roles that fields may have; `None` for all.
     pub(super) allowed: Option<&'a [Meaning]>,
     /// The default clock.
     pub(super) clock: Option<usize>,
 }
 
 impl Use<'_> {
-    /// Where no field may have a role.
+    /// A place where no field may have a role.
     pub(super) const USER: Use<'static> = Use {
         allowed: Some(&[]),
         clock: None,
     };
-    /// Where all roles are possible.
+    /// A place where all roles are possible.
     pub(super) const ANY: Use<'static> = Use {
         allowed: None,
         clock: Some(0),
@@ -79,7 +79,7 @@ impl Use<'_> {
     }
 }
 
-/// Named types, and how much they have grown.
+/// Named types, and the number of nodes that were made of them.
 ///
 /// A type is read again wherever its alias is used, because roles mean different things in
 /// different places.
@@ -91,7 +91,7 @@ pub(super) struct Fields<'a> {
 }
 
 impl Fields<'_> {
-    /// The structure that a property of a fragment holds.
+    /// Parse the structure that a property of a fragment holds.
     pub(super) fn root(
         &mut self,
         fragment: &Node<'_>,
@@ -107,7 +107,7 @@ impl Fields<'_> {
         }
     }
 
-    /// A field class, or the name of one.
+    /// Parse a field class, or the name of one.
     pub(super) fn class(&mut self, node: &Node<'_>, scope: Use<'_>) -> Result<Type> {
         self.nodes += 1;
         if self.nodes > MAX_NODES {
@@ -287,7 +287,7 @@ impl Fields<'_> {
     }
 }
 
-/// An extension may change how data are decoded, so one that is not known cannot be passed over.
+/// Refuse extensions: an unknown one may change how data are decoded, so it cannot be ignored.
 pub(super) fn no_extensions(node: &Node<'_>) -> Result<()> {
     node.object()?;
     let Some(extensions) = node.get("extensions") else {
@@ -316,13 +316,13 @@ fn alignment(node: &Node<'_>, name: &str) -> Result<u64> {
     )))
 }
 
-/// What all field classes of fixed length share.
+/// Parse what all field classes of fixed length share.
 fn bits(node: &Node<'_>) -> Result<Int> {
     let length = node.need("length")?;
     stored(node, length.within(1, 64, "a length of 1 to 64 bits")?)
 }
 
-/// A number of more than 64 bits, if it is one that may be.
+/// Parse a number of more than 64 bits; `None` if it has fewer, or has roles or mappings.
 fn wide(node: &Node<'_>, signed: bool) -> Result<Option<Type>> {
     let length = node.need("length")?;
     if length.unsigned()? <= 64 || ["roles", "mappings"].iter().any(|n| node.get(n).is_some()) {
@@ -334,7 +334,7 @@ fn wide(node: &Node<'_>, signed: bool) -> Result<Option<Type>> {
     Ok(Some(Type::WideInt(int)))
 }
 
-/// How a number of so many bits is stored.
+/// Parse how a number of `bits` bits is stored.
 fn stored(node: &Node<'_>, bits: u64) -> Result<Int> {
     let order = node.need("byte-order")?.one_of(&[
         ("little-endian", ByteOrder::Little),
@@ -351,7 +351,7 @@ fn stored(node: &Node<'_>, bits: u64) -> Result<Int> {
     Ok(int)
 }
 
-/// The base in which to show an integer.
+/// Parse the base in which to show an integer.
 fn base(node: &Node<'_>) -> Result<u8> {
     match node.get("preferred-display-base") {
         None => Ok(10),
@@ -495,7 +495,7 @@ fn mappings(node: &Node<'_>) -> Result<Vec<Mapping>> {
     Ok(mappings)
 }
 
-/// An integer range set (5.3.2).
+/// Parse an integer range set (5.3.2).
 fn ranges(set: &Node<'_>) -> Result<Vec<(i128, i128)>> {
     let mut ranges = Vec::new();
     for range in set.elements()? {
@@ -515,7 +515,7 @@ fn ranges(set: &Node<'_>) -> Result<Vec<(i128, i128)>> {
     Ok(ranges)
 }
 
-/// None for UTF-8.
+/// Parse an encoding; `None` for UTF-8.
 fn encoding(node: &Node<'_>) -> Result<Option<Encoding>> {
     let Some(name) = node.get("encoding") else {
         return Ok(None);
@@ -529,7 +529,7 @@ fn encoding(node: &Node<'_>) -> Result<Option<Encoding>> {
     ])
 }
 
-/// Text of a number of bytes.
+/// Parse text of a given length in bytes.
 fn text(node: &Node<'_>, length: Length) -> Result<Type> {
     Ok(match encoding(node)? {
         None => bytes(length, true),
@@ -540,7 +540,7 @@ fn text(node: &Node<'_>, length: Length) -> Result<Type> {
     })
 }
 
-/// Bytes of text, or of anything.
+/// Make an array of bytes, of text or of any data.
 fn bytes(length: Length, text: bool) -> Type {
     let mut int = Int::unsigned(8, 8, ByteOrder::Little);
     int.text = text;
@@ -569,10 +569,10 @@ fn length_field(node: &Node<'_>) -> Result<Length> {
     Ok(Length::Field(location(node, "length-field-location")?))
 }
 
-/// A field location (5.3.1).
+/// Parse a field location (5.3.1).
 fn location(node: &Node<'_>, name: &str) -> Result<Reference> {
     let node = node.need(name)?;
-    // Drafts name the origin as the first step of a mere list.
+    // Drafts give a plain list, whose first step names the origin.
     if let Ok(steps) = node.elements()
         && let Some((origin, steps)) = steps.split_first()
     {

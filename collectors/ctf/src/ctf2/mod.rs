@@ -1,7 +1,7 @@
-//! CTF 2 metadata, a JSON text sequence of fragments, to the class model.
+//! Parse CTF 2 metadata, a JSON text sequence of fragments, to the class model.
 //!
-//! Numbers of sections are those of CTF2-SPEC-2.0. Drafts of it, which Trace Compass and converters
-//! of 2021 to 2023 wrote, name clocks instead of numbering them, among other small differences.
+//! Section numbers refer to CTF2-SPEC-2.0. Its drafts, which Trace Compass and converters of 2021
+//! to 2023 wrote, name clocks instead of numbering them, among other small differences.
 
 mod fields;
 mod node;
@@ -16,7 +16,7 @@ use crate::error::{Error, Place, Result, fail};
 use crate::model::{Clock, EventClass, LOG_LEVELS, Role, StreamClass, Trace};
 use crate::resolve::resolve;
 
-/// What precedes each fragment (RFC 7464).
+/// The character that precedes each fragment (RFC 7464).
 pub const SEPARATOR: char = '\u{1e}';
 
 const PACKET_HEADER: [Meaning; 4] = [
@@ -39,7 +39,7 @@ const EVENT_HEADER: [Meaning; 2] = [Meaning::Clock, Meaning::Role(Role::EventCla
 ///
 /// # Errors
 ///
-/// The first thing that is not CTF 2 or contradicts itself, with fragment and JSON pointer.
+/// The first place that is not CTF 2 or contradicts itself, with fragment and JSON pointer.
 pub fn parse(text: &str) -> Result<Trace> {
     let mut fragments = text.split(SEPARATOR);
     if fragments
@@ -50,7 +50,7 @@ pub fn parse(text: &str) -> Result<Trace> {
     }
     let mut values: Vec<Value> = Vec::new();
     for fragment in fragments {
-        // RFC 7464 lets empty elements be passed over.
+        // RFC 7464 lets parsers ignore empty elements.
         if fragment.trim().is_empty() {
             continue;
         }
@@ -105,7 +105,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// 5.4
+    /// Parse a preamble (5.4).
     fn preamble(&mut self, node: &Node<'a>) -> Result<()> {
         self.started = true;
         node.need("version")?.within(2, 2, "CTF version 2")?;
@@ -124,20 +124,20 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// 5.5
+    /// Parse a field class alias (5.5).
     fn alias(&mut self, node: &Node<'a>) -> Result<()> {
         let name = node.need("name")?;
         let text = name.text()?.to_owned();
         if self.fields.aliases.contains_key(&text) {
             return Err(name.error(format!("a second field class alias '{text}'")));
         }
-        // What its roles mean shows where it is used.
+        // The meaning of its roles depends on where it is used.
         self.fields.class(&node.need("field-class")?, Use::ANY)?;
         self.fields.aliases.insert(text, node.fragment());
         Ok(())
     }
 
-    /// 5.6
+    /// Parse a trace class (5.6).
     fn trace_class(&mut self, node: &Node<'a>) -> Result<()> {
         if self.saw_trace {
             return Err(node.error("a second trace class"));
@@ -164,7 +164,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// 5.7
+    /// Parse a clock class (5.7).
     fn clock(&mut self, node: &Node<'a>) -> Result<()> {
         let id = match node.get("id").or_else(|| node.get("name")) {
             Some(id) => id,
@@ -206,7 +206,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// 5.8
+    /// Parse a data stream class (5.8).
     fn stream(&mut self, node: &Node<'a>) -> Result<()> {
         let id = number(node, "id")?;
         if self.streams.insert(id, self.trace.streams.len()).is_some() {
@@ -244,7 +244,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// 5.9
+    /// Parse an event record class (5.9).
     fn event(&mut self, node: &Node<'a>) -> Result<()> {
         let id = number(node, "id")?;
         let parent = number(node, "data-stream-class-id")?;
@@ -302,8 +302,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Log level and EMF URI of an event record class, as `LTTng` and Babeltrace write them. They
-/// are user attributes, so nothing that they hold is an error.
+/// Parse log level and EMF URI of an event record class, as `LTTng` and Babeltrace write them. They
+/// are user attributes, so no value in them is an error.
 fn attributes(node: &Node<'_>) -> (Option<i64>, Option<String>) {
     let mut found = (None, None);
     let draft = || node.get("user-attributes");
@@ -329,7 +329,7 @@ fn attributes(node: &Node<'_>) -> (Option<i64>, Option<String>) {
     found
 }
 
-/// An id, 0 where none is given.
+/// Parse an id, 0 if none is given.
 fn number(node: &Node<'_>, name: &str) -> Result<u64> {
     node.get(name).map_or(Ok(0), |id| id.unsigned())
 }

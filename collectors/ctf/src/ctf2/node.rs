@@ -1,4 +1,4 @@
-//! JSON values that know where they are, for errors that say so.
+//! JSON values that know their place, which errors name.
 
 use serde_json::Value;
 
@@ -19,13 +19,13 @@ pub(super) struct Node<'a> {
 }
 
 impl<'a> Node<'a> {
-    /// The whole of fragment `number`, counted from 1.
+    /// Make the node of the whole fragment `number`, counted from 1.
     pub(super) fn root(value: &'a Value, number: usize) -> Self {
         let key = Key::Root(number);
         Self { value, key }
     }
 
-    /// The value, and the number of the fragment it is, if it is the whole of one.
+    /// Return the value, and the number of the fragment if the value is a whole fragment.
     pub(super) fn fragment(&self) -> (&'a Value, usize) {
         match self.key {
             Key::Root(number) => (self.value, number),
@@ -33,7 +33,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Fragment and JSON pointer.
+    /// Return fragment and JSON pointer.
     pub(super) fn place(&self) -> Place {
         let mut parts = Vec::new();
         let mut node = self;
@@ -73,7 +73,7 @@ impl<'a> Node<'a> {
         self.value.is_null()
     }
 
-    /// The text, if it is one.
+    /// Return the text, if the value is one.
     pub(super) fn as_text(&self) -> Option<&'a str> {
         self.value.as_str()
     }
@@ -82,7 +82,7 @@ impl<'a> Node<'a> {
         self.as_text().ok_or_else(|| self.unexpected("a string"))
     }
 
-    /// One of several words.
+    /// Parse one of several words.
     pub(super) fn one_of<T: Copy>(&self, words: &[(&str, T)]) -> Result<T> {
         let found = self.as_text();
         words
@@ -102,7 +102,7 @@ impl<'a> Node<'a> {
             .ok_or_else(|| self.unexpected("an integer of at most 64 bits"))
     }
 
-    /// An integer in a range; `what` says which.
+    /// Parse an integer in a range; `what` describes the range.
     pub(super) fn within(&self, low: u64, high: u64, what: &str) -> Result<u64> {
         match self.value.as_u64() {
             Some(n) if low <= n && n <= high => Ok(n),
@@ -121,21 +121,21 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// A property, if it is there.
+    /// Return a property, if it is there.
     pub(super) fn get<'b>(&'b self, name: &'b str) -> Option<Node<'b>> {
         let value = self.value.get(name)?;
         let key = Key::Name(name, self);
         Some(Node { value, key })
     }
 
-    /// A property that must be there.
+    /// Return a property that must be there.
     pub(super) fn need<'b>(&'b self, name: &'b str) -> Result<Node<'b>> {
         self.object()?;
         self.get(name)
             .ok_or_else(|| self.error(format!("expected a property '{name}'")))
     }
 
-    /// Names and values of an object, in the order in which they are written.
+    /// Return names and values of an object, in the order in which they are written.
     pub(super) fn properties(&self) -> Result<Vec<(&str, Node<'_>)>> {
         self.object()?;
         let object = self.value.as_object().into_iter().flatten();
@@ -147,7 +147,7 @@ impl<'a> Node<'a> {
             .collect())
     }
 
-    /// The elements of an array.
+    /// Return the elements of an array.
     pub(super) fn elements(&self) -> Result<Vec<Node<'_>>> {
         let Value::Array(elements) = self.value else {
             return Err(self.unexpected("an array"));

@@ -1,4 +1,4 @@
-//! What the front end takes and what it refuses.
+//! Check which metadata the front end accepts and which it refuses.
 
 use super::parse;
 use crate::model::{ByteOrder, Length, Reference, Trace, Type};
@@ -80,7 +80,7 @@ fn aliases_are_field_classes() {
 
 #[test]
 fn locations_that_share_a_field_share_its_slot() {
-    // The length lies in one of two options: one slot, cleared by the variant.
+    // The length is in one of two options: they share one slot, which the variant clears.
     let length = r#"{"path": ["v", "n"]}"#;
     let option = |at: u32| {
         format!(
@@ -198,7 +198,7 @@ fn field_classes_that_cannot_be_are_refused() {
     }
 }
 
-/// As `LTTng` (by number) and Babeltrace (by name) write them; what else is there is no matter.
+/// They are as `LTTng` (by number) and Babeltrace (by name) write them; others are ignored.
 #[test]
 fn log_level_namespace_and_model_are_kept() {
     for (attributes, level, uri) in [

@@ -1,4 +1,4 @@
-//! Batches as they are decoded, one after the other, for a consumer that takes its time.
+//! Hand over batches one after the other as they are decoded, at the consumer's pace.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,23 +11,23 @@ use super::failure::{Failure, Result};
 use super::job::{Sink, Summary, Want};
 use super::recording::Recording;
 
-/// Batches that wait for the consumer.
+/// Most batches that wait for the consumer.
 const AHEAD: usize = 8;
 
-/// What a thread that decodes hands over: a table and a batch of it, and at last how it ended.
+/// An item from the decoding thread: a batch and its table or, at last, the result.
 enum Item {
     Batch(usize, RecordBatch),
     End(Result<Summary>),
 }
 
-/// An iterator of (event name, batch); those of one event are in the order of time.
+/// An iterator over (event name, batch); the batches of an event are in order of time.
 pub struct Batches {
     recording: Arc<Recording>,
     items: Option<Receiver<Item>>,
     summary: Option<Summary>,
 }
 
-/// Hands batches to the consumer, and waits where that is slow.
+/// A sink that hands batches to the consumer, and waits if the consumer is slow.
 struct Channel {
     table: usize,
     items: SyncSender<Item>,
@@ -43,13 +43,13 @@ impl Sink for Channel {
 }
 
 impl Recording {
-    /// Begin to decode on threads of its own. Memory is bounded by a few batches, each of at most
+    /// Begin to decode on new threads. Memory is bounded by a few batches, each of at most
     /// [`BATCH`](crate::stage::BATCH) rows, and the packets that overlap in time.
     ///
     /// # Errors
     ///
-    /// No thread can be started. All else is an item of the iterator, its last one: then also
-    /// [`Failure::Disorder`], if that shows when batches have been handed over.
+    /// No thread can be started. Any other error is the last item of the iterator; this includes
+    /// [`Failure::Disorder`] if it shows after batches have been handed over.
     pub fn batches(self: &Arc<Self>, want: Want) -> Result<Batches> {
         let (sender, receiver) = sync_channel(AHEAD);
         let recording = Arc::clone(self);
@@ -64,10 +64,10 @@ impl Recording {
             let done = recording.decode(
                 &want,
                 |_, _| Ok(()),
-                // What was handed over cannot be taken back.
+                // Batches that were handed over cannot be taken back.
                 || (!begun.load(Ordering::Relaxed)).then(|| (0..tables).map(channel).collect()),
             );
-            // Whoever went away does not want to know.
+            // If the consumer is gone, it does not need the result.
             let _ = sender.send(Item::End(done.map(|(summary, _)| summary)));
         };
         let thread = Builder::new().name("roslens-ctf".into()).spawn(work);
@@ -81,7 +81,7 @@ impl Recording {
 }
 
 impl Batches {
-    /// What was seen, and lost beside what [`Recording::losses`] has; after the last batch.
+    /// After the last batch, return its results, with the losses that [`Recording::losses`] lacks.
     #[must_use]
     pub fn summary(&self) -> Option<&Summary> {
         self.summary.as_ref()

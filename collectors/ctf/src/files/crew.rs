@@ -1,7 +1,7 @@
-//! Several threads: each decodes a slice of the time or writes a table, whatever is there to do.
+//! Use several threads, each of which decodes a slice of the time or writes a table, as is due.
 //!
-//! Slices are begun in order, but not all at once: what is decoded and not written is held to a
-//! few slices. The batches of a table are written in order, by one thread at a time.
+//! Slices are begun in order, but not all at once: batches that are decoded and not yet written are
+//! limited to a few slices. The batches of a table are written in order, by one thread at a time.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,10 +15,10 @@ use super::failure::{Failure, Result};
 use super::job::{Job, Seen, Sink};
 use super::slices::{Decoded, Decoder, Slice};
 
-/// How often progress is told, and Ctrl-C heard.
+/// How often progress is reported, and Ctrl-C is checked.
 const LISTEN: Duration = Duration::from_millis(50);
 
-/// A table: what waits to be written, and where to; none while a thread writes it.
+/// A table: the batches to be written, and where to write them (`None` while a thread does so).
 struct Table<'s, S> {
     queue: Vec<RecordBatch>,
     place: Option<(&'s mut S, &'s mut Seen)>,
@@ -26,28 +26,28 @@ struct Table<'s, S> {
 }
 
 struct State<'s, S> {
-    /// The slice that is decoded next.
+    /// Number of the slice that is decoded next.
     next: usize,
-    /// Slices that are being decoded.
+    /// Number of slices that are being decoded.
     decoding: usize,
-    /// The slice whose batches are queued next, and those that were ready before it.
+    /// Number of the slice whose batches are queued next, and later slices decoded already.
     due: usize,
     early: BTreeMap<usize, Decoded>,
     tables: Vec<Table<'s, S>>,
-    /// Batches decoded and not yet written.
+    /// Number of batches that are decoded and not yet written.
     unwritten: usize,
-    /// Batches that a slice had, about.
+    /// The most batches that a slice had so far.
     per_slice: usize,
     damage: Vec<Damage>,
-    /// Bytes of trace that are decoded.
+    /// Number of bytes of the trace that are decoded.
     done: u64,
-    /// Threads that have not ended.
+    /// Number of threads that have not ended.
     working: usize,
-    /// How it ended, if it ended early.
+    /// The result, if it ended early.
     failed: Option<Result<()>>,
 }
 
-/// What a thread does next.
+/// The next task of a thread.
 enum Task<'s, S> {
     Decode(usize),
     Write(usize, Vec<RecordBatch>, (&'s mut S, &'s mut Seen)),
@@ -63,12 +63,12 @@ pub struct Crew<'c, 's, S> {
     decoder: &'c (dyn Fn() -> Decoder<'c> + Sync),
     state: Mutex<State<'s, S>>,
     changed: Condvar,
-    /// A thread has ended.
+    /// Signals that a thread has ended.
     left: Condvar,
 }
 
 impl<'c, 's, S: Sink> Crew<'c, 's, S> {
-    /// Nothing done yet.
+    /// Start before any slice is decoded.
     pub fn new(
         job: &'c Job<'c>,
         slices: &'c [Slice],
@@ -102,7 +102,7 @@ impl<'c, 's, S: Sink> Crew<'c, 's, S> {
         }
     }
 
-    /// Do all of it on threads of its own, and tell how far it is on this one.
+    /// Decode and write everything on new threads, and report progress on this one.
     pub fn run(self, mut progress: impl FnMut(u64) -> Result<()>) -> Result<Vec<Damage>> {
         std::thread::scope(|scope| {
             for _ in 0..self.job.threads {
@@ -144,7 +144,7 @@ impl<'c, 's, S: Sink> Crew<'c, 's, S> {
     }
 
     fn work(&self) {
-        // Also if this one panics, the others must not wait for it.
+        // The other threads must not wait for this one, even if it panics.
         let _leaving = Leaving(self);
         let mut decoder = (self.decoder)();
         let mut state = self.lock();
@@ -187,7 +187,7 @@ impl<'c, 's, S: Sink> Crew<'c, 's, S> {
 }
 
 impl<'s, S> State<'s, S> {
-    /// What there is to do: first what frees memory.
+    /// Choose the next task: first those that free memory.
     fn task(&mut self, slices: usize, threads: usize) -> Task<'s, S> {
         if self.failed.is_some() {
             return Task::Leave;
@@ -221,7 +221,7 @@ impl<'s, S> State<'s, S> {
         }
     }
 
-    /// Take what a slice holds: its batches wait for those of the slices before it.
+    /// Queue the batches of a slice after those of the slices before it.
     fn queue(&mut self, number: usize, decoded: Decoded) {
         self.decoding -= 1;
         self.done += decoded.bytes;
@@ -238,7 +238,7 @@ impl<'s, S> State<'s, S> {
     }
 }
 
-/// A thread that ends, in whatever way.
+/// A guard that notes the end of a thread, also if it panics.
 struct Leaving<'a, 'c, 's, S: Sink>(&'a Crew<'c, 's, S>);
 
 impl<S: Sink> Drop for Leaving<'_, '_, '_, S> {
@@ -246,7 +246,7 @@ impl<S: Sink> Drop for Leaving<'_, '_, '_, S> {
         let mut state = self.0.lock();
         state.working -= 1;
         if std::thread::panicking() {
-            // The panic itself goes on to whoever waits for the threads.
+            // The panic itself is passed on to the caller that joins the threads.
             state.failed.get_or_insert(Ok(()));
         }
         self.0.changed.notify_all();

@@ -1,4 +1,4 @@
-//! What can go wrong between files and batches.
+//! Failures of reading files and writing batches.
 
 use std::error::Error as StdError;
 use std::fmt::{self, Display};
@@ -10,26 +10,26 @@ use crate::merge::Halt;
 /// Why reading or writing stopped.
 #[derive(Debug)]
 pub enum Failure {
-    /// Unreadable input: what and where.
+    /// Input that cannot be read: what and where.
     Input(String),
     /// Output that cannot be written.
     Output(String),
     /// Events lie outside the times that their packet states, or are not sorted within it.
     Disorder,
-    /// Whoever takes the batches, or is told how far it is, wants no more, for a reason of its own.
+    /// The consumer of batches or of progress stopped it, for a reason of its own.
     Stopped(Box<dyn StdError + Send + Sync>),
 }
 
-/// Shorthand.
+/// A result with this failure.
 pub type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
-    /// Unreadable input at a path.
+    /// Make a failure about input at a path that cannot be read.
     pub fn input(path: &Path, what: impl Display) -> Self {
         Self::Input(format!("{}: {what}", path.display()))
     }
 
-    /// Output that cannot be written at a path.
+    /// Make a failure about output at a path that cannot be written.
     pub fn output(path: &Path, what: impl Display) -> Self {
         Self::Output(format!("{}: cannot write: {what}", path.display()))
     }

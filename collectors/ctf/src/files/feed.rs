@@ -1,4 +1,4 @@
-//! Packets from files, in the order of their beginnings, into a merge.
+//! Read packets from files, in the order of their beginnings, into a merge.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -11,10 +11,10 @@ use super::failure::{Failure, Result};
 use super::recording::Recording;
 use super::window::{SLACK, read_at};
 
-/// Bytes read at once, where packets are smaller; few enough to stay in the cache.
+/// Bytes that are read at once if packets are smaller; few enough to stay in the cache.
 const WINDOW: u64 = 256 << 10;
 
-/// First and last time of a packet.
+/// First and last time of a packet, in ns.
 pub type Span = (Option<i64>, Option<i64>);
 
 /// Parts of files in memory, one for each file.
@@ -25,7 +25,7 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// The packet of a number, with its bytes.
+    /// Return the packet of a number, with its bytes.
     pub fn packet(&mut self, recording: &Recording, number: usize) -> Result<Packet> {
         let known = &recording.packets[number];
         let file = &recording.files[known.file];
@@ -73,7 +73,7 @@ pub struct Feed<'a> {
 }
 
 impl<'a> Feed<'a> {
-    /// Packets by number, in the order of their beginnings.
+    /// Take packets by number, in the order of their beginnings.
     pub fn new(
         recording: &'a Recording,
         spans: &'a [Span],
@@ -90,8 +90,8 @@ impl<'a> Feed<'a> {
         }
     }
 
-    /// Give the merge one packet, after what comes before it; returns its bytes, or `None` when
-    /// all is done and all batches are ready.
+    /// Give the merge one packet, after the events before it; return its number of bytes, or `None`
+    /// when everything is done and all batches are ready.
     pub fn step(&mut self, merge: &mut Merge<'_>) -> Result<Option<u64>> {
         let Some(number) = self.numbers.next() else {
             merge.run_until(None)?;
@@ -99,7 +99,7 @@ impl<'a> Feed<'a> {
         };
         let span = self.spans[number];
         let begin = span.0.unwrap_or(i64::MIN);
-        // First, so that the memory of a packet before can be used again.
+        // This comes first, so that the memory of an earlier packet can be reused.
         merge.run_until(Some((begin, u32::try_from(number).unwrap_or(u32::MAX))))?;
         let packet = self.windows.packet(self.recording, number)?;
         merge.push(packet, span, self.sort)?;
@@ -107,7 +107,7 @@ impl<'a> Feed<'a> {
     }
 }
 
-/// The true first and last time of a packet, found by reading it; `None` if it has no event.
+/// Find the true first and last time of a packet by reading it; `None` if it has no event.
 pub fn true_span(
     recording: &Recording,
     windows: &mut Windows,
@@ -115,7 +115,7 @@ pub fn true_span(
 ) -> Result<Option<Span>> {
     let packet = windows.packet(recording, number)?;
     let mut reading = Reading::new(&recording.catalog, packet);
-    // Damage is told when it is read for good.
+    // Damage is reported when the packet is read again to decode it.
     let _ = reading.sort();
     Ok(reading
         .span()

@@ -1,4 +1,4 @@
-//! What is wanted of a recording, where it goes, and what was seen on the way.
+//! Describe what is decoded of a recording, where it goes, and what was decoded.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,20 +10,20 @@ use crate::catalog::{PROCNAME, VPID};
 use crate::scan::Filter;
 use crate::stage::Projection;
 
-/// What is to be decoded: all of it, unless said otherwise.
+/// What to decode; by default everything.
 #[derive(Debug, Clone, Default)]
 pub struct Want {
-    /// Names of events; those that no trace declares do no harm.
+    /// Names of events; names that no trace declares are ignored.
     pub events: Option<Vec<String>>,
     /// Earliest time, in nanoseconds since 1970.
     pub begin_ns: Option<i64>,
-    /// Latest time.
+    /// Latest time, in nanoseconds since 1970.
     pub end_ns: Option<i64>,
     /// Columns.
     pub columns: Projection,
-    /// Whether to note the times and processes of [`Seen`], for which the first columns are needed.
+    /// Whether to note the times and processes of [`Seen`], which needs the first columns.
     pub note: bool,
-    /// Threads that decode; 0: one per core.
+    /// Number of threads that decode; 0 for one per core.
     pub threads: usize,
 }
 
@@ -36,20 +36,20 @@ impl Want {
     }
 }
 
-/// Takes the batches of one table, in order.
+/// A consumer of the batches of one table, in order.
 pub trait Sink: Send {
-    /// Take one.
+    /// Take a batch.
     ///
     /// # Errors
     ///
-    /// It cannot be taken: then decoding ends.
+    /// The batch cannot be taken, which ends decoding.
     fn take(&mut self, batch: RecordBatch) -> Result<()>;
 
-    /// There are no more.
+    /// End the table, after its last batch.
     ///
     /// # Errors
     ///
-    /// What was taken cannot be completed.
+    /// The table cannot be completed.
     fn end(&mut self) -> Result<()> {
         Ok(())
     }
@@ -68,21 +68,21 @@ impl Sink for Vec<RecordBatch> {
     }
 }
 
-/// What is to be done.
+/// A decoding job.
 pub struct Job<'a> {
-    /// Packets.
+    /// The recording, with its packets.
     pub recording: &'a Recording,
-    /// Tables and times.
+    /// The wanted tables and times.
     pub filter: Filter,
-    /// Columns.
+    /// The wanted columns.
     pub projection: &'a Projection,
-    /// Threads; with one, the caller's own does it all.
+    /// Number of threads; with one, the caller's own thread does everything.
     pub threads: usize,
     note: bool,
 }
 
 impl<'a> Job<'a> {
-    /// From what is wanted.
+    /// Make a job from what is wanted.
     pub fn new(recording: &'a Recording, want: &'a Want) -> Self {
         let tables = recording.catalog.tables.iter();
         Self {
@@ -111,10 +111,10 @@ impl<'a> Job<'a> {
     }
 }
 
-/// What was seen of one table.
+/// What was decoded of one table.
 #[derive(Debug, Default, Clone)]
 pub struct Seen {
-    /// Rows.
+    /// Number of rows.
     pub rows: u64,
     /// First and last time.
     pub times: Option<(i64, i64)>,
@@ -122,29 +122,29 @@ pub struct Seen {
     pub processes: HashMap<(String, i32), (i64, Option<String>)>,
 }
 
-/// What was seen of all.
+/// What was decoded of all tables.
 #[derive(Debug, Default)]
 pub struct Summary {
     /// By table.
     pub tables: Vec<Seen>,
     /// Losses found while decoding.
     pub losses: Vec<LossRow>,
-    /// What was odd.
+    /// Warnings.
     pub warnings: Vec<String>,
 }
 
-/// Name, if known, of each process by (host label, process id).
+/// The name of each process, if known, by (host label, process id).
 pub type Processes<'a> = BTreeMap<(&'a str, i32), Option<&'a str>>;
 
 impl Summary {
-    /// First and last time, where these were noted.
+    /// Return the first and last time, if they were noted.
     #[must_use]
     pub fn times(&self) -> Option<(i64, i64)> {
         let times = self.tables.iter().filter_map(|seen| seen.times);
         times.reduce(|(begin, end), (b, e)| (begin.min(b), end.max(e)))
     }
 
-    /// Processes, where these were noted, by the name of the first thread that recorded.
+    /// Return the processes, if they were noted, named after the first thread that recorded.
     #[must_use]
     pub fn processes(&self) -> Processes<'_> {
         let mut first: BTreeMap<_, (i64, _)> = BTreeMap::new();
@@ -165,7 +165,7 @@ impl Summary {
 }
 
 impl Seen {
-    /// Times and processes of a batch with all common columns.
+    /// Note the times and processes of a batch with all common columns.
     fn note(&mut self, batch: &RecordBatch) {
         let rows = batch.num_rows();
         let (first, last) = (time_of(batch, 0), time_of(batch, rows - 1));
@@ -182,7 +182,7 @@ impl Seen {
         let Some(vpids) = vpids.filter(|v| v.null_count() < v.len()) else {
             return;
         };
-        // Few processes take turns; hosts have short labels, which are in the view itself.
+        // Few processes alternate; hosts have short labels, which are in the view itself.
         let mut known = [None; 8];
         for row in 0..rows {
             let key = Some((vpids.value(row), hosts.views()[row]));

@@ -1,8 +1,8 @@
-//! Trace folders to batches: the part of the crate that opens files and starts threads.
+//! Turn trace folders into batches: the part of the crate that opens files and starts threads.
 //!
-//! [`open`] finds the traces of a folder and their packets: a [`Recording`]. Its
-//! [`batches`](Recording::batches) are an iterator; [`decode`](Recording::decode) hands them to a
-//! [`Sink`] per event, and [`write`](Recording::write) (feature `parquet`) to files.
+//! [`open`] finds the traces of a folder and their packets, and returns a [`Recording`]. Its method
+//! [`batches`](Recording::batches) returns an iterator; [`decode`](Recording::decode) hands batches
+//! to a [`Sink`] per event, and [`write`](Recording::write) (feature `parquet`) to files.
 
 #![expect(
     clippy::disallowed_types,
@@ -38,11 +38,11 @@ pub use table::{Order, table_writer};
 
 /// Open all CTF traces at or below a folder as one time line.
 ///
-/// Each is labelled by its path from there. [`Recording::open`] takes traces from anywhere.
+/// Each is labelled by its path below the folder. [`Recording::open`] takes traces from anywhere.
 ///
 /// # Errors
 ///
-/// No trace is there, or what [`Recording::open`] says.
+/// There is no trace, or an error of [`Recording::open`].
 pub fn open(folder: impl AsRef<Path>) -> Result<Arc<Recording>> {
     let folder = folder.as_ref();
     let mut traces = Vec::new();
@@ -55,8 +55,8 @@ pub fn open(folder: impl AsRef<Path>) -> Result<Arc<Recording>> {
     Recording::open(&traces, &BTreeMap::new()).map(Arc::new)
 }
 
-/// Note the traces at or below `folder`, which is `path` below the first one, in the order of their
-/// paths; a folder that links lead to again is looked at once.
+/// Find the traces at or below `folder`, which is at `path` below the first one, in the order of
+/// their paths; a folder that several links lead to is searched once.
 fn find_traces(
     folder: &Path,
     path: &Path,

@@ -1,4 +1,4 @@
-//! Batches to Parquet files.
+//! Write batches to Parquet files.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -18,16 +18,16 @@ use super::table::{Order, table_writer};
 use crate::catalog::Catalog;
 
 impl Recording {
-    /// Decode to `<folder>/<provider>/<event>.parquet`, each sorted by time; returns what was seen,
-    /// and the files. Events that did not occur get none.
+    /// Decode to `<folder>/<provider>/<event>.parquet`, each sorted by time; return the summary and
+    /// the files. Events that did not occur get no file.
     ///
-    /// An event without a provider goes to the folder of its domain (`kernel`, `ust`, else `trace`);
-    /// characters other than letters, digits and `_-.` become `_`. The name as recorded is in the
-    /// file's metadata as `roslens.event`. A file has its name only when it is complete.
+    /// An event without a provider goes to the folder of its domain (`kernel`, `ust`, else
+    /// `trace`); characters other than letters, digits and `_-.` become `_`. The name as recorded
+    /// is in the file's metadata as `roslens.event`. A file has its name only when it is complete.
     ///
     /// # Errors
     ///
-    /// As [`Recording::decode`], or a file cannot be written.
+    /// Those of [`Recording::decode`], or a file cannot be written.
     pub fn write(
         &self,
         want: &Want,
@@ -42,7 +42,7 @@ impl Recording {
     }
 }
 
-/// One Parquet file, made when the first batch comes, in place only when finished.
+/// A Parquet file, created when the first batch comes, and put in place only when finished.
 struct Parquet {
     path: PathBuf,
     name: String,
@@ -52,7 +52,7 @@ struct Parquet {
 }
 
 impl Parquet {
-    /// A file per table below `folder`, with the columns of its schema.
+    /// Make a file per table below `folder`, with the columns of its schema.
     fn for_tables(catalog: &Catalog, schemas: &[SchemaRef], folder: &Path) -> Vec<Self> {
         let mut taken = HashSet::new();
         catalog
@@ -67,7 +67,7 @@ impl Parquet {
                 let (provider, event) = (sanitise(provider), sanitise(event));
                 let mut free = format!("{provider}/{event}.parquet");
                 let mut count = 1;
-                // File systems may not tell upper case from lower.
+                // File systems may not distinguish upper case from lower case.
                 while !taken.insert(free.to_lowercase()) {
                     count += 1;
                     free = format!("{provider}/{event}_{count}.parquet");
@@ -102,7 +102,7 @@ impl Parquet {
         .map_err(|e| Failure::output(&path, e))
     }
 
-    /// The file, if there was any event.
+    /// Return the path of the file, if there was any event.
     fn into_path(mut self) -> Option<PathBuf> {
         self.complete.then(|| std::mem::take(&mut self.path))
     }
@@ -148,13 +148,13 @@ impl Sink for Parquet {
 impl Drop for Parquet {
     fn drop(&mut self) {
         if self.writer.take().is_some() {
-            // What is not finished is of no use to anybody.
+            // An unfinished file is of no use.
             let _ = std::fs::remove_file(self.temporary());
         }
     }
 }
 
-/// `kernel` or `ust`, from the environment of the trace that declares a table.
+/// Return the domain (`kernel` or `ust`) in the environment of the trace that declares a table.
 fn domain(catalog: &Catalog, table: usize) -> &str {
     catalog
         .layouts_of(table)

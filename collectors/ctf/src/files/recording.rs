@@ -1,4 +1,4 @@
-//! Metadata and packets of all stream files, found by reading their heads from the files themselves.
+//! Open recordings: read the metadata, and find the packets of all stream files by their heads.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
@@ -27,13 +27,13 @@ pub struct Packet {
     pub file: usize,
     /// First byte.
     pub offset: u64,
-    /// Bytes that are there; fewer than the packet has if the file is truncated.
+    /// Number of bytes that are there; fewer than the packet has if the file is truncated.
     pub bytes: u64,
     /// Its head.
     pub head: Head,
-    /// First time.
+    /// First time, in ns.
     pub begin_ns: Option<i64>,
-    /// Last time.
+    /// Last time, in ns.
     pub end_ns: Option<i64>,
 }
 
@@ -61,15 +61,15 @@ pub struct LossRow {
     pub cpu: Option<u64>,
     /// What is missing.
     pub kind: LossKind,
-    /// How many, if that can be known.
+    /// How many events or packets, if that can be known.
     pub count: Option<u64>,
-    /// After this time.
+    /// The loss is after this time, in ns.
     pub begin_ns: Option<i64>,
-    /// Before this time.
+    /// The loss is before this time, in ns.
     pub end_ns: Option<i64>,
 }
 
-/// CTF traces, opened as one time line: everything known before events are decoded.
+/// CTF traces, opened as one time line: everything that is known before events are decoded.
 #[derive(Debug)]
 pub struct Recording {
     /// Tables and plans.
@@ -78,30 +78,30 @@ pub struct Recording {
     pub files: Vec<StreamFile>,
     /// Packets, by trace, stream, and order in the stream.
     pub packets: Vec<Packet>,
-    /// Losses seen so far.
+    /// Losses found so far.
     pub losses: Vec<LossRow>,
-    /// What is odd about the files.
+    /// Warnings about the files.
     pub warnings: Vec<String>,
 }
 
-/// Largest index file read, where its stream is smaller.
+/// Largest index file that is read if its stream is smaller.
 const MAX_INDEX: u64 = 1 << 20;
-/// Largest metadata file read.
+/// Largest metadata file that is read.
 const MAX_METADATA: u64 = 1 << 30;
 
 impl Recording {
-    /// Read the metadata of the traces (path and label) and find all their packets. To the times
-    /// of hosts, by name or label, nanoseconds are added: as many as at the times beside them.
+    /// Read the metadata of the traces (path and label) and find all their packets. `clocks` has,
+    /// by name or label of a host, times and the nanoseconds to add at them.
     ///
     /// # Errors
     ///
-    /// Metadata that cannot be read, no stream file that can be, or a clock of no host there is.
+    /// Metadata cannot be read, no stream file can be read, or `clocks` names an unknown host.
     pub fn open(
         traces: &[(PathBuf, String)],
         clocks: &BTreeMap<String, Vec<(i64, i64)>>,
     ) -> Result<Self> {
         let mut members = Vec::new();
-        // Machines of one name are told apart by their boot.
+        // Machines of the same name are distinguished by their boot.
         let mut hosts: Vec<(Option<String>, Option<String>)> = Vec::new();
         let mut warnings = Vec::new();
         for (path, label) in traces {
@@ -129,7 +129,7 @@ impl Recording {
             let added = by_name.or_else(|| clocks.get(&format!("h{host}")));
             for clock in &mut trace.clocks {
                 match added.map(Vec::as_slice) {
-                    // The same at all times is but another begin of the clock.
+                    // A constant only moves the beginning of the clock.
                     Some([(_, ns)]) => clock.shift(*ns),
                     Some(more) => clock.added = more.to_vec(),
                     None => {}
@@ -190,21 +190,21 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Names of all declared events, sorted: those of the catalog's tables.
+    /// Return the names of all declared events, sorted: those of the catalog's tables.
     #[must_use]
     pub fn event_names(&self) -> Vec<&str> {
         let tables = &self.catalog.tables;
         tables.iter().map(|t| t.name.as_str()).collect()
     }
 
-    /// The columns of the batches of each table.
+    /// Return the columns of the batches of each table.
     #[must_use]
     pub fn schemas(&self, columns: &Projection) -> Vec<SchemaRef> {
         let tables = self.catalog.tables.iter();
         tables.map(|t| columns.schema(&t.schema)).collect()
     }
 
-    /// Log level of each event that has one; of several classes of one name, the most severe.
+    /// Return the log level of each event that has one: the most severe of classes of one name.
     #[must_use]
     pub fn log_levels(&self) -> BTreeMap<&str, i64> {
         let catalog = &self.catalog;
@@ -220,7 +220,7 @@ impl Recording {
         levels
     }
 
-    /// Labels of the hosts, in the order of the traces.
+    /// Return the labels of the hosts, in the order of the traces.
     #[must_use]
     pub fn hosts(&self) -> Vec<&str> {
         let mut hosts: Vec<&str> = Vec::new();
@@ -232,7 +232,7 @@ impl Recording {
         hosts
     }
 
-    /// First and last time that the heads of packets state.
+    /// Return the first and last time that the heads of packets state.
     #[must_use]
     pub fn span(&self) -> (Option<i64>, Option<i64>) {
         (
@@ -241,8 +241,8 @@ impl Recording {
         )
     }
 
-    /// Times that cut `begin_ns` to `end_ns` into parts of so many bytes of packets: first and last
-    /// time of each, both included.
+    /// Cut the time from `begin_ns` to `end_ns` into parts of about `bytes` bytes of packets;
+    /// return first and last time of each, both included.
     #[must_use]
     pub fn windows(
         &self,
@@ -274,7 +274,7 @@ impl Recording {
         spans
     }
 
-    /// How a stream file is called in messages.
+    /// Return the name of a stream file in messages.
     #[must_use]
     pub fn place(&self, member: usize, name: &str) -> String {
         match self.catalog.members[member].label.as_str() {
@@ -283,13 +283,13 @@ impl Recording {
         }
     }
 
-    /// Say what is odd about a stream file.
+    /// Add a warning about a stream file.
     fn warn(&mut self, member: usize, name: &str, what: &str) {
         let place = self.place(member, name);
         self.warnings.push(format!("{place}: {what}"));
     }
 
-    /// Find the packets of a file; false if it is empty.
+    /// Find the packets of a file; return false if it is empty.
     fn scan_file(
         &mut self,
         member: usize,
@@ -342,7 +342,7 @@ impl Recording {
         Ok(true)
     }
 
-    /// Tell of packets that are gone from a file whose packets begin at `first`.
+    /// Report packets that are missing from a file whose packets begin at `first`.
     fn lost(&mut self, member: usize, name: &str, first: usize, lost: &Lost, end_ns: Option<i64>) {
         let how_many = match (lost.packets, lost.until) {
             (None, _) => "the rest of this file is lost".to_owned(),
@@ -353,7 +353,7 @@ impl Recording {
         self.warn(member, name, &format!("{}; {how_many}", lost.what));
         let before = lost.after.map(|at| &self.packets[first + at]);
         let after = lost.until.map(|at| &self.packets[first + at]);
-        // A gap in the numbers of packets, which begin at 0, tells the same.
+        // A gap in the numbers of packets, which begin at 0, shows the same loss.
         let has_number = |packet: &Packet| packet.head.sequence.is_some();
         let numbered = before.is_none_or(has_number) && after.is_some_and(has_number);
         if numbered || lost.packets == Some(0) {
@@ -373,7 +373,7 @@ impl Recording {
         });
     }
 
-    /// Tell of a stream file that is not there, though its index is.
+    /// Report a stream file that is missing although its index is there.
     fn missing(&mut self, member: usize, name: &str, folder: &Path) {
         let path = folder.join(format!("index/{name}.idx"));
         let bytes = read_index(&path, 0);
@@ -410,8 +410,8 @@ impl Recording {
         });
     }
 
-    /// Bring the packets into the order (trace, stream, position): files of one stream follow
-    /// each other by time, whatever their names.
+    /// Sort the packets by (trace, stream, position): files of one stream follow each other by
+    /// time, whatever their names.
     fn sort(&mut self) {
         let Self { packets, files, .. } = self;
         let mut first: BTreeMap<usize, (i64, u64)> = BTreeMap::new();
@@ -434,7 +434,7 @@ impl Recording {
         });
     }
 
-    /// Leave out packets that an earlier file holds byte for byte: each snapshot repeats what is
+    /// Drop packets that an earlier file holds byte for byte: each snapshot repeats those that are
     /// still in the buffers.
     fn drop_repeated(&mut self) -> Result<()> {
         let mut first = HashMap::new();
@@ -483,7 +483,7 @@ impl Recording {
         Ok(bytes)
     }
 
-    /// Losses from the counters in the heads.
+    /// Find losses from the counters in the heads.
     fn account(&mut self) {
         // Parts of one recording (rotated, or snapshots) share counters although they are
         // several traces: they have the same UUID.
@@ -539,13 +539,13 @@ impl Recording {
         self.compare(streams.into_values());
     }
 
-    /// Tell of streams that end before their session was stopped, and of those that are gone, given
-    /// the packets of each stream that is there, in the order of time.
+    /// Report streams that end before their session was stopped, and missing ones, given the
+    /// packets of each stream that is there, in order of time.
     ///
     /// `LTTng` has a stream for each CPU in each channel, and ends them all with a packet when the
-    /// session is stopped; but for buffers of single processes, which end with these.
+    /// session is stopped; except buffers of single processes, which end with their process.
     fn compare(&mut self, streams: impl Iterator<Item = Vec<usize>>) {
-        // What is ended together; CPUs by channel, each with the last packet that is there.
+        // Streams that end together: CPUs by channel, each with the last packet that is there.
         let mut sessions: BTreeMap<_, BTreeMap<_, BTreeMap<u64, usize>>> = BTreeMap::new();
         for numbers in streams {
             let Some(&last) = numbers.last() else {
@@ -567,7 +567,7 @@ impl Recording {
         }
         for ((_, of_kernel), channels) in sessions {
             let cpus_there = channels.values().flat_map(BTreeMap::keys).copied();
-            // User space has buffers for all CPUs that may come; the kernel for those that are on.
+            // User space has buffers for all possible CPUs, the kernel for those that are online.
             let cpus: BTreeSet<u64> = if of_kernel {
                 cpus_there.collect()
             } else {
@@ -589,8 +589,8 @@ impl Recording {
         }
     }
 
-    /// When a stream ends of which this is the last packet, as its packets or its index say; none if
-    /// what is missing at its end is told of already.
+    /// Return when the stream with this last packet ends, by its packets or its index; `None` if a
+    /// loss at its end is already reported.
     fn end(&self, last: usize) -> Option<i64> {
         let packet = &self.packets[last];
         let file = &self.files[packet.file];
@@ -603,7 +603,7 @@ impl Recording {
             .try_fold(packet.end_ns?, |last, end| Some(last.max(end?)))
     }
 
-    /// Tell which of the streams that are ended together end early, by their last packets and ends.
+    /// Report the streams that end early among those that end together, by last packets and ends.
     fn early(&mut self, ends: &[(usize, i64)]) {
         let times: Vec<i64> = ends.iter().map(|(_, end)| *end).collect();
         for (at, by) in ended_early(&times) {
@@ -625,8 +625,7 @@ impl Recording {
         }
     }
 
-    /// Tell of the streams of a channel that are not there, given the last packets of those that
-    /// are, by CPU.
+    /// Report the missing streams of a channel, given the last packets, by CPU, of the others.
     fn gone(&mut self, there: &BTreeMap<u64, usize>, cpus: &BTreeSet<u64>) {
         let Some((own, last)) = there.first_key_value() else {
             return;
@@ -662,13 +661,13 @@ fn read_metadata(path: &Path) -> Result<crate::model::Trace> {
     }
     let bytes = std::fs::read(path).map_err(fail)?;
     metadata::parse(&bytes).map_err(|e| match e.place {
-        // As compilers write it: `metadata:LINE:COLUMN: ...`.
+        // As compilers write places: `metadata:LINE:COLUMN: ...`.
         Place::Text { .. } => Failure::Input(format!("{}:{e}", path.display())),
         _ => Failure::input(path, e),
     })
 }
 
-/// Files of a trace folder that may hold a stream, by name.
+/// Return the files of a trace folder that may hold a stream, sorted by name.
 fn stream_files(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
     let fail = |e: io::Error| Failure::input(folder, e);
     let mut files = Vec::new();
@@ -684,7 +683,7 @@ fn stream_files(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
     Ok(files)
 }
 
-/// Names of the streams that a trace folder has an index of, sorted.
+/// Return the names of the streams of which a trace folder has an index, sorted.
 fn indexed(folder: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(folder.join("index")) else {
         return Vec::new();
@@ -696,11 +695,11 @@ fn indexed(folder: &Path) -> Vec<String> {
     names
 }
 
-/// An index file, as long as it may be that of a stream file of `size` bytes.
+/// Read an index file, unless it is too long for that of a stream file of `size` bytes.
 fn read_index(path: &Path, size: u64) -> std::result::Result<Vec<u8>, String> {
     let file = File::open(path).map_err(|e| e.to_string())?;
     let length = file.metadata().map_err(|e| e.to_string())?.len();
-    // Packets are larger than their entries; that of a stream that was cut may tell more.
+    // Packets are larger than their entries, but the index of a cut stream may be larger than it.
     if length > size.max(MAX_INDEX) {
         return Err(format!("{length} bytes, more than its stream has"));
     }

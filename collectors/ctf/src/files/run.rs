@@ -1,8 +1,8 @@
-//! From packets to sorted batches.
+//! Decode packets to sorted batches.
 //!
 //! One thread merges all packets, each read when its time has come, so that memory is bounded by
-//! the packets that overlap in time. Several threads do the same with *slices* of the time: what a
-//! packet has on either side of a border is left to the two slices that meet there.
+//! the packets that overlap in time. Several threads do the same with *slices* of the time: the
+//! events of a packet on either side of a border are left to the two slices that meet there.
 
 use std::collections::BTreeMap;
 use std::panic::resume_unwind;
@@ -17,15 +17,16 @@ use crate::losses::LossKind;
 use crate::merge::Merge;
 use crate::scan::Damage;
 
-/// Bytes of packets after which progress is told.
+/// Bytes of packets after which progress is reported.
 const STRIDE: u64 = 4 << 20;
 
 impl Recording {
-    /// Decode what is wanted: batches, in the order of time, go to the sink of their table.
+    /// Decode what is wanted; batches go, in order of time, to the sink of their table.
     ///
-    /// `progress` is told how many bytes are done and how many there are; an error from it or from
-    /// a sink ends all. `sinks` makes one for each table of the catalog, and is called once more
-    /// where events are found not to be in the order of their packets; `None` from it gives up.
+    /// `progress` is called with the number of bytes done and in all; an error from it or from a
+    /// sink ends decoding. `sinks` makes a sink for each table of the catalog, and is called once
+    /// more if events turn out not to be in the order of their packets; if it returns `None`,
+    /// decoding fails.
     ///
     /// # Errors
     ///
@@ -33,7 +34,7 @@ impl Recording {
     ///
     /// # Panics
     ///
-    /// There is not one sink for each table.
+    /// If `sinks` does not make one sink for each table.
     pub fn decode<S: Sink>(
         &self,
         want: &Want,
@@ -52,15 +53,15 @@ impl Recording {
             Ok((summary, made))
         };
         match once(false) {
-            // Some event is not where its packet says: find where each is, and sort.
+            // Some event is outside its packet's stated times: find the true times, and sort.
             Err(Failure::Disorder) => once(true),
             other => other,
         }
     }
 }
 
-/// Decode what the job asks for; batches go to the table's sink.
-/// After [`Failure::Disorder`] it must be run again with `sort`, and fresh sinks.
+/// Run a job; batches go to the table's sink.
+/// After [`Failure::Disorder`] it must be run again with `sort` and new sinks.
 fn run<S: Sink>(
     job: &Job<'_>,
     sort: bool,
@@ -129,7 +130,7 @@ impl Job<'_> {
             && end.is_none_or(|end| self.filter.begin_ns <= end)
     }
 
-    /// First and last time of each packet by its events, and the packets that have any.
+    /// Find the first and last time of each packet by its events; return also all packets' numbers.
     fn true_spans(&self) -> Result<(Vec<Span>, Vec<usize>)> {
         let numbers: Vec<usize> = (0..self.recording.packets.len()).collect();
         let spans_of = |numbers: &[usize]| {
@@ -149,7 +150,7 @@ impl Job<'_> {
                 .map(|thread| thread.join().unwrap_or_else(|p| resume_unwind(p)));
             results.collect::<Result<Vec<_>>>()
         })?;
-        // Those without events may still be damaged: they are looked at first.
+        // Packets without events may still be damaged: they are read first.
         let spans = results
             .into_iter()
             .flatten()
@@ -158,7 +159,7 @@ impl Job<'_> {
         Ok((spans, numbers))
     }
 
-    /// Note what could not be read.
+    /// Add a warning and a loss for the part of a packet that could not be read.
     fn report(&self, damage: &Damage, summary: &mut Summary) {
         let recording = self.recording;
         let packet = &recording.packets[damage.packet as usize];

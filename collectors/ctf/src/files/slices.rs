@@ -1,6 +1,6 @@
-//! The time cut into slices, each decoded by itself.
+//! Cut the time into slices, each of which is decoded separately.
 //!
-//! What a packet has on either side of a border is left to the two slices that meet there.
+//! The events of a packet on either side of a border are left to the two slices that meet there.
 
 use arrow_array::RecordBatch;
 
@@ -10,21 +10,21 @@ use super::job::Job;
 use crate::merge::Merge;
 use crate::scan::Damage;
 
-/// Fewest bytes in a slice.
+/// Least size of a slice in bytes.
 const SLICE: u64 = 4 << 20;
-/// Most bytes in a slice.
+/// Largest size of a slice in bytes.
 const LARGEST_SLICE: u64 = 64 << 20;
 
-/// Packets by number whose events of some time are wanted.
+/// A slice of the time, with the numbers of the packets that have events in it.
 pub struct Slice {
     begin_ns: i64,
     end_ns: i64,
     numbers: Vec<usize>,
-    /// Of the packets that begin in it.
+    /// Size of the packets that begin in it.
     bytes: u64,
 }
 
-/// What a slice holds.
+/// The decoded contents of a slice.
 pub struct Decoded {
     /// Batches by table, in order.
     pub batches: Vec<(usize, RecordBatch)>,
@@ -34,11 +34,11 @@ pub struct Decoded {
     pub bytes: u64,
 }
 
-/// The time of a job in slices of so many bytes of packets.
+/// Cut the time of a job into slices, by bytes of packets.
 pub fn slices(job: &Job<'_>, spans: &[Span], numbers: &[usize]) -> Vec<Slice> {
     let packets = &job.recording.packets;
     let total: u64 = numbers.iter().map(|n| packets[*n].bytes).sum();
-    // Packets on a border are stepped through twice, so a slice is several of each stream.
+    // Packets on a border are stepped through twice, so a slice holds several of each stream.
     let across = total / (numbers.len() as u64).max(1) * job.recording.files.len() as u64;
     let wanted = SLICE.max(8 * across).min(LARGEST_SLICE);
     let mut slices: Vec<Slice> = Vec::new();
@@ -73,7 +73,7 @@ pub fn slices(job: &Job<'_>, spans: &[Span], numbers: &[usize]) -> Vec<Slice> {
     slices
 }
 
-/// Decodes slices, one after the other.
+/// A decoder of slices, one after the other.
 pub struct Decoder<'a> {
     job: &'a Job<'a>,
     spans: &'a [Span],
@@ -83,7 +83,7 @@ pub struct Decoder<'a> {
 }
 
 impl<'a> Decoder<'a> {
-    /// Nothing decoded yet; `spans` are first and last times by packet.
+    /// Start before any slice; `spans` are first and last times by packet.
     pub fn new(job: &'a Job<'a>, spans: &'a [Span], sort: bool) -> Self {
         Self {
             job,
@@ -94,7 +94,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// What a slice holds.
+    /// Decode a slice.
     pub fn decode(&mut self, slice: &Slice) -> Result<Decoded> {
         let Self {
             job, merge, spans, ..

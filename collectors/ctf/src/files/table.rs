@@ -1,4 +1,4 @@
-//! How tables of events lie in Parquet files.
+//! Configure the Parquet files of tables.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -12,19 +12,20 @@ use parquet::file::metadata::{KeyValue, SortingColumn};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
-/// Rows in a row group.
+/// Number of rows in a row group.
 const ROW_GROUP: usize = 1 << 17;
-/// Rows in a page. Until it is full, the writer holds 8 bytes of each value in it.
+/// Number of rows in a page. Until it is full, the writer holds 8 bytes for each of its values.
 const PAGE_ROWS: usize = 1 << 15;
-/// Bytes of different numbers at which a column is given up as one of few values.
+/// Size of a dictionary of numbers in bytes from which on the column is no longer treated as one of
+/// few values.
 const DICTIONARY_BYTES: usize = 1 << 15;
 
-/// What is known of the rows of a table.
+/// The known order of the rows of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// They are sorted by the first column, the time: the file says so, and notes its ranges.
+    /// Sorted by the first column, the time: the file says so, and has statistics of the time.
     Time,
-    /// Nothing: the ranges of all signed integers of 64 bits are noted.
+    /// Unknown: the file has statistics of all signed integers of 64 bits.
     Unknown,
 }
 
@@ -69,14 +70,14 @@ pub fn table_writer<W: Write + Send>(
         }
         if *kind == DataType::Int64 {
             properties = properties.set_column_dictionary_enabled(path.clone(), false);
-            // In a file that is sorted the time is what readers look for.
+            // In a sorted file, readers search by time.
             if number == 0 || !by_time {
                 properties =
                     properties.set_column_statistics_enabled(path, EnabledStatistics::Page);
             }
         }
     }
-    // Beside Arrow's own schema pyarrow and pandas do not see the file's metadata.
+    // If Arrow's own schema is there, pyarrow and pandas do not see the file's metadata.
     let options = ArrowWriterOptions::new()
         .with_properties(properties.build())
         .with_skip_arrow_metadata(!by_time);

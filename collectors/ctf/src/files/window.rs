@@ -1,13 +1,13 @@
-//! A part of a file in memory, for reading small pieces of it one after the other.
+//! Keep a part of a file in memory, to read small pieces of it one after the other.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 
 use crate::stream_file::Source;
 
-/// Bytes read at once.
+/// Least number of bytes that are read at once.
 const LENGTH: u64 = 2 << 10;
-/// Room after the bytes of the file: the decoder may copy more than an event needs.
+/// Room after the bytes of the file, as the decoder may copy more than an event needs.
 pub const SLACK: usize = 64;
 
 /// A part of a file in memory.
@@ -19,7 +19,7 @@ pub struct Window<'a> {
 }
 
 impl<'a> Window<'a> {
-    /// Nothing yet of a file of so many bytes.
+    /// Start with nothing of a file of `size` bytes.
     pub fn new(file: &'a File, size: u64) -> Self {
         Self {
             file,
@@ -38,7 +38,7 @@ impl Source for Window<'_> {
     fn at(&mut self, offset: u64, length: u64) -> io::Result<&[u8]> {
         let end = offset.saturating_add(length).min(self.size);
         if offset < self.start || end > self.start + self.bytes.len() as u64 {
-            // Small packets: several heads with one read.
+            // If packets are small, one read gets several heads.
             let length = end.saturating_sub(offset).max(LENGTH);
             let length = length.min(self.size.saturating_sub(offset));
             read_at(self.file, offset, length, &mut self.bytes)?;
@@ -53,7 +53,7 @@ impl Source for Window<'_> {
     }
 }
 
-/// `length` bytes at `offset`, in the place of what was in `bytes`, with room for the slack; fewer
+/// Replace the contents of `bytes` by `length` bytes at `offset`, with room for the slack; by fewer
 /// if the file has become shorter.
 pub fn read_at(file: &File, offset: u64, length: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
     let mut file = file;
@@ -68,7 +68,7 @@ pub fn read_at(file: &File, offset: u64, length: u64, bytes: &mut Vec<u8>) -> io
 mod tests {
     use super::*;
 
-    /// Pieces in any order, within and beyond what was read at once, are those of the file.
+    /// Pieces in any order, within and beyond the part in memory, equal those of the file.
     #[test]
     fn a_window_shows_the_file() {
         let whole: Vec<u8> = (0..10_000_u32).map(|i| (i * i % 251) as u8).collect();

@@ -1,4 +1,4 @@
-//! TSDL text to tokens.
+//! Split TSDL text into tokens.
 
 use crate::error::{Result, fail};
 

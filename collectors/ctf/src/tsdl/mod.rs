@@ -1,4 +1,4 @@
-//! TSDL, the language of CTF 1.8 metadata, to the class model.
+//! Parse TSDL, the language of CTF 1.8 metadata, to the class model.
 
 mod lexer;
 mod names;
@@ -12,7 +12,7 @@ use crate::resolve::resolve;
 ///
 /// # Errors
 ///
-/// The first thing that is not TSDL or contradicts itself, with line and column.
+/// The first place that is not TSDL or contradicts itself, with line and column.
 pub fn parse(text: &str) -> Result<Trace> {
     let mut trace = parser::Parser::new(text)?.parse()?;
     names::give_roles(&mut trace)?;

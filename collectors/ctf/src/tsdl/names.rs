@@ -1,4 +1,4 @@
-//! What names mean in CTF 1.8: those of the fields of heads, and the underscore of `LTTng`.
+//! Interpret names in CTF 1.8: those of fields of heads, and the underscore of `LTTng`.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ const PACKET_HEADER: [(&str, Role); 3] = [
 ];
 /// Roles in the packet context (CTF 1.8, 5.2).
 ///
-/// The CPU is `LTTng`'s own: writers that escape every name of theirs (babeltrace2) escape it too.
+/// The CPU is `LTTng`'s own: writers that escape all their own names (babeltrace2) escape it, too.
 const PACKET_CONTEXT: [(&str, Role); 8] = [
     ("timestamp_begin", Role::Begin),
     ("timestamp_end", Role::End),
@@ -29,7 +29,7 @@ const PACKET_CONTEXT: [(&str, Role); 8] = [
 ///
 /// # Errors
 ///
-/// One of more bits than the decoder counts with.
+/// Such a field has more bits than the decoder supports.
 pub(super) fn give_roles(trace: &mut Trace) -> Result<()> {
     if let Some(Type::Struct(header)) = &mut trace.packet_header {
         mark(&mut header.fields, &PACKET_HEADER)?;
@@ -56,12 +56,12 @@ pub(super) fn give_roles(trace: &mut Trace) -> Result<()> {
     Ok(())
 }
 
-/// Times that name no clock (CTF 1.8, 8): they have the one there is, else one that counts
-/// nanoseconds since the epoch.
+/// Give times without a clock (CTF 1.8, 8) the only clock that is declared or, without any, one
+/// that counts nanoseconds since the epoch.
 ///
 /// # Errors
 ///
-/// There are several.
+/// There are several clocks.
 pub(super) fn give_clocks(trace: &mut Trace) -> Result<()> {
     let declared = trace.clocks.len();
     let mut needed = false;
@@ -70,7 +70,7 @@ pub(super) fn give_clocks(trace: &mut Trace) -> Result<()> {
         each_int(stream.event_header.as_mut(), &mut |_, int| {
             used.extend(int.clock);
         });
-        // A header that has a time needs no other.
+        // A header that has a time needs no other one.
         let timed = !used.is_empty();
         each_int(stream.packet_context.as_mut(), &mut |_, int| {
             used.extend(int.clock);
@@ -153,9 +153,9 @@ fn mark(fields: &mut [Field], names: &[(&str, Role)]) -> Result<()> {
     Ok(())
 }
 
-/// Take away the one underscore that `LTTng` puts before names, lest they be keywords.
+/// Remove the one underscore that `LTTng` puts before names, so that they are not keywords.
 ///
-/// Two names may differ in the underscore only; then they keep it.
+/// Two names that differ only in the underscore keep it.
 pub(super) fn publish(trace: &mut Trace) {
     for kind in types_of(trace) {
         kind.visit(&mut |kind| {

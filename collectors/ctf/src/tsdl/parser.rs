@@ -1,4 +1,4 @@
-//! Recursive descent over the tokens; types are built as they are read, as in C.
+//! Parse tokens by recursive descent; types are built as they are read, as in C.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::model::{
     types_of,
 };
 
-/// Words of the language; those of C's own types are names of types, too.
+/// Keywords of the language; those of C's own types are names of types, too.
 const KEYWORDS: [&str; 15] = [
     "align",
     "callsite",
@@ -30,7 +30,7 @@ const KEYWORDS: [&str; 15] = [
     "variant",
 ];
 
-/// Words of C that name no type but are parts of such names (CTF 1.8.3, C.1.1).
+/// Words of C that are parts of names of types, but not such names (CTF 1.8.3, C.1.1).
 const SPECIFIERS: &[&str] = &[
     "_Bool",
     "_Complex",
@@ -54,9 +54,9 @@ type Scope = HashMap<(&'static str, String), Type>;
 #[derive(Clone)]
 struct Body {
     number: usize,
-    /// Fields so far.
+    /// Number of fields so far.
     fields: usize,
-    /// What was around its first brace.
+    /// The structures around its first brace.
     outer: Option<Arc<Lexical>>,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct Parser {
     bodies: usize,
     native: ByteOrder,
     clock_names: Vec<(String, At)>,
-    /// Number of each of them.
+    /// Number of each clock name.
     clock_numbers: HashMap<String, usize>,
     stream_ids: HashSet<u64>,
     nodes: usize,
@@ -78,7 +78,7 @@ pub(super) struct Parser {
     events: Vec<(Option<u64>, EventClass, At)>,
 }
 
-/// What a block says of a name.
+/// What a block assigns to a name.
 enum Said {
     Value(Value),
     Type(Type),
@@ -117,7 +117,7 @@ impl Value {
         }
     }
 
-    /// A word that is not in quotes.
+    /// Return a word that is not in quotes.
     fn bare(&self, at: At, name: &str) -> Result<String> {
         match self {
             Self::Quoted(t) => fail(
@@ -216,7 +216,7 @@ impl Parser {
         Ok(word)
     }
 
-    /// A word that may name something.
+    /// Take a word that may be a name.
     fn name(&mut self, what: &str) -> Result<String> {
         if matches!(self.peek(), Token::Word(w) if KEYWORDS.contains(&w.as_str())) {
             return self.unexpected(&format!("{what}, which a keyword cannot be"));
@@ -224,7 +224,7 @@ impl Parser {
         self.word(what)
     }
 
-    /// A name, if a word comes next.
+    /// Take a name, if a word comes next.
     fn optional_name(&mut self) -> Result<Option<String>> {
         match self.peek() {
             Token::Word(_) => self.name("a name").map(Some),
@@ -232,7 +232,7 @@ impl Parser {
         }
     }
 
-    /// Words and stars one after the other: names of types are made of them, as in C.
+    /// Take consecutive words and stars, of which names of types consist, as in C.
     fn words(&mut self) -> Vec<String> {
         let mut words = Vec::new();
         loop {
@@ -274,7 +274,7 @@ impl Parser {
         self.unexpected("a block (trace, env, clock, stream, event) or a type declaration")
     }
 
-    /// What a block (`name { name = value; name := type; declaration; ... };`) says of each name.
+    /// Parse a block (`name { name = value; name := type; declaration; ... };`).
     fn block(&mut self) -> Result<Vec<(String, At, Said)>> {
         self.next();
         self.expect("{")?;
@@ -310,7 +310,7 @@ impl Parser {
         Ok(path)
     }
 
-    /// A path to a field: a scope or a name first.
+    /// Parse a path to a field, which begins with a scope or a name.
     fn reference_path(&mut self) -> Result<String> {
         let place = self.place();
         let path = self.path()?;
@@ -328,7 +328,7 @@ impl Parser {
             Token::Number(_) | Token::Punct("-" | "+") => {
                 let number = self.signed_number()?;
                 if self.take(".") {
-                    // A floating point value, of which no attribute makes use.
+                    // A floating point value, which no attribute uses.
                     if matches!(self.peek(), Token::Number(_)) {
                         self.next();
                     }
@@ -339,7 +339,7 @@ impl Parser {
             Token::Quoted(text) => {
                 let mut text = text.clone();
                 self.next();
-                // Adjacent strings join, as in C.
+                // Adjacent strings are joined, as in C.
                 while let Token::Quoted(more) = self.peek() {
                     text += more;
                     self.next();
@@ -385,7 +385,7 @@ impl Parser {
                 ("packet.header", Said::Type(kind)) => {
                     self.trace.packet_header = Some(expect_struct(kind, at, &name)?);
                 }
-                // What is not known is passed over.
+                // Unknown attributes are ignored.
                 _ => {}
             }
         }
@@ -545,7 +545,7 @@ impl Parser {
 
     // ------------------------------------------------------------ declarations
 
-    /// A `typealias`, `typedef` or the declaration of a named type; false if there is none.
+    /// Parse a `typealias`, a `typedef` or the declaration of a named type; return false if none.
     fn declaration(&mut self) -> Result<bool> {
         let Token::Word(word) = self.peek() else {
             return Ok(false);
@@ -603,7 +603,7 @@ impl Parser {
         Ok(true)
     }
 
-    /// Remember a type under its name, which must be new among those of its kind in its scope.
+    /// Declare a type by its name, which must be new among types of its kind in its scope.
     fn declare(&mut self, what: &'static str, name: &str, kind: &Type, at: At) -> Result<()> {
         let scope = self.scopes.last_mut();
         let before = scope.and_then(|scope| scope.insert((what, name.to_owned()), kind.clone()));
@@ -613,7 +613,7 @@ impl Parser {
         }
     }
 
-    /// The name of a type, of one word or several.
+    /// Parse the name of a type, of one or more words.
     fn alias_name(&mut self) -> Result<String> {
         let place = self.place();
         match self.words().as_slice() {
@@ -656,7 +656,7 @@ impl Parser {
 
     // ------------------------------------------------------------ types
 
-    /// A type where no name follows.
+    /// Parse a type that no name follows.
     fn type_only(&mut self) -> Result<Type> {
         if let Some(kind) = self.keyword_type()? {
             return Ok(kind);
@@ -678,7 +678,7 @@ impl Parser {
         self.lookup("type", name, at)
     }
 
-    /// A type and the name that follows it.
+    /// Parse a type and the name that follows it.
     fn type_and_name(&mut self) -> Result<(Type, String)> {
         if let Some(kind) = self.keyword_type()? {
             let name = self.name("the name of a field")?;
@@ -764,7 +764,7 @@ impl Parser {
         Ok(kind)
     }
 
-    /// Fields between braces, and the number of that text.
+    /// Parse fields between braces; return the number of that text with them.
     fn fields(&mut self) -> Result<(usize, Vec<Field>)> {
         self.expect("{")?;
         self.scopes.push(Scope::default());
@@ -815,7 +815,7 @@ impl Parser {
         Ok((number, fields))
     }
 
-    /// The structures around this place in the text.
+    /// Return the structures around this place in the text.
     fn lexical(&self) -> Option<Arc<Lexical>> {
         self.body.as_ref().map(|body| {
             Arc::new(Lexical {
@@ -826,7 +826,7 @@ impl Parser {
         })
     }
 
-    /// A path to a field, as written.
+    /// Make a reference from a path to a field, as written.
     fn reference(&self, path: &str, (line, column): At) -> Reference {
         Reference::Unresolved(Box::new(Unresolved {
             path: Path::Names(path.split('.').map(str::to_owned).collect()),
@@ -835,7 +835,7 @@ impl Parser {
         }))
     }
 
-    /// An array for each `[length]` that follows; the outermost is the first one written.
+    /// Make an array for each `[length]` that follows; the first one written is the outermost.
     fn dimensions(&mut self, base: Type) -> Result<Type> {
         let mut lengths = Vec::new();
         while self.take("[") {
@@ -986,7 +986,7 @@ impl Parser {
         Ok(mappings)
     }
 
-    /// What a type (`name { name = value; ... }`) says of each name.
+    /// Parse the attributes of a type (`name { name = value; ... }`).
     fn attributes(&mut self) -> Result<Vec<(String, At, Value)>> {
         self.expect("{")?;
         let mut found = Vec::new();
@@ -1042,7 +1042,7 @@ impl Parser {
         Ok(Type::WideInt(int))
     }
 
-    /// The number of a clock in `clock_names`; replaced by its index once all are known.
+    /// Return the number of a clock in `clock_names`, which its index replaces once all are known.
     fn clock_reference(&mut self, path: &str, at: At) -> Result<usize> {
         let name = path
             .strip_prefix("clock.")
@@ -1112,8 +1112,8 @@ impl Parser {
     }
 }
 
-/// Variants whose tag is a field beside them: some label of it must be an option, also in types
-/// that nothing uses.
+/// Check variants whose tag is a field next to them: some label of the tag must be an option, also
+/// in types that nothing uses.
 fn check_tags(fields: &[Field]) -> Result<()> {
     let mut tags: HashMap<&str, &Enum> = HashMap::new();
     for field in fields {
@@ -1147,7 +1147,7 @@ fn check_tags(fields: &[Field]) -> Result<()> {
     Ok(())
 }
 
-/// The `byte_order` of the trace block, which holds for types declared before it, too.
+/// Find the `byte_order` of the trace block, which applies to types declared before it, too.
 fn native_byte_order(tokens: &[(Token, At)]) -> Result<ByteOrder> {
     let mut depth = 0_usize;
     let mut in_trace = false;
@@ -1169,8 +1169,8 @@ fn native_byte_order(tokens: &[(Token, At)]) -> Result<ByteOrder> {
             _ => {}
         }
     }
-    // Nothing can be decoded without it, but a metadata text that lacks the whole block gets
-    // the clearer error of the parser.
+    // Nothing can be decoded without a byte order, but metadata that lack the whole block get the
+    // clearer error of the parser.
     match tokens.iter().find(|t| t.0 == Token::Word("trace".into())) {
         Some((_, at)) if in_trace || depth > 0 => {
             fail(*at, "the 'trace' block has no byte_order, or never ends")
@@ -1195,7 +1195,7 @@ fn boolean(value: &str, at: At) -> Result<bool> {
     }
 }
 
-/// The base in which to show a number (CTF 1.8, 4.1.5).
+/// Parse the base in which to show a number (CTF 1.8, 4.1.5).
 fn base(value: &str, at: At) -> Result<u8> {
     match value {
         "decimal" | "dec" | "d" | "i" | "u" | "10" => Ok(10),
@@ -1227,7 +1227,7 @@ fn check_align(align: i128, at: At) -> Result<u64> {
     }
 }
 
-/// `LTTng` prints negative offsets as unsigned 64-bit numbers in some versions.
+/// Restore the sign of an offset: some versions of `LTTng` print it as an unsigned 64-bit number.
 fn signed(number: i128) -> i128 {
     if number > i128::from(i64::MAX) {
         number - (1 << 64)

@@ -1,4 +1,4 @@
-//! What the parser takes and what it refuses.
+//! Check which texts the parser accepts and which it refuses.
 
 use super::parse;
 use crate::metadata;
@@ -321,7 +321,7 @@ fn log_level_and_model_are_kept() {
     assert_eq!(class.emf_uri.as_deref(), Some("http://example.org"));
 }
 
-/// The length of `x.a` in the payload: the number of the payload's field that holds it.
+/// Return the number of the payload's field that holds the length of the array at (or in) `path`.
 fn length_of(fields: &str, path: [usize; 2]) -> Option<usize> {
     let fields = payload(fields);
     let inner = fields[path[0]].kind.as_struct().unwrap();
@@ -338,11 +338,11 @@ fn length_of(fields: &str, path: [usize; 2]) -> Option<usize> {
     fields.iter().position(|f| f.slot == Some(slot))
 }
 
-/// CTF 1.8.3, 7.3.1: types have the scope of where they are declared.
+/// CTF 1.8.3, 7.3.1: types have the scope of their declaration.
 #[test]
 fn a_named_type_refers_to_what_is_around_its_declaration() {
     let u8 = "integer { size = 8; }";
-    // The one around the declaration, not the nearer one around the use, of whatever type.
+    // It refers to the field around the declaration, not to a nearer one (of any type) at the use.
     for near in ["string", u8] {
         let fields = format!(
             "{u8} n; typedef struct {{ {u8} a[n]; }} named; struct {{ {near} n; named x; }} s;"
@@ -351,10 +351,10 @@ fn a_named_type_refers_to_what_is_around_its_declaration() {
         let fields = format!("{u8} n; typedef {u8} named[n]; struct {{ {near} n; named x; }} s;");
         assert_eq!(length_of(&fields, [1, 1]), Some(0));
     }
-    // A structure that is written in place refers to the nearer one.
+    // A structure that is written in place refers to the nearer field.
     let fields = format!("{u8} n; struct {{ {u8} n; struct {{ {u8} a[n]; }} x; }} s;");
     assert_eq!(length_of(&fields, [1, 1]), None);
-    // Nothing around the declaration: what is around the use.
+    // If there is no such field around the declaration, it refers to that around the use.
     let text = format!("struct named {{ {u8} a[n]; }};\n");
     let text = text + &event(&format!("{u8} n; struct {{ struct named x; }} s;"));
     assert!(parse(&text).is_ok());
@@ -403,7 +403,7 @@ fn the_base_of_an_integer_is_kept() {
     assert_eq!(bases.collect::<Vec<_>>(), [16, 8]);
 }
 
-/// CTF 1.8.3, 8: without a description of clocks, times are nanoseconds.
+/// CTF 1.8.3, 8: without a description of clocks, times are in nanoseconds.
 #[test]
 fn times_that_name_no_clock_have_the_one_there_is() {
     let clocks = |declared: &str, mapped: &str| {
@@ -433,7 +433,7 @@ fn times_that_name_no_clock_have_the_one_there_is() {
         error.contains("'timestamp' does not say which of the 2 clocks"),
         "{error}"
     );
-    // The packet's time is of the clock that its events have.
+    // The packet's time has the clock of its events.
     let trace = clocks(&two, "map = clock.b.value;").unwrap();
     assert_eq!(header(&trace), Some(1));
 }

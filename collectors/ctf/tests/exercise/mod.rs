@@ -1,4 +1,4 @@
-//! Decode anything, in both ways, and hold the two against each other.
+//! Decode any bytes with both decoders, and compare the results.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use roslens_ctf::plan::Plan;
 use roslens_ctf::scan::{Damage, Filter, Packet};
 use roslens_ctf::stage::Projection;
 
-/// Most packets looked at in one input.
+/// Most packets that are decoded of one input.
 const MAX_PACKETS: usize = 64;
 
-/// Parse `metadata` and decode `stream` as it says; returns the number of events.
+/// Parse `metadata` and decode `stream` accordingly; return the number of events.
 ///
 /// # Panics
 ///
-/// The fast and the general decoder disagree, or one contradicts itself.
+/// If the fast and the general decoder disagree, or one contradicts itself.
 pub fn exercise(metadata: &[u8], stream: &[u8]) -> Option<u64> {
     let trace = Arc::new(metadata::parse(metadata).ok()?);
     let catalog = Catalog::new(vec![Member {
@@ -47,7 +47,7 @@ pub fn exercise(metadata: &[u8], stream: &[u8]) -> Option<u64> {
     Some(events)
 }
 
-/// What is damaged in a packet, and its batches by table.
+/// The damage of a packet, and its batches by table.
 type Decoded = (Option<Damage>, Vec<(usize, RecordBatch)>);
 
 fn decode(catalog: &Catalog, stream: &[u8]) -> Vec<Decoded> {
@@ -85,7 +85,7 @@ fn packet(catalog: &Catalog, bytes: &[u8], head: Head) -> Decoded {
         member: 0,
     };
     let mut merge = Merge::new(catalog, &filter, &Projection::All);
-    // Sorted, as the clocks of damaged packets go anywhere.
+    // Sort the events, because the clocks of damaged packets may go backwards.
     merge.push(packet, (None, None), true).unwrap();
     merge.run_until(None).unwrap();
     while !merge.finish().unwrap() {}

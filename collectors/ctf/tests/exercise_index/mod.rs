@@ -1,18 +1,18 @@
-//! Find the packets of anything, with an index and without, and hold the two against each other.
+//! Find the packets of any bytes with and without an index, and compare the results.
 
 use roslens_ctf::model::Trace;
 use roslens_ctf::stream_file::{Contents, find};
 
-/// Find the packets of `stream` with and without `index`; returns what was found with it.
+/// Find the packets of `stream` with and without `index`; return what was found with it.
 ///
 /// # Panics
 ///
-/// The index took packets away or changed them, or the packets contradict the file.
+/// If the index removed or changed packets, or the packets contradict the file.
 pub fn exercise(trace: &Trace, index: &[u8], stream: &[u8]) -> Option<Contents> {
     let with = find(trace, &mut &*stream, Some(index));
     let without = find(trace, &mut &*stream, None);
     let Ok(without) = without else {
-        // Nothing can be read at its beginning; an index may know better.
+        // The beginning of the stream cannot be read; an index may help.
         check(&with.ok()?, stream);
         return None;
     };
@@ -23,7 +23,7 @@ pub fn exercise(trace: &Trace, index: &[u8], stream: &[u8]) -> Option<Contents> 
     if with.index_fault.is_some() && with.lost.iter().all(|lost| lost.until.is_none()) {
         assert_eq!(with.packets, without.packets);
     }
-    // It may only cut the packet whose own size leads astray, and add what comes after it.
+    // An index may only cut a packet whose stated size is wrong, and add those after it.
     assert!(with.packets.len() >= without.packets.len());
     for (with, without) in with.packets.iter().zip(&without.packets) {
         assert_eq!((with.offset, &with.head), (without.offset, &without.head));

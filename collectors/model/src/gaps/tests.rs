@@ -11,7 +11,7 @@ fn gap(vpid: Option<i32>, cpu: Option<i32>, begin: i64, end: i64) -> Gap {
     }
 }
 
-/// Gaps of process 7 on host 0, process 8 there, and process 7 on host 1.
+/// Make gaps for process 7 on host 0, process 8 there, and process 7 on host 1.
 fn gaps(gaps: &[Gap]) -> Gaps {
     let processes = [(0, 7), (0, 8), (1, 7)].map(|(host, vpid)| Process {
         host: Id::new(host),
@@ -27,7 +27,7 @@ fn process(number: u32) -> Maybe<Process> {
     Id::new(number)
 }
 
-/// By hand: a long gap that began first, and a short one within it.
+/// A long gap that began first contains a short one. The expected values were worked out by hand.
 #[test]
 fn a_gap_is_found_behind_a_shorter_one() {
     let gaps = gaps(&[gap(None, None, 10, 100), gap(None, None, 30, 40)]);
@@ -38,7 +38,7 @@ fn a_gap_is_found_behind_a_shorter_one() {
     assert!(!gaps.between(process(2), 50, 60));
 }
 
-/// By hand: what the native tracer dropped is of one process.
+/// Events that the native tracer dropped belong to one process.
 #[test]
 fn a_gap_of_one_process_is_not_another_ones() {
     let gaps = gaps(&[gap(Some(7), None, 10, 20)]);
@@ -46,8 +46,8 @@ fn a_gap_of_one_process_is_not_another_ones() {
     assert!(!gaps.between(process(1), 0, 15));
 }
 
-/// By hand: a gap on CPU 1 hides what a thread did there between two events on CPU 0, unless it
-/// could not have been there and back.
+/// A gap on CPU 1 hides what a thread did there between two events on CPU 0, unless it had no time
+/// to move there and back.
 #[test]
 fn a_thread_needs_time_to_move_to_another_cpu_and_back() {
     let gaps = gaps(&[gap(None, Some(1), 0, 1_000_000)]);

@@ -1,4 +1,4 @@
-//! Calls of services.
+//! Make the table of service calls.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::services::Call;
 use super::Tables;
 
 impl Tables {
-    /// Calls; before Kilted the servers' executions alone.
+    /// Return all calls; before Kilted, one per execution of a service's callback.
     pub(super) fn served(model: &Model) -> Vec<Call> {
         let registry = &model.registry;
         if model.services.happened() {

@@ -1,4 +1,4 @@
-//! What clocks do to times: by how much hosts' may be apart, and stamps of the system clock.
+//! Bound the differences between hosts' clocks, and compare system clocks with the events' clock.
 
 use crate::columns::{Columns, columns};
 use crate::identity::Host;
@@ -8,7 +8,7 @@ use crate::rows::NEVER;
 use super::Tables;
 
 impl Tables {
-    /// By how much a latency between two hosts may be wrong; `NEVER` where nothing tells.
+    /// Return by how much a latency between two hosts may be wrong, `NEVER` if it is not known.
     pub(super) fn bound(&self, from: Maybe<Host>, to: Maybe<Host>, time: i64) -> i64 {
         let Some(bounds) = self.model.about.clocks.get(&(from, to)) else {
             return NEVER;
@@ -24,7 +24,7 @@ impl Tables {
         }
     }
 
-    /// The system clock against that of the events, in blocks of time.
+    /// Make the rows of the system clocks' offsets from the events' clock, in blocks of time.
     pub(super) fn clock_offsets(&self, columns: &mut Columns<'_>) {
         let rows = self.model.offsets.all();
         columns!(columns, rows, |offset|
@@ -36,25 +36,25 @@ impl Tables {
     }
 }
 
-/// A stamp: its time, and how far its clock was ahead.
+/// A timestamp: the event's time, and how far the system clock was ahead of it.
 type Stamp = (i64, i64);
 
-/// The stamps that are nearest to some times.
+/// The nearest timestamps to some given times.
 pub struct Nearest {
     times: Vec<i64>,
-    /// Of each of the times the last stamp before it, and the first one that was not before it.
+    /// For each time, the last timestamp before it, and the first one that is not before it.
     around: Vec<[Option<Stamp>; 2]>,
 }
 
 impl Nearest {
-    /// No stamp yet.
+    /// Start without any timestamp.
     pub(super) fn new(mut times: Vec<i64>) -> Self {
         times.sort_unstable();
         let around = vec![[None; 2]; times.len()];
         Self { times, around }
     }
 
-    /// Something was stamped.
+    /// Add a timestamp.
     pub(super) fn on_stamp(&mut self, at: i64, ahead: i64) {
         let later = self.times.partition_point(|time| *time <= at);
         if let Some([before, _]) = self.around.get_mut(later)
@@ -69,7 +69,7 @@ impl Nearest {
         }
     }
 
-    /// All was stamped: what is before a time is before those that come later, too.
+    /// Carry timestamps on to the other times that they are before or after, once all were added.
     pub(super) fn finish(&mut self) {
         let (mut before, mut behind) = (None, None);
         for stamps in &mut self.around {
@@ -82,8 +82,8 @@ impl Nearest {
         }
     }
 
-    /// How far the clock was ahead at one of the times, of two stamps as near by the later; `NEVER`
-    /// where nothing was stamped.
+    /// Return how far the clock was ahead at one of the times, by the later of two timestamps that
+    /// are equally near; `NEVER` if there is none.
     pub(super) fn offset(&self, time: i64) -> i64 {
         let place = self.times.partition_point(|moment| *moment < time);
         match self.around.get(place) {
@@ -97,7 +97,7 @@ impl Nearest {
     }
 }
 
-/// The height at `time` of the line between two points, rounded up.
+/// Return the height at `time` of the line between two points, rounded up.
 fn straight(before: (i64, i64), after: (i64, i64), time: i64) -> i64 {
     let (length, rise) = (
         i128::from(after.0) - i128::from(before.0),

@@ -1,4 +1,4 @@
-//! What is counted for the findings about a recording.
+//! Count what the findings about a recording need.
 
 use ahash::HashSet;
 
@@ -8,12 +8,12 @@ use crate::rows::NEVER;
 
 use super::Tables;
 
-/// What was counted.
+/// The counts of a recording.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
-    /// Numbers by name.
+    /// Counts by name.
     pub numbers: Vec<(&'static str, u64)>,
-    /// Of each subscription the publications after its process had gone.
+    /// How many publications came after the process of each subscription had gone.
     pub gone: Vec<(Id<Subscription>, u64)>,
     /// Subscriptions whose takes were not recorded.
     pub untaken: Vec<Id<Subscription>>,
@@ -22,7 +22,7 @@ pub struct Counts {
 }
 
 impl Tables {
-    /// What was counted.
+    /// Return the counts of the recording.
     #[must_use]
     pub fn counts(&self) -> Counts {
         let model = &self.model;
@@ -53,7 +53,7 @@ impl Tables {
         let ran = ran.iter().enumerate().filter(|(_, ran)| **ran);
         let silent = |thread: usize| seen.get(thread) != Some(&true);
         let silent = ran.clone().filter(|(thread, _)| silent(*thread));
-        // Where no executor told of itself, nothing is known to be blocked.
+        // Without events of executors, nothing is known to be blocked.
         shared &= !seen.is_empty();
         let alone = self.partners.alone.iter();
         let topics: HashSet<Id<Name>> = alone

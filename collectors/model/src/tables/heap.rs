@@ -1,4 +1,4 @@
-//! What lives on the heap, and what executions allocate.
+//! Make the tables of live heap blocks, and of what executions allocate.
 
 use ahash::{HashMap, HashMapExt, HashSet};
 
@@ -11,13 +11,13 @@ use crate::rows::NEVER;
 
 use super::Tables;
 
-/// The heap is told of once in so many nanoseconds.
+/// Length of the steps of the heap's tables, in ns.
 const STEP: i64 = 100_000_000;
 
 /// A process, and perhaps one of its callbacks.
 type Owner = (Maybe<Process>, Maybe<Callback>);
 
-/// What lives of a process or callback.
+/// The live blocks of a process or callback in one step of time.
 #[derive(Clone, Copy, Default)]
 struct HeapRow {
     owner: Owner,
@@ -30,12 +30,12 @@ struct HeapRow {
 }
 
 impl Tables {
-    /// The live blocks of each process, in steps of time.
+    /// Make the rows of the live blocks of each process, in steps of time.
     pub(super) fn heap(&self, columns: &mut Columns<'_>) {
         self.living(columns, false);
     }
 
-    /// The same of each callback of a process.
+    /// Make the rows of the live blocks of each callback of a process, in steps of time.
     pub(super) fn callback_heap(&self, columns: &mut Columns<'_>) {
         self.living(columns, true);
     }
@@ -56,7 +56,7 @@ impl Tables {
                 changes.push((block.end, false, owner, block.size));
             }
         }
-        // Of one time ends come first.
+        // At the same time, blocks end before others begin.
         changes.sort_by_key(|change| (change.0, change.1));
         let mut places: HashMap<Owner, (HeapRow, usize)> = HashMap::new();
         let mut rows: Vec<HeapRow> = Vec::new();
@@ -106,7 +106,7 @@ impl Tables {
         );
     }
 
-    /// What each execution allocated and freed, in processes whose heap was recorded.
+    /// Make the rows of what executions allocated and freed, in processes with a recorded heap.
     pub(super) fn allocations(&self, columns: &mut Columns<'_>) {
         let (model, heap) = (&self.model, &self.model.heap);
         let mut sums: HashMap<Maybe<Execution>, [i64; 5]> = HashMap::new();

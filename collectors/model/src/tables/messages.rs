@@ -1,4 +1,4 @@
-//! Messages as rows, and takes without a publication.
+//! Make the tables of messages, and of takes without a publication.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ use crate::takes::Take;
 use super::clocks::Nearest;
 use super::{Tables, some};
 
-/// A message with what it is of.
+/// A message with its publication, take and execution.
 struct MessageView {
     row: Message,
     sent: Option<Publication>,
@@ -26,7 +26,7 @@ struct MessageView {
     take: Option<Take>,
     execution: Option<Execution>,
     publisher: Maybe<Process>,
-    /// Its latency, and by how much that may be wrong.
+    /// The latency, and by how much it may be wrong, in ns.
     latency: i64,
     bound: i64,
 }
@@ -111,22 +111,22 @@ impl Tables {
         columns.category("reason", reasons, Reason::WORDS);
     }
 
-    /// How long after a publication an execution began, and by how much that may be wrong.
+    /// Return how long after a publication an execution began, and by how much that may be wrong.
     fn latency(&self, sent: &Publication, ran: &Execution) -> (i64, i64) {
-        // Not the subscription's host: nothing tells of that where tracing began late.
+        // The threads' hosts, as the subscription's is not known if tracing began late.
         let [from, to] = [sent.thread, ran.thread].map(|thread| self.host(thread));
         let latency = ran.start.wrapping_sub(sent.publish);
         if from == to {
             return (latency, NEVER);
         }
         let bound = self.bound(from, to, sent.publish);
-        // No latency that is no longer than it may be wrong.
+        // A latency that is not longer than its possible error is not given.
         let is_told = bound != NEVER && latency > bound;
         (if is_told { latency } else { NEVER }, bound)
     }
 
-    /// How far the system clock was ahead of the events' clock at takes without a publication, by
-    /// what was stamped nearest on their hosts.
+    /// Return how far the system clock was ahead of the events' clock at takes without a
+    /// publication, by the nearest timestamps that their hosts gave.
     pub(super) fn stamps(&self) -> HashMap<Maybe<Host>, Nearest> {
         let model = &self.model;
         let mut alone: HashMap<Maybe<Host>, Vec<i64>> = HashMap::new();
@@ -153,7 +153,7 @@ impl Tables {
         by_host
     }
 
-    /// Takes without a publication, with a latency from their source timestamps.
+    /// Make the rows of takes without a publication, with a latency from their source timestamps.
     pub(super) fn one_sided(&self, columns: &mut Columns<'_>, range: Range<u32>) {
         let model = &self.model;
         let alone = self.partners.alone.iter().skip(range.start as usize);

@@ -1,10 +1,10 @@
-//! Executions share the CPUs: higher priorities first, equal priorities in equal parts.
+//! Share the CPUs among executions: higher priorities first, equal priorities in equal parts.
 
 /// An execution that needs a CPU.
 pub struct Share {
     /// Priority; a higher one gets the CPU first.
     pub priority: i64,
-    /// The part of a CPU that it gets, 0 to 1.
+    /// The share of a CPU that it gets, from 0 to 1.
     pub rate: f64,
 }
 

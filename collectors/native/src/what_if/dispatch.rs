@@ -1,4 +1,4 @@
-//! Which callback an executor executes next, following the sources of rclcpp and `cm_executors`.
+//! Choose an executor's next callback, following the sources of rclcpp and `cm_executors`.
 //!
 //! `WaitSet`: rclcpp 29.3.0, `Executor::get_next_executable` (src/rclcpp/executor.cpp) and
 //! `WaitResult::next_ready_*` (`wait_result.hpp`). Every callback that is ready when the wait ends
@@ -7,8 +7,8 @@
 //! stays in the wait set; anything else whose group is busy is dropped from it. Whether a waitable
 //! is ready is decided when its turn comes, so that it also executes what arrived after the wait.
 //! Within a kind the order is that in which nodes were added to the executor, which `place` stands
-//! for. Only one thread at a time searches the wait set or waits (`MultiThreadedExecutor::run`), see
-//! `wait.rs`.
+//! for. Only one thread at a time searches the wait set or waits (`MultiThreadedExecutor::run`),
+//! see `wait.rs`.
 //!
 //! `Events`: rclcpp 29.3.0, `EventsExecutor::spin` and
 //! `TimersManager::execute_ready_timers_unsafe`. There is one queue of events. A thread of its own
@@ -30,7 +30,7 @@ pub struct Dispatch {
     order: Order,
     /// Callbacks in the wait set, or events, in the order in which they are executed.
     queue: VecDeque<usize>,
-    /// Groups that have work and are not executing any.
+    /// Groups that have work and are not executing a callback.
     groups: VecDeque<usize>,
 }
 
@@ -44,7 +44,7 @@ pub struct Group {
 }
 
 impl Dispatch {
-    /// A dispatch without waiting callbacks.
+    /// Make a dispatch without waiting callbacks.
     pub fn new(order: Order) -> Self {
         let (queue, groups) = (VecDeque::new(), VecDeque::new());
         Self {
@@ -54,8 +54,8 @@ impl Dispatch {
         }
     }
 
-    /// A message arrived or a timer is due. `running` says whether the group is executing a
-    /// callback.
+    /// Handle a message that arrived or a timer that is due. `running` says whether the group is
+    /// executing a callback.
     pub fn event(&mut self, callback: usize, group: usize, running: bool, groups: &mut [Group]) {
         match self.order {
             Order::WaitSet => {}
@@ -69,7 +69,7 @@ impl Dispatch {
         }
     }
 
-    /// The group has finished its last execution.
+    /// Note that the group has finished its last execution.
     pub fn ended(&mut self, group: usize, groups: &mut [Group]) {
         if self.order == Order::Groups {
             self.offer(group, groups);
@@ -84,7 +84,7 @@ impl Dispatch {
         }
     }
 
-    /// The next callback for a free thread.
+    /// Return the next callback for a free thread.
     pub fn next(&mut self, view: &View, groups: &mut [Group]) -> Option<usize> {
         match self.order {
             Order::WaitSet => self.of_snapshot(view),
@@ -106,7 +106,7 @@ impl Dispatch {
         }
     }
 
-    /// A wait has ended: the wait set now holds every ready callback, and every waitable.
+    /// Handle the end of a wait: the wait set now holds every ready callback, and every waitable.
     pub fn woken(&mut self, view: &View) {
         let waitable = |x: usize| view.system.callbacks[x].kind == WAITABLE;
         let ready = view.ordered.iter().copied();

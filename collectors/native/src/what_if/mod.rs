@@ -1,4 +1,4 @@
-//! Prediction of latencies: a discrete-event simulation of callbacks, executors and CPUs.
+//! Predict latencies by a discrete-event simulation of callbacks, executors and CPUs.
 
 mod cpus;
 mod dispatch;
@@ -18,8 +18,8 @@ use self::simulation::Simulation;
 use self::system::System;
 
 /// Simulate `replications` runs of a system. Each is as long as the recording and resamples other
-/// blocks of it; without a `seed`, it repeats the recording in its order. The waits of the callbacks
-/// in `counting` are also pooled.
+/// blocks of it; without a `seed`, it repeats the recording in its order. The waits of the
+/// callbacks in `counting` are also pooled.
 #[pyfunction]
 #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
 pub fn simulate(

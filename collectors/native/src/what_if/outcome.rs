@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 pub struct Outcome {
     /// Time of each execution from ready to started [ns].
     pub waits: Vec<i64>,
-    /// Messages that a later one replaced in a full queue.
+    /// Number of messages that a later one replaced in a full queue.
     pub lost: u64,
     /// Time in executions [ns].
     pub busy: i64,
@@ -21,13 +21,13 @@ pub type Executed = (usize, i64, i64, i64);
 pub struct Outcomes {
     /// Number of executions.
     pub executions: Vec<Vec<usize>>,
-    /// Messages that a later one replaced in a full queue.
+    /// Number of messages that a later one replaced in a full queue.
     pub lost: Vec<Vec<u64>>,
     /// Time in executions [ns].
     pub busy: Vec<Vec<i64>>,
-    /// Quantiles of the waits [ns]: a list per callback, and last one of the pooled callbacks.
+    /// Quantiles of the waits [ns]: a list per callback, and a last one for the pooled callbacks.
     pub waits: Vec<Vec<Vec<Option<f64>>>>,
-    /// Every execution, if that was asked for.
+    /// Every execution, if that was requested.
     pub schedule: Vec<Executed>,
 }
 
@@ -53,7 +53,7 @@ impl Outcomes {
     }
 }
 
-/// Quantile of Hyndman and Fan's type 8, as everywhere in the analysis; None without samples.
+/// Return a quantile of type 8 of Hyndman and Fan, as in all analyses; `None` without samples.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

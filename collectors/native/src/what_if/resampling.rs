@@ -1,4 +1,4 @@
-//! Block resampling of a recording: events that came close together stay together.
+//! Resample a recording in blocks: events that came close together stay together.
 
 use super::system::Series;
 
@@ -10,7 +10,7 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// Blocks that cover `total` ns, drawn from a recording of that length.
+    /// Draw blocks that cover `total` ns from a recording of that length.
     pub fn drawn(total: i64, length: i64, random: &mut fastrand::Rng) -> Self {
         let count = (total + length - 1) / length;
         let last = (total - length).max(0);
@@ -20,7 +20,7 @@ impl Blocks {
         }
     }
 
-    /// The recording itself, as one block of that length.
+    /// Take the recording itself, as one block of that length.
     pub fn whole(length: i64) -> Self {
         Self {
             begins: vec![0],
@@ -28,7 +28,7 @@ impl Blocks {
         }
     }
 
-    /// The time in the original recording.
+    /// Return the time in the original recording.
     pub fn original(&self, now: i64) -> i64 {
         let number = usize::try_from(now / self.length).unwrap_or(0);
         let number = number.min(self.begins.len() - 1);
@@ -36,13 +36,13 @@ impl Blocks {
         self.begins[number] + now - before
     }
 
-    /// How much of its block lies behind that time.
+    /// Return how much of the block comes after that time [ns].
     pub fn left(&self, now: i64) -> i64 {
         self.length - now % self.length
     }
 
-    /// The number of the sample that was recorded nearest to that time, so that what happened together
-    /// stays together; None if there are none.
+    /// Return the number of the sample that was recorded nearest to that time, so that events that
+    /// happened together stay together; `None` if there are no samples.
     pub fn nearest(&self, series: &Series, now: i64) -> Option<usize> {
         let (at, time) = (&series.at, self.original(now));
         let after = at.partition_point(|x| *x < time);
@@ -53,8 +53,8 @@ impl Blocks {
         Some(if nearer { after } else { before })
     }
 
-    /// The next of the recorded `times`, in the time of the resampled recording; None after the
-    /// last.
+    /// Return the next of the recorded `times`, in the time of the resampled recording; `None`
+    /// after the last one.
     pub fn next_of(&self, times: &[i64], place: &mut Place) -> Option<i64> {
         for block in place.block..self.begins.len() {
             let begin = self.begins[block];

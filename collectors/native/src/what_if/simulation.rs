@@ -1,4 +1,4 @@
-//! Discrete-event simulation of executors: time goes from one event to the next.
+//! Discrete-event simulation of executors: time advances from one event to the next.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,7 +14,7 @@ use super::wait::{Takeover, Wait, WaitSet};
 /// An entry of the event calendar. Entries of the same time are handled in this order.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Entry {
-    /// The first one of the timers of an executor is due.
+    /// The first timer of an executor is due.
     Alarm(usize),
     /// A source publishes.
     Source(usize),
@@ -29,7 +29,7 @@ struct Job {
     /// When the callback became ready, and when its execution started.
     ready: i64,
     started: Option<i64>,
-    /// Number of the recorded execution it repeats, and how many of its publications are done.
+    /// Number of the recorded execution that it repeats, and how many of its publications are done.
     execution: usize,
     published: usize,
     /// Time of its next step: its start, a publication or its end.
@@ -57,7 +57,7 @@ pub struct Simulation<'a> {
     sets: Vec<WaitSet>,
     /// The waiting thread of each executor with a wait set.
     waits: Vec<Option<Wait>>,
-    /// The timers of each executor, and when they are looked at next [ns].
+    /// The timers of each executor, and when they are checked next [ns].
     timers: Vec<Vec<usize>>,
     alarms: Vec<i64>,
     takeovers: Vec<Takeover>,
@@ -72,7 +72,7 @@ pub struct Simulation<'a> {
 }
 
 impl<'a> Simulation<'a> {
-    /// A simulation at its begin.
+    /// Make a simulation at its beginning.
     pub fn new(system: &'a System, blocks: Blocks, keep: bool) -> Self {
         let numbers = 0..system.executors.len();
         let threads = numbers.clone().flat_map(|number| {
@@ -122,7 +122,7 @@ impl<'a> Simulation<'a> {
     }
 
     /// Run to the end. Returns the outcome of each callback, and every execution if they are kept;
-    /// None if there are more executions than the system allows.
+    /// `None` if there are more executions than the system allows.
     pub fn run(mut self) -> Option<(Vec<Outcome>, Vec<Executed>)> {
         // Threads begin to wait at time 0, even if nothing happens then.
         let mut next = Some(0);
@@ -191,7 +191,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// The due time, or the first one after it at which the recording has the timer already.
+    /// Return the due time, or the first later one at which the recording has the timer already.
     fn once_made(&self, number: usize, mut due: i64) -> i64 {
         let callback = &self.system.callbacks[number];
         let period = callback.period.unwrap_or(i64::MAX).max(1);
@@ -206,9 +206,9 @@ impl<'a> Simulation<'a> {
         due
     }
 
-    /// Timers will be due. An executor with a wait set sees them there. Others have one thread that
-    /// sleeps until the first one is due: what it is late is all that comes before the start, if no
-    /// thread is busy.
+    /// Enter the next alarm of timers. An executor with a wait set finds due timers there. Others
+    /// have one thread that sleeps until the first timer is due: its lateness is the only delay
+    /// before the start, if no thread is busy.
     fn expect(&mut self, executor: usize) {
         let timers = self.timers[executor]
             .iter()
@@ -229,8 +229,8 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// Timers are due. An events executor calls them at once; others are told, or see it in their
-    /// wait set.
+    /// Handle due timers. An events executor calls them at once; others are notified, or find them
+    /// in their wait set.
     fn alarm(&mut self, executor: usize) {
         self.alarms[executor] = i64::MAX;
         let timers = self.timers[executor]
@@ -310,7 +310,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// A thread that may look for work: first those that came back since a callback was chosen.
+    /// Return a thread that may look for work, preferably one back since a callback was chosen.
     fn idle(&self, executor: usize) -> Option<usize> {
         let Takeover { chosen, at } = self.takeovers[executor];
         let since = |earliest: i64| {
@@ -379,7 +379,7 @@ impl<'a> Simulation<'a> {
         woken.is_some()
     }
 
-    /// What was recorded nearest to that time; 0 if there are no samples.
+    /// Return the sample that was recorded nearest to that time; 0 if there are no samples.
     fn sample(&self, series: &Series, now: i64) -> i64 {
         let number = self.blocks.nearest(series, now);
         number.map_or(0, |number| series.value[number])
@@ -403,7 +403,7 @@ impl<'a> Simulation<'a> {
         });
     }
 
-    /// Wake the sleeping thread. It chooses a callback when the handover has passed, less the gap.
+    /// Wake the sleeping thread. It chooses a callback after the handover, less the gap.
     fn woken(&mut self, thread: usize, number: usize, ready: i64) -> Wait {
         let callback = &self.system.callbacks[number];
         let handover = self.sample(&callback.handovers, self.now);
@@ -416,7 +416,7 @@ impl<'a> Simulation<'a> {
         }
     }
 
-    /// The callback that became ready first among those that may be executed, and when it did.
+    /// Return which of the callbacks that may be executed became ready first, and when.
     fn first_ready(&mut self, executor: usize) -> Option<(usize, i64)> {
         self.with_view(executor, |_, view, _| {
             let able = |x: &usize| view.ready(*x) && view.free(*x);
@@ -427,7 +427,7 @@ impl<'a> Simulation<'a> {
         })
     }
 
-    /// The thread takes the next message or call, and starts to execute it after a delay.
+    /// Let the thread take the next message or call, and start to execute it after a delay.
     fn take(&mut self, thread: usize, number: usize, gap: Option<i64>) {
         let callback = &self.system.callbacks[number];
         let executor = &self.system.executors[callback.executor];
@@ -483,7 +483,7 @@ impl<'a> Simulation<'a> {
         });
     }
 
-    /// A thread reaches its next step: a start, a publication or an end.
+    /// Handle the next step of a thread: a start, a publication or an end.
     fn step(&mut self, thread: usize) {
         let Some(mut job) = self.threads[thread].1.take() else {
             return;
@@ -551,7 +551,7 @@ impl<'a> Simulation<'a> {
         self.share();
     }
 
-    /// Share the CPUs among the running executions again, if there are fewer CPUs than threads.
+    /// Redistribute the CPUs among the running executions, if there are fewer CPUs than threads.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -584,7 +584,7 @@ impl<'a> Simulation<'a> {
     }
 }
 
-/// The executor's callbacks in the order in which its wait set is searched.
+/// Return the executor's callbacks in the order in which its wait set is searched.
 fn ordered(system: &System, number: usize) -> Vec<usize> {
     let own = |x: &usize| system.callbacks[*x].executor == number;
     let mut callbacks: Vec<usize> = (0..system.callbacks.len()).filter(own).collect();

@@ -9,11 +9,11 @@ use super::system::{Order, System};
 pub struct State {
     /// Publication time of each waiting message, or due time of each waiting call of a timer [ns].
     pub waiting: VecDeque<i64>,
-    /// Next due time, if it is a timer [ns].
+    /// For a timer, the next due time [ns].
     pub due: i64,
-    /// When its executor was last told that it is due, if it is a timer [ns].
+    /// For a timer, when its executor was last notified that it is due [ns].
     pub told: i64,
-    /// Whether its executor waits for it, if it is a timer.
+    /// For a timer, whether its executor waits for it.
     pub armed: bool,
 }
 
@@ -28,7 +28,7 @@ impl State {
         full
     }
 
-    /// Publication time of the next message, or the due time of the timer.
+    /// Return the publication time of the next message, or the due time of the timer [ns].
     pub fn since(&self) -> i64 {
         self.waiting.front().copied().unwrap_or(self.due)
     }
@@ -45,7 +45,7 @@ impl State {
     }
 }
 
-/// What an executor sees when it chooses the next callback.
+/// The state that an executor sees when it chooses the next callback.
 pub struct View<'a> {
     /// The system that is simulated.
     pub system: &'a System,
@@ -55,7 +55,7 @@ pub struct View<'a> {
     pub states: &'a [State],
     /// Number of callbacks that each group is executing.
     pub running: &'a [usize],
-    /// Callbacks in the executor's wait set, in its order.
+    /// Callbacks in the executor's wait set, in the order of the search.
     pub ordered: &'a [usize],
 }
 

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub struct Series {
-    /// Time of each sample, since the begin of the recording.
+    /// Time of each sample since the beginning of the recording [ns].
     pub at: Vec<i64>,
     /// Value of each sample.
     pub value: Vec<i64>,
@@ -15,7 +15,7 @@ pub struct Series {
 /// A publication that an execution makes: the time since its start [ns], and the topic.
 pub type Output = (i64, usize);
 
-/// Rank of a waitable among the kinds of callbacks, such as an intra-process subscription.
+/// Rank of a waitable (such as an intra-process subscription) among the kinds of callbacks.
 pub const WAITABLE: usize = 4;
 
 /// A callback.
@@ -24,8 +24,8 @@ pub const WAITABLE: usize = 4;
 pub struct Callback {
     /// Rank of its kind (timer, subscription, ...) in the order in which a wait set is searched.
     pub kind: usize,
-    /// Its place among the callbacks of its kind in the wait set. Callbacks without one follow in
-    /// the order of their creation.
+    /// Its place among the callbacks of its kind in the wait set. Callbacks without a place follow
+    /// in the order of their creation.
     pub place: Option<usize>,
     /// Its executor, by number.
     pub executor: usize,
@@ -33,23 +33,23 @@ pub struct Callback {
     pub group: usize,
     /// Depth of its queue: how many messages can wait.
     pub depth: Option<usize>,
-    /// Period, if it is a timer [ns].
+    /// For a timer, the period [ns].
     pub period: Option<i64>,
-    /// First release, if it is a timer [ns].
+    /// For a timer, the first release [ns].
     pub phase: i64,
     /// Time from a publication until the message can be taken [ns].
     pub lag: i64,
-    /// Execution times.
+    /// Execution times [ns].
     pub executions: Series,
     /// Publications of each execution.
     pub outputs: Vec<Vec<Output>>,
     /// When another thread looks for work, since the start of each execution [ns], unless the
-    /// executing thread has come back before. None: at once.
+    /// executing thread has come back before. If there are none, it looks at once.
     pub takeovers: Vec<i64>,
-    /// Times from the moment this callback became ready and woke an idle thread until that thread
-    /// started an execution.
+    /// Times from when this callback became ready and woke an idle thread until that thread started
+    /// an execution [ns].
     pub handovers: Series,
-    /// Times from the moment this callback was chosen until it started. It is chosen when a wait
+    /// Times from when this callback was chosen until it started [ns]. It is chosen when a wait
     /// ends, or when the thread and the callback group become free.
     pub gaps: Series,
 }
@@ -66,18 +66,18 @@ pub struct Executor {
     pub interrupts: bool,
     /// Priority of its threads. Threads of a higher priority get the CPU first.
     pub priority: i64,
-    /// Durations of waits that found something ready at once.
+    /// Durations of waits that found something ready at once [ns].
     pub polls: Series,
 }
 
 /// An order of dispatch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// All that is ready, once, in the order of the wait set: Single- and `MultiThreadedExecutor`.
+    /// All ready callbacks once, in the order of the wait set: Single- and `MultiThreadedExecutor`.
     WaitSet,
-    /// As it became ready: `EventsExecutor`.
+    /// In the order in which callbacks became ready: `EventsExecutor`.
     Events,
-    /// Groups in turn, within each as it became ready: `EventsCBGExecutor`.
+    /// Groups in turn, and within each in the order of readiness: `EventsCBGExecutor`.
     Groups,
 }
 
@@ -96,36 +96,36 @@ impl<'py> FromPyObject<'_, 'py> for Order {
     }
 }
 
-/// Publications that no callback of the system made: when [ns], and on which topic.
+/// Publications on one topic that no callback of the system made.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub struct Source {
-    /// Since the recording's begin, in order.
+    /// Times since the beginning of the recording [ns], in order.
     pub at: Vec<i64>,
     /// The topic, by number.
     pub topic: usize,
 }
 
-/// All of it.
+/// A system to simulate.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 pub struct System {
-    /// In the order of their creation.
+    /// Callbacks in the order of their creation.
     pub callbacks: Vec<Callback>,
-    /// By number.
+    /// Executors by number.
     pub executors: Vec<Executor>,
-    /// Of each group, whether one callback at a time runs.
+    /// Whether each callback group is mutually exclusive.
     pub exclusive: Vec<bool>,
-    /// Of each topic, the callbacks that receive its messages.
+    /// The callbacks that receive the messages of each topic.
     pub topics: Vec<Vec<usize>>,
-    /// What comes from outside.
+    /// Publications from outside.
     pub sources: Vec<Source>,
-    /// How long was recorded [ns]; as long is simulated.
+    /// Length of the recording and of the simulation [ns].
     pub length: i64,
-    /// How long the blocks are of which the resampled recording is made [ns].
+    /// Length of the blocks of the resampled recording [ns].
     pub block: i64,
-    /// On how many CPUs callbacks run; none: on as many as they like.
+    /// Number of CPUs on which callbacks run; `None` for no limit.
     pub cpus: Option<usize>,
-    /// So many executions in one replication are without an end.
+    /// Number of executions beyond which one replication counts as endless.
     pub most: usize,
 }

@@ -1,20 +1,21 @@
-//! How the threads of an executor with a wait set get their next callback.
+//! Model how the threads of an executor with a wait set get their next callback.
 //!
 //! The model follows rclcpp 29.3.0, `Executor::get_next_executable` called with
 //! `MultiThreadedExecutor::wait_mutex_` held. A free thread takes a callback that is left in the
 //! wait set. If none is left, the thread waits and keeps the mutex. A wait for something that is
 //! ready already takes the time of a poll. Otherwise the thread sleeps until something becomes
-//! ready, and then executes whatever is first in the wait set.
+//! ready, and then executes the first ready callback of the wait set.
 //!
-//! A thread that has chosen a callback releases the mutex and wakes another thread, which needs time
-//! until it runs, above all on the same CPU. Meanwhile the first one may have come back to the mutex
-//! and taken it again. `Takeover` is about that.
+//! A thread that has chosen a callback releases the mutex and wakes another thread, which needs
+//! time until it runs, above all on the same CPU. Meanwhile the first one may have come back to the
+//! mutex and taken it again, which `Takeover` models.
 //!
 //! After an execution of a mutually exclusive group, `MultiThreadedExecutor::run` triggers
-//! `interrupt_guard_condition_`. That ends the wait of another thread, or the next wait at once, and
-//! before the wait after that one the entities are collected anew (`Executor::wait_for_work`). Those
-//! of a group that executes then are left out of the wait set (`build_entities_collection`); they
-//! come back at its end, behind all others of their kind (`DynamicStorage::storage_add_*`).
+//! `interrupt_guard_condition_`. That ends the wait of another thread, or the next wait at once,
+//! and before the wait after that one the entities are collected anew (`Executor::wait_for_work`).
+//! Entities of a group that executes then are left out of the wait set
+//! (`build_entities_collection`); they come back at its end, after all others of their kind
+//! (`DynamicStorage::storage_add_*`).
 
 use super::system::System;
 
@@ -22,14 +23,14 @@ use super::system::System;
 pub struct Wait {
     /// Number of the thread.
     pub thread: usize,
-    /// When it looks for ready callbacks; None while it sleeps.
+    /// When it looks for ready callbacks; `None` while it sleeps.
     pub until: Option<i64>,
     /// The callback that woke it, and the gap until that callback would start.
     pub woken_by: Option<(usize, i64)>,
 }
 
 impl Wait {
-    /// Whether it sleeps.
+    /// Whether the thread sleeps.
     pub fn asleep(&self) -> bool {
         self.until.is_none()
     }
@@ -45,16 +46,16 @@ pub struct Takeover {
 }
 
 impl Takeover {
-    /// Nothing was chosen yet.
+    /// The value before any callback was chosen.
     pub const NEVER: Self = Self {
         chosen: i64::MIN,
         at: i64::MIN,
     };
 }
 
-/// What the wait set of an executor holds.
+/// The wait set of an executor.
 pub struct WaitSet {
-    /// Callbacks in the order in which it is searched.
+    /// Callbacks in the order in which the wait set is searched.
     pub members: Vec<usize>,
     /// Whether an execution has ended since the last wait did.
     pub interrupted: bool,
@@ -63,7 +64,7 @@ pub struct WaitSet {
 }
 
 impl WaitSet {
-    /// A wait set of these callbacks.
+    /// Make a wait set of these callbacks.
     pub fn new(members: Vec<usize>) -> Self {
         Self {
             members,
@@ -72,12 +73,12 @@ impl WaitSet {
         }
     }
 
-    /// A wait has ended.
+    /// Note that a wait has ended.
     pub fn woken(&mut self) {
         self.stale |= std::mem::take(&mut self.interrupted);
     }
 
-    /// A wait begins: if that is due, entities are collected anew, in the order of `every`.
+    /// Begin a wait: if that is due, collect the entities anew, in the order of `every`.
     pub fn collect(&mut self, every: &[usize], free: impl Fn(usize) -> bool, system: &System) {
         if !std::mem::take(&mut self.stale) {
             return;

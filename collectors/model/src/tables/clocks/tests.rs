@@ -1,6 +1,7 @@
 use super::{Nearest, straight};
 
-/// The nearest of all stamps, looked for one by one, for times before, at, between and after them.
+/// Compare with the nearest of all timestamps by linear search, for times before, at, between and
+/// after them.
 #[test]
 fn the_nearest_stamp_tells() {
     let all = [(3, 0), (3, 1), (5, 2), (8, 3), (8, 4), (9, 5), (20, 6)];
@@ -20,7 +21,7 @@ fn the_nearest_stamp_tells() {
         for time in times {
             let before = all.iter().rev().find(|(at, _)| at < time);
             let behind = all.iter().find(|(at, _)| at >= time);
-            // Of two that are as near the later.
+            // The later one wins of two that are equally near.
             let near = behind
                 .into_iter()
                 .chain(before)
@@ -34,7 +35,7 @@ fn the_nearest_stamp_tells() {
     }
 }
 
-/// By hand.
+/// The expected heights were worked out by hand.
 #[test]
 fn between_two_bounds_it_is_straight_and_rounded_up() {
     assert_eq!(straight((0, 10), (10, 20), 1), 11);
