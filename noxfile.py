@@ -36,7 +36,7 @@ WHEEL_TARGETS = ("x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu")
 
 
 def ok(*command: str, stdin: str = "") -> bool:
-    """Whether a command succeeds, without showing what it prints."""
+    """Return whether a command succeeds, hiding its output."""
     return (
         subprocess.run(command, input=stdin, text=True, capture_output=True, check=False).returncode
         == 0
@@ -44,13 +44,13 @@ def ok(*command: str, stdin: str = "") -> bool:
 
 
 class Need:
-    """A system package: how to see that it is there, and its name with apt and dnf."""
+    """A system package: how to detect it, and its name with apt and dnf."""
 
     def __init__(self, apt: str, dnf: str, why: str, *probe: str, stdin: str = "") -> None:
         self.apt, self.dnf, self.why, self.probe, self.stdin = apt, dnf, why, probe, stdin
 
     def met(self) -> bool:
-        """Whether the machine has it."""
+        """Return whether the package is installed."""
         if shutil.which(self.probe[0]) is None:
             return False
         return ok(*self.probe, stdin=self.stdin)
@@ -89,7 +89,7 @@ BT2 = Need(
 CHROMIUM = Need("chromium", "chromium", "the browser of the tests", "chromium", "--version")
 RECORDING = (COMPILER, LTTNG_TOOLS, LTTNG_UST)
 TESTING = (*RECORDING, BABELTRACE, BT2)
-# The toolchain of micro-ros: 113 MB to fetch, 920 MB on the disk, half a minute.
+# The toolchain of micro-ros takes a download of 113 MB, 920 MB of disk, and half a minute.
 ARM_COMPILER = Need(
     "gcc-arm-none-eabi libnewlib-arm-none-eabi",
     "arm-none-eabi-gcc-cs arm-none-eabi-newlib",
@@ -131,9 +131,9 @@ SSHD = Need(
 
 
 def need(*needs: Need, optional: bool = False) -> None:
-    """Install what is missing with apt where that needs no question; else stop with one line.
+    """Install missing packages with apt if that needs no question; else stop with one line.
 
-    What is optional is only named in the output where it cannot be installed.
+    Optional packages that cannot be installed are only named in the output.
     """
     missing = [n for n in needs if not n.met()]
     if not missing:
@@ -168,7 +168,7 @@ def need(*needs: Need, optional: bool = False) -> None:
 
 
 def check_cargo(oldest: str) -> None:
-    """Stop with one line where there is a cargo that cannot compile; without any, one is fetched.
+    """Stop with one line if there is a cargo that cannot compile; a missing one is fetched.
 
     `oldest` is the version of Rust that the crates need, such as ``1.88``.
     """
@@ -233,7 +233,7 @@ PYPROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
 
 
 def extra(name: str) -> list[str]:
-    """What an extra requires, those that it contains included."""
+    """Return the requirements of an extra, including those of the extras that it contains."""
     requirements: list[str] = []
     for requirement in PYPROJECT["project"]["optional-dependencies"][name]:
         if requirement.startswith("roslens["):
@@ -267,13 +267,13 @@ def install(session: nox.Session, *groups: str, extras: str = "") -> None:
     session.log("installing roslens; the first time this compiles the reader, 2 to 3 minutes")
     requirements = list(nox.project.dependency_groups(PYPROJECT, *groups)) if groups else []
     constraints = ("-c", str(CONSTRAINTS))
-    # First what comes from an index, then the project itself without any cache of builds: its
+    # First the packages from an index, then the project itself without any cache of builds: its
     # compiled module lies in this tree, and a cached build would not put it there again.
     dependencies = [*PYPROJECT["project"]["dependencies"]]
     for name in filter(None, extras.split(",")):
         dependencies += extra(name)
     by_uv = session.venv_backend == "uv"
-    # Else what is imported is compiled again and again where PYTHONDONTWRITEBYTECODE is set.
+    # Otherwise modules are compiled at every import where PYTHONDONTWRITEBYTECODE is set.
     compiled = ("--compile-bytecode",) if by_uv else ()
     session.install(*dependencies, *requirements, *constraints, *compiled)
     fresh = ("--refresh-package", "roslens") if by_uv else ()
@@ -368,8 +368,8 @@ def tests(session: nox.Session) -> None:
             session.run("cargo", "test", "--workspace", "--locked", external=True)
         else:
             session.warn("cargo is not installed: the Rust unit tests are left out")
-    # One worker records, so that no recording disturbs another; it often waits. The other two give
-    # way to it, and have their longest tests first: tests/conftest.py.
+    # One worker records, so that no recording disturbs another; it often waits. The other two yield
+    # to it, and run their longest tests first: tests/conftest.py.
     spread = ("-n", "3", "--dist", "loadgroup", "--no-loadscope-reorder")
     session.run("pytest", *(session.posargs or spread))
 
@@ -413,7 +413,7 @@ def wheels(session: nox.Session) -> None:
 
 
 def make_packages(session: nox.Session) -> None:
-    """Do what the session `wheels` is for."""
+    """Build wheels and sdist, for the sessions `wheels` and `release`."""
     need(COMPILER)
     groups = nox.project.dependency_groups(PYPROJECT, "wheels")
     dependencies = PYPROJECT["project"]["dependencies"]
@@ -433,10 +433,10 @@ def make_packages(session: nox.Session) -> None:
         session.run(
             *("maturin", "build", "--release", "--locked", "--zig", "--target", target),
             *("--compatibility", "manylinux_2_17", "--out", "dist"),
-            # Minutes that only a release takes: the module is a third smaller, and no slower.
+            # Takes minutes, for a release only: the module is a third smaller, and no slower.
             env={"CARGO_PROFILE_RELEASE_LTO": "fat"},
         )
-        # Not in the other machine's wheel, nor in the sdist.
+        # The libraries belong neither into the other machine's wheel nor into the sdist.
         shutil.rmtree(NATIVE_LIBRARIES)
     session.run("maturin", "sdist", "--out", "dist")
     wheels = [str(path) for path in sorted((ROOT / "dist").glob("*.whl"))]
@@ -446,13 +446,13 @@ def make_packages(session: nox.Session) -> None:
 
 
 def released_version() -> str:
-    """The version of everything, which Cargo.toml has."""
+    """Return the version of everything, which is in Cargo.toml."""
     crates = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))
     return str(crates["workspace"]["package"]["version"])
 
 
 def release_notes(version: str, *, tagged: bool) -> str:
-    """The section of the changelog about a version; of one without a tag yet what is unreleased."""
+    """Return the changelog's section about a version; without a tag, the unreleased one."""
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     sections = re.split(r"^## ", changelog, flags=re.MULTILINE)[1:]
     for name in (f"[{version}]", *(() if tagged else ("[Unreleased]",))):
@@ -480,7 +480,7 @@ def release(session: nox.Session) -> None:
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     (out / "NOTES.md").write_text(notes, encoding="utf-8")
-    # The site is made by the wheel, which is tried so.
+    # The wheel makes the site, which also tests the wheel.
     (wheel,) = (ROOT / "dist").glob(f"*_{platform.machine()}.whl")
     groups = nox.project.dependency_groups(PYPROJECT, "docs")
     of_wheel = f"roslens[report] @ {wheel.as_uri()}"

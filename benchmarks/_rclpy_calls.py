@@ -1,4 +1,4 @@
-"""Times callbacks and publish() of rclpy in its own interpreter; prints CPU ns per call as JSON."""
+"""Time callbacks and publish() of rclpy in its own interpreter; print CPU ns per call as JSON."""
 
 import json
 import sys
@@ -23,14 +23,14 @@ def main():
     publisher = node.create_publisher(String, "cost", 10)
     message = String(data="x" * 100)
     callback = timer.callback
-    # Short bursts with pauses, so that the trace's buffers are emptied in between.
+    # Short bursts with pauses, so that the tracer's buffers are emptied in between.
     samples = {"callback": [], "publish": []}
     for _ in range(20):
         samples["callback"].append(per_call(callback, calls))
         time.sleep(0.02)
         samples["publish"].append(per_call(lambda: publisher.publish(message), calls))
         time.sleep(0.02)
-    # The first rounds warm up.
+    # The first three rounds warm up.
     print(
         json.dumps(
             {name: sorted(times[3:])[len(times[3:]) // 2] for name, times in samples.items()}

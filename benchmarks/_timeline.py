@@ -1,5 +1,6 @@
-"""Tables of a dense recording, for the timeline and the screen: 20 nodes in 4 processes, callbacks
-of 0.2 ms on average.
+"""Write tables of a dense recording for the benchmarks of the timeline and the screen.
+
+The recording has 20 nodes in 4 processes; its callbacks take 0.2 ms on average.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from roslens.collectors.schema import TABLES
 from roslens.recording import Recording
 from roslens.recordings import Recordings
 
-# Of one message: publish in three layers, take, callback start and end; of the executor's
-# interval: one event.
+# A message causes six events (publish in three layers, take, callback start and end); an executor
+# interval adds one.
 EVENTS_PER_MESSAGE = 7
 NODES, PROCESSES = 20, 4
 FIRST_NS = 1_700_000_000_000_000_000
 
 
 def table(name: str, columns: dict[str, object], rows: int) -> pl.DataFrame:
-    """A table of the schema; columns that are not given are null."""
+    """Return a table of the schema, with null in the columns that are not given."""
     frame = pl.DataFrame(columns)
     assert frame.height == rows
     empty = TABLES[name].empty()
@@ -34,7 +35,7 @@ def table(name: str, columns: dict[str, object], rows: int) -> pl.DataFrame:
 
 
 def write_tables(folder: Path, events: int) -> int:
-    """Tables of a recording with so many events; returns how many callbacks it has."""
+    """Write the tables of a recording with `events` events; return its number of callbacks."""
     folder.mkdir(parents=True)
     rng = np.random.default_rng(20261121)
     count = events // EVENTS_PER_MESSAGE
@@ -84,13 +85,13 @@ def write_tables(folder: Path, events: int) -> int:
 
 
 def opened(folder: Path) -> Recordings:
-    """The recording whose tables `write_tables` wrote below `folder`."""
+    """Open the recording whose tables `write_tables` wrote below `folder`."""
     recording = Recording.at(folder)
     return Recordings([recording], runs_of([recording]))
 
 
 def notebook_of(folder: Path, path: Path) -> None:
-    """A notebook that draws the timeline in its second cell."""
+    """Write a notebook that draws the timeline in its second cell."""
     prepare = f"""
 import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
 from pathlib import Path

@@ -1,11 +1,12 @@
-"""Bounds from the first half of recordings, held against the executions of both halves.
+"""Hold bounds computed from the first half of recordings against the executions of both halves.
 
 ``python benchmarks/bounds.py FOLDER...`` prints how many executions took longer than the bound of
-their callback: in the half that made it, which none may, and in the other one. Of each of the
-latter it looks for what lay outside the curves, from when its thread was last idle to its end:
-releases closer together, or executions that cost more (a late handover is a cost, too). It also
-prints what is not explained by that, why there is no bound for the others, and how far the bounds
-of whole recordings are above the longest execution.
+their callback: in the half that the bound was computed from, where none may, and in the other half.
+For each late execution of the other half it looks for what lay outside the curves, from when the
+thread was last idle to the execution's end: releases closer together, or executions that cost more
+(a late handover is a cost, too). It also prints the late executions that this does not explain, why
+the other callbacks have no bound, and how far the bounds of whole recordings are above the longest
+execution.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from roslens.analysis.flow.response_bounds import (
 
 
 class Halves:
-    """Executions of a thread against the curves of its first half."""
+    """The executions of a thread, held against the curves of its first half."""
 
     def __init__(self, thread: Thread, by_kind: bool) -> None:
         early, _ = thread.halves
@@ -42,7 +43,7 @@ class Halves:
         self.early = early["counts"].to_numpy()
 
     def outside(self, number: int) -> str | None:
-        """What lay outside the curves from when the thread was last idle to that execution."""
+        """Return what lay outside the curves from when the thread was last idle to an execution."""
         before = self.idle[self.idle <= number]
         window = np.arange(before[-1] if len(before) else 0, number + 1)
         for callback in np.unique(self.callbacks[window]):

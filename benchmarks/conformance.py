@@ -8,7 +8,7 @@ babeltrace. A case is a folder with a file named ``metadata``. Its path says wha
 below ``fail`` refuse it, else read it. Where that is in doubt, `conformance_verdicts.csv` beside
 this file judges by the specification.
 
-A reader *refuses* a trace when it reports an error, or what it had to leave out.
+A reader *refuses* a trace when it reports an error, or says what it had to leave out.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ import psutil
 VERDICTS = Path(__file__).with_name("conformance_verdicts.csv")
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "conformance.md"
 CPU_S = 30
-"""Seconds of CPU after which a reader hangs: those of the clock would tell of other programs."""
+"""Seconds of CPU time after which a reader counts as hanging; wall time depends on other load."""
 WAIT_S = 900
-"""Seconds by the clock after which it does, whatever it waits for."""
+"""Seconds of wall time after which a reader counts as hanging, whatever it waits for."""
 _OURS = """
 import json, sys
 from pathlib import Path
@@ -55,7 +55,7 @@ for line in sys.stdin:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a reader did: ``reads``, ``refuses``, ``crashes`` or ``hangs``."""
+    """The outcome of a reader on a trace: ``reads``, ``refuses``, ``crashes`` or ``hangs``."""
 
     what: str
     events: int | None = None
@@ -64,7 +64,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is right by the specification, and why."""
+    """The behaviour that the specification requires, and why."""
 
     expected: str
     clause: str
@@ -73,7 +73,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Case:
-    """One trace, what both readers did with it, and what is right."""
+    """One trace, what both readers did with it, and what a reader must do."""
 
     name: str
     ours: Outcome
@@ -82,24 +82,24 @@ class Case:
     verdict: Verdict | None
 
     def right(self, outcome: Outcome) -> bool:
-        """Whether a reader did what is right."""
+        """Return whether a reader did what is expected."""
         return outcome.what == self.expected
 
     @property
     def odd(self) -> bool:
-        """Whether someone is wrong, or the two read different numbers of events."""
+        """Whether a reader is wrong, or the two read different numbers of events."""
         events = {o.events for o in (self.ours, self.theirs) if o.what == "reads"}
         return len(events) > 1 or not self.right(self.ours) or not self.right(self.theirs)
 
 
 class Ours:
-    """Our reader, in a process of its own that is started again when it dies or hangs."""
+    """Our reader, in its own process, which is started again when it dies or hangs."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
 
     def __call__(self, trace: Path) -> Outcome:
-        """What it does with a trace."""
+        """Read a trace and return the outcome."""
         if self._process is None:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", _OURS],
@@ -125,7 +125,7 @@ class Ours:
 
     @staticmethod
     def _wait(process: subprocess.Popen[str]) -> bool:
-        """Whether an answer, or the end, comes in time."""
+        """Return whether the process answers, or ends, in time."""
         times = psutil.Process(process.pid).cpu_times
         begun, since = times(), time.monotonic()
         while time.monotonic() - since < WAIT_S:
@@ -137,14 +137,14 @@ class Ours:
         return False
 
     def close(self) -> None:
-        """End the process."""
+        """Kill the process."""
         if self._process is not None:
             self._process.kill()
 
 
 def babeltrace2(trace: Path) -> Outcome:
-    """The command babeltrace2, its text counted by lines."""
-    # Without the host's name, which may have several lines.
+    """Run the command babeltrace2 on a trace and count the lines of its text as events."""
+    # The loglevel field alone: the host's name may have several lines.
     run = _run(["babeltrace2", "--fields=loglevel", str(trace)])
     if isinstance(run, Outcome):
         return run
@@ -175,12 +175,12 @@ def _run(command: list[str]) -> subprocess.CompletedProcess[str] | Outcome:
 
 def _limit() -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S + 1))
-    # A core file would be as large as what hangs has grown.
+    # A core file would be as large as the memory of a hanging reader.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def verdicts() -> dict[str, Verdict]:
-    """The judged cases by name."""
+    """Return the judged cases by name."""
     with VERDICTS.open(newline="") as file:
         return {
             row["case"]: Verdict(row["expected"], row["clause"], row["why"])
@@ -215,7 +215,7 @@ def cases(root: Path) -> list[Case]:
 
 
 def page(found: list[Case]) -> str:
-    """The page, as Markdown."""
+    """Return the page as Markdown."""
     version = _run(["babeltrace2", "--version"])
     assert isinstance(version, subprocess.CompletedProcess)
     peer = " ".join(version.stdout.split()[:2])

@@ -2,16 +2,17 @@
 
 ``python benchmarks/decode.py FOLDER [--events 5000000] [--rounds 5]``
 
-Makes up a recording (`roslens.generate`) in FOLDER/n, and one ten times as long in FOLDER/10n,
-unless they are there; the latter takes 9 GB of memory. In each round everything is run once, one
-after the other. Figures are medians over the rounds of user + system CPU seconds of this process's
-children. The bars are those the reader is held to. Peers that are not installed are left out.
+Generates a recording (`roslens.generate`) in FOLDER/n and one ten times as long in FOLDER/10n,
+unless they exist; the latter takes 9 GB of memory. Each round runs everything once, one after the
+other. Figures are medians over the rounds of the user + system CPU seconds of this process's
+children. The bars are the limits that the reader must keep. Peers that are not installed are left
+out.
 
-Two threads against one are wall time, which other load on the machine bends: one process does the
-same work with one and with two threads in turn, at least twelve times. Beside the ratio of the
-medians stands what the machine gives at most: twice the time of one thread alone over that of two
-processes that do the one-threaded work at once, taken in the same turns. Where that is far from 2,
-cores share caches or clock, or something else is running.
+The comparison of two threads with one uses wall time, which other load on the machine distorts: one
+process does the same work with one and with two threads in turn, at least twelve times. Beside the
+ratio of the medians stands the most that the machine allows: twice the time of one thread alone,
+divided by that of two processes that do the one-threaded work at once, measured in the same turns.
+Where that is far from 2, cores share caches or clock, or something else is running.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def run(*command: object) -> str:
 
 
 def cpu_of(work: Callable[[], object]) -> float:
-    """CPU seconds of the child processes that `work` runs."""
+    """Return the CPU seconds of the child processes that `work` runs."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     work()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -112,13 +113,13 @@ def cpu_of(work: Callable[[], object]) -> float:
 
 
 def ours(trace: Path, work: str, setup: str = "") -> tuple[float, int]:
-    """CPU seconds of `work` alone, warm, and the events it saw."""
+    """Return the CPU seconds of `work` alone, warm, and the number of events it saw."""
     words = run(sys.executable, "-c", DECODE.format(setup=setup, work=work), trace).split()
     return float(words[0]), int(words[1])
 
 
 class Worker:
-    """A process that does the same work again and again, and tells how long each time took."""
+    """A process that repeats the same work and reports how long each repetition took."""
 
     def __init__(self, trace: Path, out: Path, what: str) -> None:
         self._process = subprocess.Popen(
@@ -131,12 +132,12 @@ class Worker:
         )
 
     def begin(self, threads: int) -> None:
-        """Let it begin."""
+        """Start one repetition with so many threads."""
         assert self._process.stdin is not None
         print(threads, file=self._process.stdin, flush=True)
 
     def seconds(self) -> float:
-        """How long it took."""
+        """Wait for the repetition and return its wall seconds."""
         assert self._process.stdout is not None
         return float(self._process.stdout.readline())
 
@@ -150,10 +151,10 @@ class Worker:
 
 
 def two_against_one(trace: Path, out: Path, what: str, turns: int) -> dict[str, float]:
-    """Median wall seconds with one thread, with two, and of two processes with one each."""
+    """Return median wall seconds with one thread, with two, and of two processes with one each."""
     seconds: dict[str, list[float]] = {"1": [], "2": [], "both": []}
     with Worker(trace, out / "a", what) as first, Worker(trace, out / "b", what) as second:
-        # The first answers come when both have opened the trace and are warm.
+        # Wait until both have opened the trace and are warm.
         for worker in (first, second):
             worker.begin(1)
             worker.seconds()
@@ -168,7 +169,7 @@ def two_against_one(trace: Path, out: Path, what: str, turns: int) -> dict[str, 
 
 
 def collect(trace: Path, folder: Path, threads: int = 1) -> None:
-    """Everything to Parquet, as from the command line."""
+    """Collect all events to Parquet, as from the command line."""
     run(
         *(sys.executable, "-m", "roslens", "collect", trace, "--events-only", "--force"),
         *("--threads", threads, "-o", folder),
@@ -176,7 +177,7 @@ def collect(trace: Path, folder: Path, threads: int = 1) -> None:
 
 
 def peak_mib(trace: Path, folder: Path) -> float:
-    """Largest resident set of `collect --events-only`."""
+    """Return the largest resident set of `collect --events-only`, in MiB."""
     script = (
         "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, "
         "stdout=subprocess.DEVNULL); "
@@ -188,7 +189,7 @@ def peak_mib(trace: Path, folder: Path) -> float:
 
 
 def instructions(trace: Path, events: int) -> float | None:
-    """Instructions per event, from callgrind: decoding the trace less opening it."""
+    """Return the instructions per event by callgrind: decoding the trace minus opening it."""
     if shutil.which("valgrind") is None:
         return None
     counts = []
@@ -215,11 +216,11 @@ def instructions(trace: Path, events: int) -> float | None:
 
 
 Bar: TypeAlias = tuple[str, float, str, float]
-"""What is held to a bar, its figure, the sense, the bar; no sense where there is no bar."""
+"""Name of a figure, its value, the comparison (empty where there is no bar), and the bar."""
 
 
 def rounds(options: argparse.Namespace, n: Path, out: Path) -> dict[str, float]:
-    """Median seconds of each thing over all rounds."""
+    """Return the median seconds of each measurement over all rounds."""
     seconds: dict[str, list[float]] = {}
 
     def note(name: str, value: float) -> None:
@@ -243,7 +244,7 @@ def rounds(options: argparse.Namespace, n: Path, out: Path) -> dict[str, float]:
 def against_babeltrace(
     options: argparse.Namespace, n: Path, medians: dict[str, float]
 ) -> list[Bar]:
-    """Ratios to the peers that are installed."""
+    """Return the ratios to the peers that are installed."""
     bars: list[Bar] = []
     if "dummy" in medians:
         dummy = medians["dummy"]

@@ -17,25 +17,25 @@ chain workload, a
 * every logged callback of a timer is one row, within the logged times;
 * what was received is delivered; what was not is lost, overwritten, or unknown at the edge;
 * every logged call is one row: with its callback, and from Kilted on with request and response;
-  where services were not recorded, it is one execution of a callback that is of nothing known;
+  where services were not recorded, it is one execution of a callback without a known owner;
 * how much longer the logged latency is than the trace's (median, P99, extremes); for calls before
   Kilted, how much later the callback's first line was logged than callback_start; for executions,
   how much longer the logged span is, which for a call is one moment;
 * every logged goal is one row (from Kilted on), accepted, executed and ended in the order of the
   log, with its result where one was received and as much feedback as was logged (or more, where
-  some came before the client knew the goal);
-* of the chain workload, every sample goes along the chain as the log says: by the callback that
+  some arrived before the client knew the goal);
+* in the chain workload, every sample goes along the chain as the log says: by the callback that
   published last, and by the declared link of both inputs, where the instance is marked as exact;
   the parts of each instance add up to its latency;
 * every logged transition leads through one transition state, within the logged times, to the
-  state that it is said to have led to, and no state is invented.
+  state in the log, and no state is invented.
 
 With ``--distro iron``, ``humble`` or ``galactic`` each recording is first rewritten to what that
-distribution would have recorded: events that it has not are left out, ``rmw_publish`` has no
+distribution would have recorded: events that it does not have are left out, ``rmw_publish`` has no
 timestamp and comes before the middleware's stamp, and Galactic's ``rclcpp_publish`` names its
-publisher. Of messages then nothing may be said that the log contradicts, and the loss that was
-logged lies within the bounds [lost / sent, (lost + unknown) / sent]; goals and samples of the chain
-cannot be told. All else is held against the log as above.
+publisher. The tables may then say nothing of messages that the log contradicts, and the logged loss
+must lie within the bounds [lost / sent, (lost + unknown) / sent]; goals and samples of the chain
+cannot be checked. Everything else is held against the log as above.
 
 Exit status 1 if any recording fails.
 """
@@ -100,7 +100,7 @@ _FILES = (
 _WAY = ["topic", "publisher", "subscription"]
 _INSIDE = ("rclcpp_intra_publish", "rclcpp_ring_buffer_enqueue")
 _COPY_NS = 50_000_000
-"""A message that is given as unique_ptr is copied after callback_start: 7 ms for 10 MB."""
+"""A message passed as unique_ptr is copied after callback_start; 10 MB take 7 ms."""
 _CHAIN = (
     ("/a", "a_publish_realtime_ns", "b_start_realtime_ns"),
     ("/b", "b_publish_realtime_ns", "c_b_start_realtime_ns"),
@@ -111,14 +111,14 @@ _CHAIN = (
 
 @dataclass
 class Verdict:
-    """What the comparison of one recording found.
+    """The findings of the comparison of one recording.
 
     Attributes
     ----------
     logged, received
-        Messages in the file, and those that were received.
+        Messages in the log, and how many of them were received.
     outcomes
-        Rows by outcome.
+        Number of rows by outcome.
     problems
         One line per disagreement.
     longer_ns
@@ -133,22 +133,22 @@ class Verdict:
 
 
 def log_of(run: Path, name: str) -> pl.DataFrame | None:
-    """A log that the workload of a run left beside it or in ``native/``; None if it has none."""
+    """Read a log that a run's workload left in its folder or in ``native/``; None if absent."""
     logs = (path for path in (run / name, run / "native" / name) if path.is_file())
     return next(map(pl.read_csv, logs), None)
 
 
 def truth_of(run: Path) -> pl.DataFrame | None:
-    """Logged messages: topic, sent_ns, received_ns (null if never). None if the run has none.
+    """Return logged messages: topic, sent_ns, received_ns (null if never); None if there are none.
 
-    Where the log tells them apart also publisher and subscription, counted from 0 in each topic.
+    Where the log distinguishes them, also publisher and subscription, counted from 0 in each topic.
     """
     frame = log_of(run, "messages.csv")
     if frame is None:
         frame = _of_two_processes(run)
     if frame is not None:
         ways = [
-            # One that received nothing of a message leaves it empty.
+            # A subscription that did not receive a message leaves the name empty.
             (pl.col(name).fill_null(pl.col(name).min()).rank("dense").over("topic") - 1)
             .cast(pl.Int64)
             .fill_null(0)
@@ -177,7 +177,7 @@ def truth_of(run: Path) -> pl.DataFrame | None:
 
 
 def _of_two_processes(run: Path) -> pl.DataFrame | None:
-    """What both sides logged, a row per message and subscription of its topic."""
+    """Join the logs of both sides: a row per message and subscription of its topic."""
     key = ["topic", "publisher", "sequence"]
     sent, received = (log_of(run, f"messages_{side}.csv") for side in ("publisher", "subscriber"))
     if sent is None or received is None:
@@ -192,7 +192,7 @@ def _of_two_processes(run: Path) -> pl.DataFrame | None:
 
 
 def timers_of(run: Path) -> pl.DataFrame | None:
-    """Logged callbacks of timers: start_ns, end_ns. None if the run has none."""
+    """Return logged timer callbacks: first_ns, last_ns; None if the run has none."""
     frame = log_of(run, "timers.csv")
     return None if frame is None else frame.select(
         pl.col("start_realtime_ns").cast(pl.Int64).alias("first_ns"),
@@ -201,14 +201,14 @@ def timers_of(run: Path) -> pl.DataFrame | None:
 
 
 def compare_timers(instances: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
-    """Hold the timers' callbacks of a callback_instances table against a log."""
+    """Hold the timer callbacks of a callback_instances table against a log."""
     return _compare_executions(instances.filter(pl.col("kind") == "timer"), truth)
 
 
 def compare_unowned(instances: pl.DataFrame, calls: pl.DataFrame) -> Verdict:
-    """Hold what a callback_instances table says of callbacks of nothing known against logged calls.
+    """Hold the executions of callbacks without a known owner against logged calls.
 
-    Callbacks that served none are not looked at: the log need not tell all that ran.
+    Callbacks that served no call are ignored: the log need not contain everything that ran.
     """
     unowned = instances.filter(pl.col("kind").is_null()).sort("start_ns")
     called = pl.col("called_ns")
@@ -222,7 +222,7 @@ def compare_unowned(instances: pl.DataFrame, calls: pl.DataFrame) -> Verdict:
 def _compare_executions(rows: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
     """Hold rows of callback_instances against logged spans: first_ns, last_ns.
 
-    In one thread none overlaps another, so that they are matched by where they lie in time.
+    One thread's executions do not overlap, so they are matched by time.
     """
     rows = rows.sort("start_ns")
     verdict = Verdict(logged=truth.height, received=truth.height, outcomes={"run": rows.height})
@@ -245,7 +245,7 @@ def _compare_executions(rows: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
 
 
 def calls_of(run: Path) -> pl.DataFrame | None:
-    """Logged calls: service, sent_ns, called_ns, received_ns. None if the run has none."""
+    """Return logged calls: service, sent_ns, called_ns, received_ns; None if the run has none."""
     frame = log_of(run, "calls.csv")
     return None if frame is None else frame.select(
         "service",
@@ -291,11 +291,11 @@ def compare_calls(calls: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
 
 
 def goals_of(run: Path) -> pl.DataFrame | None:
-    """Logged goals: action, sent_ns, accepted_ns, received_ns, feedback. None if there are none."""
+    """Return logged goals: action, sent_ns, accepted_ns, received_ns, feedback; None if none."""
     frame = log_of(run, "goals.csv")
     if frame is None:
         return None
-    # "goal_response" is the client's, where "accepted" is the server's.
+    # "goal_response" is logged by the client, "accepted" by the server.
     times = {
         name: max(c for c in frame.columns if re.fullmatch(pattern, c))
         for name, pattern in _GOAL_TIMES.items()
@@ -323,7 +323,7 @@ def compare_goals(goals: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
     _count(verdict, pairs.filter(received & ~ended), "ended, but no result in the table")
     before = pl.col("goal_response_taken_ns") > pl.col("accepted_ns")
     _count(verdict, pairs.filter(before), "accepted before the response")
-    # A client drops feedback that comes before it knows the goal's handle.
+    # A client drops feedback that arrives before it knows the goal's handle.
     known = (pl.col("accepted_ns") < pl.col("first_feedback_ns")).fill_null(value=False)
     more, unequal = (
         (pl.col("feedback") > pl.col("feedback_count")),
@@ -340,7 +340,7 @@ def compare_goals(goals: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
 
 @dataclass(frozen=True)
 class InMemory:
-    """Tables of one run, as analyses take them."""
+    """Tables of one run, with the interface that analyses expect."""
 
     tables: dict[str, pl.DataFrame]
 
@@ -353,7 +353,7 @@ SYNC = tuple(Link("partial_sync", "/node_c", topic, "/c") for topic in ("/b", "/
 
 
 def chain_samples_of(run: Path) -> pl.DataFrame | None:
-    """Samples of the chain workload: published, b_ns (in node C), c_ns, received."""
+    """Return samples of the chain workload: sent_ns, b_ns and a2_ns (node C), c_ns, received_ns."""
     frame = log_of(run, "samples.csv")
     times = {
         "sent_ns": "a_publish_realtime_ns",
@@ -368,9 +368,9 @@ def chain_samples_of(run: Path) -> pl.DataFrame | None:
 
 
 def along_the_chain(samples: pl.DataFrame, *, linked: bool) -> pl.DataFrame:
-    """Which publication each sample leads to, from the log alone: sent_ns and received_ns.
+    """Return which publication each sample leads to, by the log alone: sent_ns and received_ns.
 
-    Node C publishes in the callback of the input that comes last, with both messages of a sample.
+    Node C publishes both messages of a sample in the callback of the input that arrives last.
     """
     if linked:
         return samples.select("sent_ns", "received_ns").drop_nulls()
@@ -412,7 +412,7 @@ def compare_chain(tables: dict[str, pl.DataFrame], truth: pl.DataFrame, *, linke
 
 
 def transitions_of(run: Path) -> pl.DataFrame | None:
-    """Logged transitions: node, state, called_ns, returned_ns. None if the run has none."""
+    """Return logged transitions: node, state, called_ns, returned_ns; None if the run has none."""
     frame = log_of(run, "transitions.csv")
     return None if frame is None else frame.select(
         "node",
@@ -423,9 +423,9 @@ def transitions_of(run: Path) -> pl.DataFrame | None:
 
 
 def compare_transitions(states: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
-    """Hold a lifecycle_states table against logged transitions, in their order.
+    """Hold a lifecycle_states table against logged transitions, in order.
 
-    Each makes two rows: the transition state, and the state that it led to.
+    Each transition makes two rows: the transition state, and the state that it led to.
     """
     rows = states.filter(pl.col("node").is_in(truth["node"].unique().to_list()))
     verdict = Verdict(
@@ -465,8 +465,8 @@ def compare(messages: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
     rows = messages.filter(pl.col("topic").is_in(topics))
     verdict = _begun(truth, rows, pl.col("outcome"))
     columns = [name for name in _WAY if name in truth.columns]
-    # Their ids grow in the order in which they were made, as the log's numbers do; subscriptions of
-    # another process than the publisher's come last.
+    # Ids grow in order of creation, as the log's numbers do; subscriptions in another process than
+    # the publisher's come last.
     elsewhere = (pl.col("publisher_vpid") != pl.col("subscription_vpid")).fill_null(value=False)
     last = {"publisher": pl.lit(0), "subscription": elsewhere.cast(pl.Int64) * 2**40}
     rows = rows.with_columns(
@@ -484,7 +484,7 @@ def compare(messages: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
         name for name in ("message_id", "subscription") if name == "message_id" or name in columns
     ]
     _count(verdict, rows.filter(pl.struct(key).is_duplicated()), "more than one row")
-    # Logged just before publish(): a row that is earlier, or a second later, is another message.
+    # Logged just before publish(): an earlier row, or one over a second later, is another message.
     lag = pl.col("publish_ns") - pl.col("sent_ns")
     _count(verdict, pairs.filter((lag < -100_000) | (lag > 10**9)), "out of step with the log")
     received = pl.col("received_ns").is_not_null()
@@ -500,12 +500,12 @@ def compare(messages: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
 
 
 def as_recorded_by(distro: str, events: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """What a distribution would have recorded of the same."""
+    """Return the events that a distribution would have recorded of the same run."""
     unrecorded = {f"ros2:{name}" for name in WITHOUT[distro]}
     frames = {name: frame for name, frame in events.items() if name not in unrecorded}
     sent = frames.get("ros2:rmw_publish")
     if sent is not None and "timestamp" in sent.columns:
-        # Just before the stamp, which is taken after it there.
+        # Just before the stamp: those distributions emit the event first.
         before = pl.min_horizontal("time_ns", pl.col("timestamp") - 1)
         sent = sent.with_columns(before.cast(sent["time_ns"].dtype).alias("time_ns"))
         frames["ros2:rmw_publish"] = sent.drop("timestamp", "rmw_publisher_handle").sort("time_ns")
@@ -519,7 +519,7 @@ def as_recorded_by(distro: str, events: Mapping[str, pl.DataFrame]) -> dict[str,
 
 
 def compare_told(messages: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
-    """Hold a messages table that need not tell everything against logged messages."""
+    """Hold a messages table that may be incomplete against logged messages."""
     topics = truth["topic"].unique().to_list()
     rows = messages.filter(pl.col("topic").is_in(topics) & pl.col("publish_ns").is_not_null())
     verdict = _begun(truth, rows, pl.col("outcome"))
@@ -542,7 +542,7 @@ def compare_told(messages: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
 
 
 def _begun(truth: pl.DataFrame, rows: pl.DataFrame, states: pl.Expr) -> Verdict:
-    """What was logged, what of it was received, and the states of the rows of a table."""
+    """Return a verdict with the logged and received messages and the states of a table's rows."""
     received = truth["received_ns"].count()
     return Verdict(truth.height, received, _outcomes(rows, states))
 
@@ -554,9 +554,9 @@ def _outcomes(rows: pl.DataFrame, state: pl.Expr) -> dict[str, int]:
 def _in_order(
     verdict: Verdict, logged: pl.DataFrame, rows: pl.DataFrame, columns: Sequence[str], key: str
 ) -> pl.DataFrame:
-    """Logged ones beside the rows of a table, in their order within `columns`; both are sorted.
+    """Pair log entries with table rows by their order within `columns`; both are sorted.
 
-    Those without the other are counted: in the table is what has a value in its column `key`.
+    Entries and rows without a partner are counted; a row is in the table if `key` is not null.
     """
     order = pl.int_range(pl.len()).over(columns).alias("place")
     seen = rows.with_columns(order)
@@ -572,7 +572,7 @@ def _count(verdict: Verdict, rows: pl.DataFrame, problem: str) -> None:
 
 
 def recordings(folders: list[Path]) -> Iterator[Path]:
-    """Run folders with ground truth, in path order."""
+    """Yield the run folders with ground truth, in path order."""
     for folder in folders:
         runs = {
             file.parent.parent if file.parent.name == "native" else file.parent
@@ -592,12 +592,12 @@ def _figures(longer: pl.Series) -> str:
 def verdicts_of(
     run: Path, tables: dict[str, pl.DataFrame], recorded: set[str], *, whole: bool = True
 ) -> Iterator[tuple[str, Verdict]]:
-    """What each file of the run's ground truth says of its table.
+    """Yield the verdict of each file of the run's ground truth on its table.
 
     Parameters
     ----------
     whole
-        False for what an older distribution would have recorded.
+        False for events rewritten to what an older distribution would have recorded.
     """
     called = "ros2:callback_start"
     named = "ros2:rcl_service_init" in recorded

@@ -2,14 +2,14 @@
 
 ``python benchmarks/instrumentation_cost.py [--processes N] [--calls N]``
 
-* off: rclpy as it is, with libtracetools loaded, nothing recorded;
+* off: rclpy unchanged, with libtracetools loaded, nothing recorded;
 * on: rclpy instrumented, nothing recorded;
 * recorded off: ROS's own events recorded, rclpy not instrumented;
-* recorded on: all recorded.
+* recorded on: everything recorded.
 
-CPU time of the calling thread. Each process gives the median of its bursts; intervals (95 %,
-Student t) are over processes, in randomised order. One callback is two events, one publish() is
-one more than ROS has itself.
+Times are CPU time of the calling thread. Each process gives the median of its bursts; intervals
+(95 %, Student t) are over processes, in randomised order. A callback causes two events, a publish()
+one event more than ROS itself records.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """What recording the kernel costs, each way that needs nothing installed.
 
-``python benchmarks/kernel_cost.py [--turns N]``, as root. CPU ns of two threads' switch with all
-that belongs to it (two processes on one CPU that wake each other by pipes, half a round trip), of
-a datagram to the own machine, and of a call of ``ros_trace_rmw_publish``: without recording, and
-with it by each way that sees them; and CPU ns to convert one event when the recording ends. All
-kinds are measured in each turn, in an order drawn anew; intervals (95 %, Student t) are over
-turns, differences are of one turn. LTTng's kernel modules are not measured.
+``python benchmarks/kernel_cost.py [--turns N]``, as root. Measured are the CPU ns of a switch
+between two threads with all its consequences (two processes on one CPU that wake each other by
+pipes, half a round trip), of a datagram to the own machine, and of a call of
+``ros_trace_rmw_publish``: without recording, and with each kind of recording that sees them; and
+the CPU ns to convert one event when the recording ends. All kinds are measured in each turn, in
+random order; intervals (95 %, Student t) are over turns, differences are within a turn. LTTng's
+kernel modules are not measured.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ SWITCH_OF_PERF = 14
 
 @dataclass
 class Told:
-    """CPU ns of one of what was done; how many events of it were recorded; ns to convert one."""
+    """A measured cost: CPU ns per operation, events recorded per operation, ns to convert one."""
 
     cost: float
     events: float = 0
@@ -79,7 +80,7 @@ def main() -> None:
 
 
 def told_of(name: str, found: Mapping[str, Told]) -> list[tuple[str, float]]:
-    """What is shown of a kind, by what it is."""
+    """Return labels and values of the figures shown for a kind of measurement."""
     variant, plain = found[name], found[name.partition(",")[0]]
     if variant is plain:
         return [("not recorded", variant.cost)]
@@ -96,7 +97,7 @@ def own_cpu() -> int:
 
 
 def switches() -> float:
-    """CPU time of half a round trip between two processes on one CPU."""
+    """Return the CPU ns of half a round trip between two processes on one CPU."""
     (ping_in, ping_out), (pong_in, pong_out) = os.pipe(), os.pipe()
     cpu = own_cpu()
     pids = []
@@ -120,7 +121,7 @@ def switches() -> float:
 
 
 def datagrams() -> float:
-    """CPU time of sending one to the own machine and receiving it, on one CPU."""
+    """Return the CPU ns to send a datagram to the own machine and receive it, on one CPU."""
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {own_cpu()})
     try:
@@ -148,7 +149,7 @@ def by_ftrace(events: Sequence[str], work: Callable[[], float], times: int) -> T
         write(instance.path / "tracing_on", "0")
         drain.end()
         describe(instance, raw)
-        # Others do what they do on other CPUs.
+        # Events of other CPUs belong to other programs.
         for path in raw.glob("cpu*"):
             if path.name != f"cpu{own_cpu()}":
                 path.unlink()

@@ -2,10 +2,10 @@
 
 ``python benchmarks/model.py FOLDER [--events 5000000] [--threads 2] [--rounds 5]``
 
-Makes up two traces in FOLDER, unless they are there (50 million events take 9 GB of memory): ``n``,
-whose objects nobody announced and whose messages never match, and ``named``, whose publications are
-all delivered. In each round everything is collected once, one after the other. Figures are medians
-over the rounds; CPU time is user + system of the whole process, start included.
+Generates two traces in FOLDER, unless they exist (50 million events take 9 GB of memory): ``n``,
+whose objects are not announced by events and whose messages never match, and ``named``, whose
+publications are all delivered. Each round collects everything once, one after the other. Figures
+are medians over the rounds; CPU time is user + system of the whole process, start included.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from roslens.generate.shape import Shape, made_up
 
 ROOT = Path(__file__).resolve().parents[1]
 BAR = 3.0
-"""How many times as long as the events alone everything may take."""
+"""Largest allowed ratio of the time of a full collection to that of the events alone."""
 
 
 def collect(trace: Path, output: Path, threads: int, *more: str) -> tuple[float, float, float]:
-    """Seconds of wall and CPU time, and the largest resident set in MiB."""
+    """Collect and return the wall and CPU seconds, and the largest resident set in MiB."""
     command = [
         *(sys.executable, "-m", "roslens", "collect", str(trace), "--force"),
         *("-o", str(output), "--threads", str(threads), *more),
@@ -45,7 +45,7 @@ def collect(trace: Path, output: Path, threads: int, *more: str) -> tuple[float,
 
 
 def make(trace: Path, events: int) -> None:
-    """Make up a trace; of one named ``n`` without the events that announce objects."""
+    """Generate a trace; a trace named ``n`` lacks the events that announce objects."""
     frames = made_up(Shape(threads=2), events).events
     if trace.name == "n":
         frames = {
@@ -66,7 +66,7 @@ def main() -> int:
     for trace in traces.values():
         if not (trace / "metadata").is_file():
             print(f"making {trace}", file=sys.stderr)
-            # In a process of its own, whose memory would count as the most of those begun later.
+            # In a separate process: the peak of later children would include this process's memory.
             making = get_context("spawn").Process(target=make, args=(trace, options.events))
             making.start()
             making.join()

@@ -3,7 +3,7 @@
 ``python benchmarks/native_tracer.py cost [--processes N]``: CPU ns of one event (callback_start)
 of a program that does nothing else, without tracing, with the native tracer and with LTTng-UST,
 and of ``clock_gettime`` alone in the same process. Processes take turns; the interval (95 %,
-Student t) is over processes, ratios and differences are of processes of the same turn.
+Student t) is over processes, ratios and differences are between processes of the same turn.
 
 ``python benchmarks/native_tracer.py latency CAMPAIGN``, of the suite programs/tracers.yaml: the
 demo's latency by its own clock, over runs, and its ratio to the untraced run of the same block.
@@ -11,8 +11,8 @@ demo's latency by its own clock, over runs, and its ratio to the untraced run of
 ``python benchmarks/native_tracer.py hold``: 100 kills at random moments, 100 forks, 64 threads at
 a time that start and end, a million events per second from two threads for ten seconds.
 
-``python benchmarks/native_tracer.py watch [--seconds S] [--rate EVENTS]``: the part of a CPU and
-the memory that ``roslens watch`` takes of programs that emit so many events per second, once its
+``python benchmarks/native_tracer.py watch [--seconds S] [--rate EVENTS]``: the share of a CPU and
+the memory that ``roslens watch`` uses for programs that emit so many events per second, once its
 window is full.
 """
 
@@ -197,7 +197,7 @@ def watch(talking: Path, native: Path, scratch: Path, seconds: float, rate: int)
             )
             try:
                 assert watching.stdout is not None
-                # The window is full, and what was read at first forgotten, after that.
+                # Wait until the window is full and the events read at first are forgotten.
                 begun = time.monotonic()
                 while time.monotonic() - begun < SETTLED_S:
                     watching.stdout.readline()

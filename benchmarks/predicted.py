@@ -3,8 +3,8 @@
 ``python benchmarks/predicted.py record FOLDER [roslens record's options]`` compiles
 programs/what_if.cpp and records the suite beside it; ``python benchmarks/predicted.py FOLDER...``
 predicts each cell of the pairs below from another one, at each load, and prints a row for each.
-What was measured is the mean over the runs of a cell; the program's times are those it was told, so
-what is asked is exactly what was changed.
+The measured value is the mean over the runs of a cell; the program's execution times are given by
+its options, so that the predicted change is exactly the recorded one.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ OTHERS = ("Single", "Multi 2", "Events", "CBG 2")
 """Executors on which a callback is made slower, and a topic faster."""
 EXTRA_US, SCAN_US = 3000, (47000, 23500)
 APART = 0.2
-"""Pairs whose recordings differ by more say whether to predict is better than to change nothing."""
+"""Pairs that differ by more than this show whether predicting is better than assuming no change."""
 
 Cell = tuple[float, str, int, int]
-"""Load, executor, more work of the detector and period of /scan [us]."""
+"""Load, executor, additional work of the detector [us], and period of /scan [us]."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """What was recorded, predicted for the other cell, and recorded there [ns]: P50, P99."""
+    """Latency recorded before a change, recorded after it, and predicted [ns]: P50, P99."""
 
     name: str
     before: tuple[float, ...]
@@ -96,7 +96,7 @@ def models_of(folders: list[str]) -> dict[Cell, list[TimingModel]]:
 
 
 def asked(loads: Iterable[float]) -> Iterable[tuple[str, Cell, Cell, Changes]]:
-    """Name, cells before and after, and what is asked, of each pair."""
+    """Yield name, cells before and after, and changes of each pair."""
     slow, fast = SCAN_US
     for load in loads:
         for executor, replacement in PAIRS:
@@ -128,7 +128,7 @@ def judged(models: Mapping[Cell, list[TimingModel]]) -> list[Pair]:
 
 
 def show(pairs: list[Pair]) -> None:
-    """The table, and what it comes to."""
+    """Print the table of pairs, and a summary."""
     print(
         "| pair | P50 before [ms] | after | predicted | from | to | off "
         "| P99 before | after | predicted | from | to | off |\n|---|" + "--:|" * 12
@@ -166,7 +166,7 @@ def show(pairs: list[Pair]) -> None:
 
 
 def show_own_work(models: Mapping[Cell, list[TimingModel]]) -> None:
-    """What executors need of their own, from which COLLECTS and SEVERAL of a prediction stem."""
+    """Print the executors' own work, from which COLLECTS and SEVERAL of a prediction derive."""
     for (load, name, extra, scan), runs in models.items():
         if (extra, scan) == (0, SCAN_US[0]):
             polls = [

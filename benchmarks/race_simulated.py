@@ -36,14 +36,14 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 def drift(noise: Floats, shape: str) -> Floats:
-    """Over a race of so many runs the log rises by log(1.5)."""
+    """Return a drift by which the log rises by log(1.5) over the runs of a race."""
     runs = noise.shape[-1]
     rise = np.arange(runs) / runs if shape == "linear" else np.arange(runs) >= runs // 2
     return np.broadcast_to(math.log(1.5) * rise, noise.shape)
 
 
 def autocorrelated(noise: Floats, phi: float = 0.9) -> Floats:
-    """AR(1) of the noise's own standard deviation, in the order of time."""
+    """Turn noise into AR(1) of the same standard deviation, in order of time."""
     series = noise.copy()
     for i in range(1, noise.shape[-1]):
         series[..., i] = phi * series[..., i - 1] + math.sqrt(1 - phi**2) * noise[..., i]
@@ -51,7 +51,7 @@ def autocorrelated(noise: Floats, phi: float = 0.9) -> Floats:
 
 
 def bimodal(rng: np.random.Generator, shape: tuple[int, ...], sd: float) -> Floats:
-    """Two modes, a quarter of the runs in the slow one."""
+    """Draw from two modes, with a quarter of the runs in the slow one."""
     slow = rng.random(shape) < 0.25
     return sd / math.sqrt(3 / 16) * slow + 0.05 * sd * rng.normal(size=shape)
 
@@ -95,9 +95,9 @@ Sides = tuple[Floats, Floats]
 def raced(
     make: Make, races: int, pairs: int, ratio: float, seed: int, *, randomised: bool = True
 ) -> Sides:
-    """Logarithms of A and of B, shape (races, pairs): runs in the order of time, as a race has it.
+    """Return logarithms of A and of B, shape (races, pairs): runs in order of time, as in a race.
 
-    Its first runs are in one random order, those of later pairs in that of a coin.
+    The first runs of a race are in a random order, and a coin decides the order of each later pair.
     """
     rng = np.random.default_rng(seed)
     runs = make(rng, (races, 2 * pairs))
@@ -113,7 +113,7 @@ def raced(
 
 
 def left_out(sides: Sides, ratio: float, resolution: float) -> tuple[Floats, Floats]:
-    """First pair at which the interval lies above, and below, a ratio; infinite if never."""
+    """Return the first pair at which the interval is above, and below, a ratio; else infinity."""
     theta = math.log(ratio)
     return tuple(  # type: ignore[return-value]
         np.where((beyond := log_wealth(*order, sign * theta, resolution) >= NEEDED).any(-1),
@@ -123,7 +123,7 @@ def left_out(sides: Sides, ratio: float, resolution: float) -> tuple[Floats, Flo
 
 
 def stopped(sides: Sides, threshold: float, resolution: float) -> dict[str, Floats]:
-    """First pair at which each verdict of `decided` is reached, as if the others were not."""
+    """Return the first pair at which each verdict of `decided` is reached, ignoring the others."""
     above, below = left_out(sides, 1.0, resolution)
     _, under = left_out(sides, 1 + threshold, resolution)
     over, _ = left_out(sides, 1 - threshold, resolution)
@@ -135,7 +135,7 @@ def stopped(sides: Sides, threshold: float, resolution: float) -> dict[str, Floa
 
 
 def fixed_pairs(sd: float, ratio: float, power: float) -> int:
-    """Runs of each side of the t test, of two samples or paired, that needs fewer."""
+    """Return the runs per side that the t test needs, unpaired or paired, whichever is fewer."""
     n = np.arange(2, 20_000)
     needed = []
     for freedom in (n - 1, 2 * n - 2):
@@ -147,9 +147,9 @@ def fixed_pairs(sd: float, ratio: float, power: float) -> int:
 
 
 def fixed_permutation(sd: float, ratio: float, power: float, about: int) -> int:
-    """The same of Mann and Whitney's test, which as a race relies on random order alone.
+    """Return the runs per side that Mann and Whitney's test needs, which assumes only random order.
 
-    By simulation; `about`: what the t test needs. Fewer than `OPENING` runs never reject.
+    Found by simulation; `about` is the number for the t test. Below `OPENING` runs none rejects.
     """
 
     def suffices(n: int) -> bool:
@@ -239,7 +239,7 @@ def seeded(races: int) -> None:
 
 
 def precise(races: int) -> None:
-    """Races until the interval is so narrow, by `confidence_sequence` after every pair."""
+    """Race until the interval of `confidence_sequence`, taken after every pair, is narrow."""
     head("B is 7 % slower, log sd", "precision", "intervals that never left out the truth",
          *(f"{q:.0%}" for q in QUANTILES))  # fmt: skip
     for sd, precision in ((0.02, 0.05), (0.05, 0.1), (0.1, 0.2)):
@@ -251,7 +251,7 @@ def precise(races: int) -> None:
                 now = confidence_sequence(a[:pairs], b[:pairs], resolution)
                 if decided(now, None, precision) is not None:
                     break
-            # Intervals only shrink: the last one holds what none before left out.
+            # Intervals only shrink: the last one covers a value if all did.
             held.append(now.low <= 1.07 <= now.high)
             times.append(pairs)
         row(f"{sd:g}", f"{precision:.0%}", f"{np.mean(held):.1%}", *quantiles(np.array(times), 300))
@@ -259,7 +259,7 @@ def precise(races: int) -> None:
 
 @dataclass(frozen=True)
 class Stops:
-    """Pairs at which races stopped, by B / A, and those of the fixed t and permutation test."""
+    """Pairs at which races stopped, by B / A, and pairs of the fixed t and permutation test."""
 
     times: dict[float, Floats]
     fixed: int
@@ -267,7 +267,7 @@ class Stops:
 
 
 def against_fixed(races: int, threshold: float = 0.1) -> dict[float, Stops]:
-    """By log sd."""
+    """Compare races with fixed tests; return the stops by log sd."""
     head("log sd", "pairs at most", "power at +10 %", "t test of that power", "permutation test",
          "+10 %", "+20 %", "no difference", "+10 % cut at power 80 %", "t test", "at power 90 %",
          "t test", "at power 95 %", "t test")  # fmt: skip
@@ -301,7 +301,7 @@ def against_fixed(races: int, threshold: float = 0.1) -> dict[float, Stops]:
 
 @style.styled
 def stopping_plot(found: dict[float, Stops]) -> Plot:
-    """The share of races that have stopped, against the number of pairs; a panel per log sd."""
+    """Plot the share of stopped races against the number of pairs, with a panel per log sd."""
     figure = style.new_figure(5.0)
     panels = figure.subplots(2, math.ceil(len(found) / 2), sharey=True).flat
     colours = {1.1: style.COLOURS[1], 1.2: style.COLOURS[3], 1.0: style.COLOURS[0]}

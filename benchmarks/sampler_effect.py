@@ -3,12 +3,12 @@
 ``python benchmarks/sampler_effect.py [--runs N] [--seconds S] [--block S] [--payload N]
 [--executor NAME] [--set sampler_hz=10] [--set samplers.memory=0.5] [--stacks HZ]``
 
-The demo's workload is recorded as its suite says. Time is cut into blocks; of each two that follow
-each other one, drawn by lot, has the samplers of the suite on, and in the other they sleep; with
-``--stacks`` only call stacks do so, and the other samplers go on. Each pair gives the ratio of P99
-(and P50) on / off; the interval is Student's t on logarithms over pairs. Latency is that of the
-workload's own log (native/messages.csv). About 12 minutes with the defaults; a machine on which
-others work adds noise, not bias, and is named.
+The demo's workload is recorded as its suite says. Time is cut into blocks; in one of every two
+consecutive blocks, drawn at random, the samplers of the suite are on, and in the other they sleep;
+with ``--stacks`` this holds only for call stacks, and the other samplers stay on. Each pair gives
+the ratio of P99 (and P50) on / off; the interval is Student's t on logarithms over pairs. Latency
+is that of the workload's own log (native/messages.csv). A run takes about 12 minutes with the
+defaults; other work on the machine adds noise, not bias, and is reported.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from roslens.tracing.sampling.periodic import Periodic
 from roslens.tracing.suite import Suite, load_suite
 
 SETTLE_NS = 200_000_000
-"""Left out at the beginning of a block: what the one before began may last."""
+"""Time left out at the beginning of a block, as effects of the previous block may persist."""
 
 
 class Blocks:
-    """Which samplers' state each moment has, ns since the epoch."""
+    """The schedule of sampler states: which block of time, ns since the epoch, has samplers on."""
 
     def __init__(self, seconds: float, seed: int) -> None:
         self.length_ns = round(seconds * 1e9)
@@ -49,11 +49,11 @@ class Blocks:
         return first == (block % 2 == 0)
 
     def left(self, block: int) -> float:
-        """Seconds until a block ends."""
+        """Return the seconds until a block ends."""
         return max(0.0, ((block + 1) * self.length_ns - time.time_ns()) / 1e9)
 
     def off_for(self, now_ns: int) -> float:
-        """Seconds until the samplers are on."""
+        """Return the seconds until the samplers are on."""
         block = now_ns // self.length_ns
         while not self.on(block):
             block += 1
@@ -61,7 +61,7 @@ class Blocks:
 
 
 def in_turn(blocks: Blocks, kind: type[Periodic]) -> type[Periodic]:
-    """A sampler that sleeps in the blocks in which it is off."""
+    """Return a sampler class that sleeps in the blocks in which samplers are off."""
 
     class InTurn(kind):  # type: ignore[misc, valid-type]
         def _round(self) -> None:
@@ -74,7 +74,7 @@ def in_turn(blocks: Blocks, kind: type[Periodic]) -> type[Periodic]:
 
 
 def stacks_in_turn(blocks: Blocks) -> type[StackSampler]:
-    """Call stacks that are not sampled in the blocks in which they are off."""
+    """Return a stack sampler class that does not sample in the blocks in which it is off."""
 
     class InTurn(StackSampler):
         def __enter__(self) -> None:
@@ -96,7 +96,7 @@ def stacks_in_turn(blocks: Blocks) -> type[StackSampler]:
 
 
 def pairs_of(run: Recording, blocks: Blocks) -> list[dict[str, float]]:
-    """P50 and P99 in ms of each whole pair of blocks of a run."""
+    """Return P50 and P99 in ms of each complete pair of blocks of a run."""
     log = pl.read_csv(run.native / "messages.csv").drop_nulls()
     sent = log["publish_realtime_ns"].to_numpy()
     latency = (log["callback_realtime_ns"] - log["publish_realtime_ns"]).to_numpy() / 1e6

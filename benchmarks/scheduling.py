@@ -2,10 +2,10 @@
 
 ``python benchmarks/scheduling.py FOLDER... [--callbacks 20] [--seed 1]``
 
-Each FOLDER holds an LTTng kernel trace with ``sched_switch``; nothing in it need be of ROS. On each
-of its threads callbacks are drawn, one after the other, that begin and end while the thread has a
+Each FOLDER holds an LTTng kernel trace with ``sched_switch``, not necessarily of ROS. On each of
+its threads callbacks are drawn, one after the other, that begin and end while the thread has a
 CPU, as those of a program do; one more lasts from the thread's first switch to its last. The table
-``callback_scheduling`` of these and the kernel's events is held against a loop over the events as
+``callback_scheduling`` of these and the kernel's events is compared with a loop over the events as
 babeltrace2 reads them: every figure of every execution must be equal, to the nanosecond.
 """
 
@@ -33,7 +33,7 @@ TIMES = ("cpu_ns", "preempted_ns", "blocked_ns", "scheduling_delay_ns")
 COUNTS = ("preemptions", "waits", "migrations")
 RUNNING, PREEMPTED, BLOCKED, WOKEN = range(4)
 Change: TypeAlias = tuple[int, int, int | None]
-"""Time, state, CPU."""
+"""A change of a thread's state: time, state, CPU."""
 
 
 def rows(events: dict[str, pl.DataFrame], *names: str) -> Iterator[dict[str, Any]]:
@@ -49,12 +49,12 @@ def plain(value: Any) -> int:
 
 
 def changes(events: dict[str, pl.DataFrame]) -> dict[int, list[Change]]:
-    """Changes of state of each thread, by its number in the kernel."""
+    """Return the changes of state of each thread, by its number in the kernel."""
     by_thread: dict[int, list[Change]] = defaultdict(list)
     woken = "sched_waking" if any(True for _ in rows(events, "sched_waking")) else "sched_wakeup"
     order = sorted(
         rows(events, "sched_switch", woken),
-        # As a wake-up of the same time as a switch means nothing else than one after it.
+        # A wake-up at the time of a switch is equivalent to one after it.
         key=lambda row: (row["time_ns"], row["name"] != "sched_switch"),
     )
     for row in order:
@@ -66,12 +66,12 @@ def changes(events: dict[str, pl.DataFrame]) -> dict[int, list[Change]]:
             by_thread[into].append((row["time_ns"], RUNNING, row["cpu_id"]))
         elif by_thread[row["tid"]] and by_thread[row["tid"]][-1][1] == BLOCKED:
             by_thread[row["tid"]].append((row["time_ns"], WOKEN, None))
-    del by_thread[0]  # idle, one on each CPU
+    del by_thread[0]  # idle threads, one on each CPU
     return by_thread
 
 
 def drawn(line: list[Change], count: int, rng: random.Random) -> list[tuple[int, int]]:
-    """Begin and end of executions on a thread, all of them while it runs."""
+    """Draw begin and end of executions on a thread, all at times when it runs."""
     runs = [
         (begin + 1, end - 1)
         for (begin, state, _), (end, _, _) in pairwise(line)
@@ -86,7 +86,7 @@ def drawn(line: list[Change], count: int, rng: random.Random) -> list[tuple[int,
 
 
 def expected(line: list[Change], begin: int, end: int) -> dict[str, int]:
-    """What passed in each state, and how often, from begin to end."""
+    """Return the time in each state, and the counts, from begin to end."""
     passed, counts = Counter[int](), Counter[str]()
     cpu: int | None = None
     for place, (time, state, on) in enumerate(line):
@@ -102,7 +102,7 @@ def expected(line: list[Change], begin: int, end: int) -> dict[str, int]:
 
 
 def callback_events(threads: dict[int, list[tuple[int, int]]]) -> dict[str, pl.DataFrame]:
-    """The executions as a program would have recorded them."""
+    """Return the events that a program would have recorded for the executions."""
     kinds: dict[str, list[dict[str, Any]]] = {"callback_start": [], "callback_end": []}
     for tid, executions in threads.items():
         for key, (begin, end) in enumerate(executions):
@@ -146,7 +146,7 @@ def check(folder: Path, count: int, rng: random.Random) -> bool:
                 continue
             for name, value in expected(lines[tid], begin, end).items():
                 reported = row[name]
-                # Without wake-ups nobody knows when a wait ended.
+                # Without wake-ups, the end of a wait is unknown.
                 wrong[name] += reported is not None and reported != value
     wrong["invented"] = len(row_by_span)
     used = [t for t, e in threads.items() if e]

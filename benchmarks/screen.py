@@ -37,7 +37,7 @@ from tests.workbench.running_lab import (
     wait_for_screen,
 )
 
-# Of each pane the moment of its last change.
+# Notes the time of the last change of each pane.
 _WATCH = """() => {
   window.changed = {};
   for (const pane of document.querySelectorAll('.roslens-pane:not(#roslens-Timeline)')) {
@@ -49,14 +49,14 @@ FOLLOWING = 4  # topics, worst messages, callbacks and nodes follow a range; no 
 
 
 def say(what: str, taken: Sequence[float], bar: float) -> None:
-    """Print how long it took, in ms."""
+    """Print the median and the largest duration, in ms."""
     print(
         f"{what:<34}{statistics.median(taken):>9.0f} ms   worst {max(taken):.0f}   (bar: {bar:.0f})"
     )
 
 
 def first_picture(path: Path) -> None:
-    """From the command to the first picture."""
+    """Measure the time from the command to the first picture."""
     with tempfile.TemporaryDirectory() as home, sync_playwright() as playwright:
         page = chromium(playwright).new_page(viewport={"width": 1440, "height": 900})
         started = time.perf_counter()
@@ -72,7 +72,7 @@ def first_picture(path: Path) -> None:
 
 
 def ranges_of(count: int, length: int) -> list[tuple[int, int]]:
-    """Ranges of a tenth to all of a recording."""
+    """Draw ranges of a tenth to all of a recording's time."""
     rng = np.random.default_rng(26)
     spans = (length * rng.uniform(0.1, 1, count)).astype(int)
     begins = [int(rng.integers(0, max(1, length - span))) for span in spans]
@@ -80,7 +80,7 @@ def ranges_of(count: int, length: int) -> list[tuple[int, int]]:
 
 
 def in_kernel(folder: Path, count: int) -> None:
-    """All panes without a browser."""
+    """Measure all panes without a browser."""
     page = StartPage([], opened(folder))
     for pane in (page.timeline, page.runs, page.topics, page.worst, page.callbacks, page.graph,
                  page.chains, page.message):  # fmt: skip
@@ -95,7 +95,7 @@ def in_kernel(folder: Path, count: int) -> None:
 
 
 def notebook_of(folder: Path, path: Path) -> None:
-    """The start notebook on tables that were made."""
+    """Write the start notebook with a page on the generated tables."""
     notebook = nbformat.read(find_notebook("start"), as_version=4)
     for cell in notebook.cells:
         if "StartPage" in cell.source:
@@ -112,7 +112,7 @@ page = StartPage([], opened(Path({str(folder)!r})))
 
 
 def wait_until_still(page: Page, after: float) -> float:
-    """The last change of any pane after a moment, once nothing changed for a second."""
+    """Return the last change of any pane after a moment, once nothing changed for a second."""
     page.wait_for_function(
         "([after, count]) => { const all = Object.values(window.changed).filter(t => t > after);"
         " return all.length >= count && performance.now() - Math.max(...all) > 1000; }",
@@ -122,7 +122,7 @@ def wait_until_still(page: Page, after: float) -> float:
 
 
 def in_browser(folder: Path, count: int) -> None:
-    """The same as a user sees it."""
+    """Measure all panes in a browser, as a user sees them."""
     with (
         tempfile.TemporaryDirectory() as home,
         running_lab(folder.parent / "sample", Path(home)) as (_, url, place),
@@ -136,7 +136,7 @@ def in_browser(folder: Path, count: int) -> None:
         page.wait_for_timeout(2000)
         taken = []
         for number in range(count):
-            # Another range each time: what is seen after zooming or panning.
+            # Change the visible range each time by zooming or panning.
             canvas.press("+" if number % 3 == 0 else "ArrowRight" if number % 3 == 1 else "-")
             page.wait_for_timeout(1000)
             began = float(page.evaluate("performance.now()"))
@@ -146,7 +146,7 @@ def in_browser(folder: Path, count: int) -> None:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run all measurements and print the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("path", type=Path)
     parser.add_argument("--events", type=int, default=1_000_000)

@@ -2,10 +2,10 @@
 
 ``python benchmarks/shapes.py FOLDER [--events 2000000] [--shape NAME ...]``
 
-Writes the event files of each shape into FOLDER as `collect` does and has the model make all tables
-of them, in a process of its own and with the memory bounds of `collect`. Prints CPU time per event,
-its ratio to the plain shape's, and the largest resident set. Exit status 1 where a shape takes more
-than 1.5 times the plain one's CPU per event, or more than 400 MiB and 2 KiB per object.
+Writes the event files of each shape into FOLDER as `collect` does, and makes all tables of them in
+a separate process with the memory bounds of `collect`. Prints CPU time per event, its ratio to the
+plain shape's, and the largest resident set. The exit status is 1 if a shape takes more than 1.5
+times the plain one's CPU per event, or more than 400 MiB and 2 KiB per object.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ SHAPES = {
 
 
 def write(folder: Path, shape: Shape, events: int) -> int:
-    """Write the files of a shape; returns the number of events of messages."""
+    """Write the event files of a shape; return the number of events."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     frames = made_up(shape, events).events
@@ -63,7 +63,7 @@ def write(folder: Path, shape: Shape, events: int) -> int:
 
 
 def model(folder: Path) -> None:
-    """Make all tables of the events of a folder; prints CPU seconds and MiB."""
+    """Make all tables of a folder's events; print CPU seconds and MiB."""
     from roslens.collectors.ros2.model import make_tables  # noqa: PLC0415
     from roslens.collectors.ros2.one_pass import Rows  # noqa: PLC0415
 
@@ -94,7 +94,7 @@ def main() -> int:
     plain, missed = 0.0, False
     for name in dict.fromkeys(["plain", *(options.shapes or SHAPES)]):
         shape, folder = SHAPES[name], options.folder / "events"
-        # In a process of its own, whose memory would count as the most of the one begun later.
+        # In a separate process: the peak of the measured child would include this one's memory.
         with ProcessPoolExecutor(1, get_context("spawn")) as pool:
             count = pool.submit(write, folder, shape, options.events).result()
         spent, peak = run(folder)
@@ -113,7 +113,7 @@ def main() -> int:
 
 
 def run(folder: Path) -> tuple[float, float]:
-    """CPU seconds and MiB of making the tables in a process of its own."""
+    """Return CPU seconds and MiB of making the tables in a separate process."""
     output = subprocess.check_output(
         [sys.executable, __file__, str(folder), "--model"],
         env=os.environ | {"PYTHONPATH": str(ROOT / "src"), "POLARS_MAX_THREADS": "2"},

@@ -4,10 +4,10 @@
 a node whose timer calls ten functions (programs/ten_functions.cpp), in random order: `--runs`
 without a change, and for each of `--changes` five in which one function does a tenth more.
 
-``python benchmarks/stacks.py judge FOLDER``: each change against five of the runs without one; then
-1,000 comparisons of five such runs with five others, as they are, and with each tenth sample of a
-function twice. All at the rate that was recorded and at parts of it: each second sample is what
-half the rate would have taken.
+``python benchmarks/stacks.py judge FOLDER`` compares each change with five of the runs without
+one; then it makes 1,000 comparisons of five such runs with five others, unchanged, and with every
+tenth sample of a function doubled. All this is done at the recorded rate and at fractions of it:
+every second sample is what half the rate would have taken.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PROGRAM = Path(__file__).parent / "programs" / "ten_functions.cpp"
 SECONDS, PERIOD_S, BUSY = 20, 0.02, 0.6
 FUNCTIONS, A_SIDE, COMPARISONS, LEVEL = 10, 5, 1000, 0.95
 PARTS = (1, 2, 3, 5)
-"""Each so many-th sample is taken."""
+"""Factors by which samples are thinned: every n-th one is used."""
 NONE = "none"
 
 
@@ -59,32 +59,32 @@ def record(folder: Path, options: argparse.Namespace) -> None:
 
 
 def functions_of(folder: Path) -> dict[int, dict[str, pl.DataFrame]]:
-    """As of `per_execution`, of each run, by the part of the samples that is taken."""
+    """Return the results of `per_execution` by thinning factor and run."""
     by_part: dict[int, dict[str, pl.DataFrame]] = {part: {} for part in PARTS}
     for path in sorted(folder.glob("[0-9]*")):
         run = rl.open(path)
         if not run.cpu_samples.head(1).collect().height:
-            continue  # being recorded
+            continue  # still being recorded
         ended = run.table("callback_instances").filter(pl.col("end_ns").is_not_null())
         samples, executions = inside(run.cpu_samples, ended), ended.collect()
         for part in PARTS:
             taken = samples.gather_every(part).with_columns(pl.col("cpu_ns") * part)
             table = per_execution(of_functions(taken), executions)
-            # Of the one timer: what a sample adds to the mean.
+            # There is one timer: this is what a sample adds to its mean.
             each = pl.lit(taken["cpu_ns"].max() / executions.height)
             by_part[part][path.name] = table.with_columns(run=pl.lit(path.name), each=each)
     return by_part
 
 
 def a_tenth_more(run: pl.DataFrame, function: str) -> pl.DataFrame:
-    """With each tenth sample of a function twice."""
+    """Return a run's table with every tenth sample of a function doubled."""
     more = pl.col("each") * (pl.col("self_ns") / pl.col("each") / 10).round()
     matches = pl.col("function") == function
     return run.with_columns(self_ns=pl.col("self_ns") + pl.when(matches).then(more).otherwise(0))
 
 
 def named(base: dict[str, pl.DataFrame], new: dict[str, pl.DataFrame]) -> tuple[str, bool]:
-    """The function with the greatest change, and whether it is confirmed."""
+    """Return the function with the greatest change, and whether it is confirmed."""
     sides = (pl.concat(runs.values()).drop("each") for runs in (base, new))
     row = changed(*sides, (list(base), list(new)), LEVEL).row(0, named=True)
     return row["function"], row["confirmed"]

@@ -1,7 +1,7 @@
 """What measuring adds to the storage benchmark: a plugin that writes nothing against the others.
 
-It runs in the same loop, with the same clock and (inactive) tracepoints, so the time between the
-two clock readings around a call is what measuring adds to that call.
+The null plugin runs in the same loop, with the same clock and (inactive) tracepoints, so that the
+time between the two clock readings around a call is what measuring adds to that call.
 
 ``python benchmarks/storage_overhead.py [ROUNDS]``
 """

@@ -2,28 +2,28 @@
 
 Usage: python benchmarks/taken_out.py [FOLDER...] [--trials N] [--seed S] [--way WAY] [--show]
 
-The tables of the whole recording are the truth. In each trial some of its events are taken out, and
-the table ``losses`` tells of it as the reader would:
+The tables of the whole recording are the truth. In each trial some of its events are removed, and
+the table ``losses`` describes this as the reader would:
 
 * bursts: 20 stretches of 2 to 40 consecutive events of one CPU were discarded;
 * packets: all events of one CPU between two times;
 * cut_head, cut_tail: all events of one CPU before, or after, some time;
 * stream: all events of one CPU;
-* snapshot: all events of each CPU before a time of its own, but for those that name objects;
+* snapshot: all events of each CPU before its own starting time, except those that name objects;
 * late: all events before some time;
-* init: some events that name objects (nothing tells of it);
+* init: some events that name objects (without any sign of it);
 * kind: all events of one kind, which then counts as not recorded;
 * restart: the program runs a second time, with the number of its process;
-* sessions: a second session recorded all of it, or all of a part, some hundred ns after the first;
-* silent: one event in 100, and nothing tells of it.
+* sessions: a second session recorded all of it, or a part, some hundred ns after the first;
+* silent: one event in 100, without any sign of it.
 
-Counted are rows that say something else than the truth, where they do not say that they are
-approximate: a message with another callback or another outcome, an execution or an interval of a
-timer of another length, a call, goal or publication with another partner. A row that says less
-(null, ``unknown``, ``not_matched``, ``taken`` without a callback) is not wrong; those that turned
-unknown are counted beside, and how many of them cannot be told: two whole recordings that leave the
-same events tell them differently (`Undecidable`). Exit status 1 if a row was wrong; those of
-``silent`` are counted only, as no tracer that is known loses events so.
+Rows count as wrong if they contradict the truth without being marked as approximate: a message with
+another callback or another outcome, an execution or an interval of a timer of another length, a
+call, goal or publication with another partner. A row that says less (null, ``unknown``,
+``not_matched``, ``taken`` without a callback) is not wrong; rows that turned unknown are counted
+separately, and so are those of them that are undecidable: two whole recordings that leave the same
+events would give different results (`Undecidable`). The exit status is 1 if a row was wrong; rows
+of ``silent`` are only counted, as no known tracer loses events in this way.
 """
 
 from __future__ import annotations
@@ -63,24 +63,24 @@ Tables = Mapping[str, pl.DataFrame]
 
 @dataclass
 class Count:
-    """What the tables of damaged recordings said.
+    """Counts of what the tables of damaged recordings state.
 
     Attributes
     ----------
     trials, rows
-        Rows of messages, executions, calls and goals looked at.
-    removed
-        Events taken out.
-    wrong
-        Rows that say what is not so, by what is wrong.
-    unknown, messages
-        Messages whose outcome turned unknown, of all that were left.
-    endless, executions
-        Executions whose duration turned unknown, of all that were left.
-    careful
-        Of both, those that can be told, by the reason that the table gives.
-    examples
-        The first of each kind of wrong row.
+            Trials, and rows of messages, executions, calls and goals that were checked.
+        removed
+            Events removed.
+        wrong
+            Wrong rows, by kind of error.
+        unknown, messages
+            Messages whose outcome turned unknown, and all messages that are left.
+        endless, executions
+            Executions whose duration turned unknown, and all executions that are left.
+        careful
+            Decidable ones among both, by the reason that the table gives.
+        examples
+            The first wrong row of each kind.
     """
 
     trials: int = 0
@@ -95,7 +95,7 @@ class Count:
     examples: dict[str, str] = field(default_factory=dict)
 
     def add(self, other: Count) -> None:
-        """Count those of another trial, too."""
+        """Add the counts of another trial."""
         for name in ("trials", "rows", "removed", "unknown", "messages", "endless", "executions"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.careful += other.careful
@@ -107,7 +107,7 @@ class Count:
 
 
 def without(raw: Raw, way: str, rng: random.Random) -> tuple[Raw, pl.DataFrame, int]:
-    """The events that are left, the losses that are declared, and how many are gone."""
+    """Return the remaining events, the declared losses, and the number of removed events."""
     if way == "kind":
         name = rng.choice([name for name, frame in raw.items() if frame.height])
         rest = {event: frame for event, frame in raw.items() if event != name}
@@ -136,7 +136,7 @@ def without(raw: Raw, way: str, rng: random.Random) -> tuple[Raw, pl.DataFrame, 
 
 
 def two_sessions(raw: Raw, rng: random.Random) -> Raw:
-    """What a second session has, too: each event again, before the next one of its thread."""
+    """Return events with those of a second session: each again, before the next of its thread."""
     thread = ("host", "vpid", "vtid")
     line = pl.concat(
         frame.select("time_ns", *thread, name=pl.lit(name), row=pl.int_range(pl.len()))
@@ -164,7 +164,7 @@ def two_sessions(raw: Raw, rng: random.Random) -> Raw:
 def _chosen(
     line: pl.DataFrame, way: str, rng: random.Random
 ) -> tuple[set[int], list[dict[str, Any]]]:
-    """The places of the events to take out, and the losses to declare."""
+    """Return the positions of the events to remove, and the losses to declare."""
     begin, end = line["time_ns"][0], line["time_ns"][-1]
 
     if way == "bursts":
@@ -199,7 +199,7 @@ def _chosen(
     part = stream.filter(
         pl.lit(low is None) | (time >= (low or 0)), pl.lit(high is None) | (time <= (high or 0))
     )
-    # The reader knows the last event before and the first one after.
+    # The reader knows the last event before the gap and the first one after it.
     return set(part["at"].to_list()), [_loss(stream, "lost_packets", low, high)]
 
 
@@ -243,7 +243,7 @@ _SUBSCRIPTION = ("subscription_handle", "rmw_subscription_handle")
 
 
 class Truth:
-    """What the whole recording says, by what is still there when events are gone."""
+    """The contents of the whole recording, keyed by what remains when events are removed."""
 
     def __init__(self, tables: Tables) -> None:
         self.publication = _by_events(tables["publications"], "message_id", _PUBLISHED, "vtid")
@@ -281,7 +281,7 @@ class Truth:
 def _by_events(
     table: pl.DataFrame, number: str, columns: Sequence[str], *more: str
 ) -> dict[Any, int]:
-    """The number of each row by each of some columns, within its process."""
+    """Return the number of each row, keyed by each of some columns, within its process."""
     numbers: dict[Any, int] = {}
     for row in table.iter_rows(named=True):
         where = tuple(row[name] for name in ("host", "vpid", *more))
@@ -290,13 +290,13 @@ def _by_events(
 
 
 def _timers(tables: Tables) -> dict[Any, dict[str, Any]]:
-    """Activations of timers by where and when they were."""
+    """Return activations of timers, keyed by thread and time."""
     rows = tables["timer_activations"].iter_rows(named=True)
     return {(row["host"], row["vpid"], row["vtid"], row["start_ns"]): row for row in rows}
 
 
 def _by_times(table: pl.DataFrame) -> dict[Any, dict[str, Any]]:
-    """Rows by each time that they hold."""
+    """Return rows keyed by each time that they hold."""
     row_by_time = {}
     for row in table.iter_rows(named=True):
         for name, value in row.items():
@@ -309,24 +309,24 @@ _SPANS = frozenset({"total_ns", "duration_ns", "latency_ns", "clock_bound_ns"})
 
 
 class Undecidable:
-    """Which rows two whole recordings that leave the same events tell differently.
+    """A test for rows that differ between two whole recordings that leave the same events.
 
-    One is the recording that was altered. In the other one a gap holds something else: what was
-    taken in it was not, or what was not taken was; a callback that goes on across it ended, and
-    began again. That needs a moment in the gap in which nothing was seen of the thread.
+    One is the recording that was altered. In the other one something else happened in a gap: a
+    message taken in it was not taken, or one not taken was; a callback that goes on across it
+    ended, and began again. That needs a moment in the gap at which nothing was seen of the thread.
 
     Parameters
     ----------
     left
-        The events that are left.
+        The remaining events.
     truth
-        What the whole recording says.
+        The contents of the whole recording.
     gaps
-        Host, process (None: any), begin and end of each stretch in which events were taken out.
+        Host, process (None: any), begin and end of each stretch in which events were removed.
     """
 
     ROOM_NS = 10_000
-    """A thread that nothing is seen of for less did not change CPUs and take something, ns."""
+    """In a shorter gap between events, in ns, a thread does not change CPUs and take something."""
 
     def __init__(
         self, left: Raw, truth: Truth, gaps: Sequence[tuple[str, int | None, float, float]]
@@ -343,9 +343,9 @@ class Undecidable:
         self.seen = set(events.select("host", "vpid", "time_ns").iter_rows())
 
     def message(self, row: Mapping[str, Any], whole: Mapping[str, Any] | None) -> bool:
-        """Whether it cannot be told what became of a message."""
+        """Return whether the outcome of a message is undecidable."""
         if whole is None or row["subscription_id"] is None:
-            # Nobody knows of which objects the gap told, or what was published in it.
+            # The objects that the gap named, or the publications in it, are unknown.
             time = row["take_ns"] or row["callback_start_ns"] or row["publish_ns"] or math.inf
             return any(begin < time for _, _, begin, _ in self.gaps)
         receiver = whole["subscription_host"], whole["subscription_vpid"]
@@ -363,7 +363,7 @@ class Undecidable:
         )
 
     def execution(self, row: Mapping[str, Any], took: int) -> bool:
-        """Whether it cannot be told how long an execution took."""
+        """Return whether the duration of an execution is undecidable."""
         where = row["host"], row["vpid"]
         end = row["start_ns"] + took
         return (*where, end) not in self.seen or self._room(
@@ -371,7 +371,7 @@ class Undecidable:
         )
 
     def _next_take(self, whole: Mapping[str, Any]) -> float:
-        """When a later message of its connection was taken, as far as it is seen."""
+        """Return when a later message of the connection was taken, as far as the events show it."""
         receiver = whole["subscription_host"], whole["subscription_vpid"]
         return min(
             (
@@ -407,7 +407,7 @@ def _connection(row: Mapping[str, Any]) -> tuple[int | None, int | None]:
 
 
 class Judge:
-    """Counts what the tables of what is left say that is not so."""
+    """A counter of the statements in the remaining tables that contradict the truth."""
 
     def __init__(
         self, truth: Truth, tables: Tables, undecidable: Undecidable, *, all_kinds: bool = True
@@ -432,7 +432,7 @@ class Judge:
         }
 
     def all(self) -> Count:
-        """What was found in all tables."""
+        """Judge all tables and return the counts."""
         for row in self.instances.values():
             self._execution(row)
         for row in self.tables["publications"].iter_rows(named=True):
@@ -553,7 +553,7 @@ def _brief(row: Mapping[str, Any]) -> str:
 
 
 def restarted(raw: Raw, *, same_number: bool) -> Raw:
-    """A program that ran twice, the second time after the first one had ended."""
+    """Return the events of a program that ran again after its first run had ended."""
     times = [frame["time_ns"] for frame in raw.values() if frame.height]
     later = max(int(t[-1]) for t in times) - min(int(t[0]) for t in times) + 3_000_000_000
     shift = 0 if same_number else 1_000_000
@@ -568,7 +568,7 @@ def restarted(raw: Raw, *, same_number: bool) -> Raw:
 
 
 def _restart(raw: Raw, losses: pl.DataFrame) -> Count:
-    """A program started again under the number of its process, against one with another number."""
+    """Compare a restart under the same process number with one under another number."""
     count = Count(trials=1)
     key = ["publish_ns", "topic", "take_ns", "callback_start_ns"]
     whole, same = (
@@ -590,7 +590,7 @@ def _restart(raw: Raw, losses: pl.DataFrame) -> Count:
 def _gaps(
     way: str, whole: Raw, left: Raw, declared: pl.DataFrame
 ) -> list[tuple[str, int | None, float, float]]:
-    """Where events were taken out: host, process (None: any), begin and end."""
+    """Return where events were removed: host, process (None: any), begin and end."""
     process = ("host", "vpid")
     if way in ("kind", "late", "init"):
         before, after = (
@@ -616,7 +616,7 @@ def _gaps(
 def trials(
     run: Recording, count: int, seed: int, ways: tuple[str, ...] = WAYS
 ) -> Iterator[tuple[str, Count]]:
-    """What `count` trials of each way found in one recording."""
+    """Yield the results of `count` trials of each way in one recording."""
     raw = read_raw(run)
     frames = {name: frame.lazy().sort("time_ns").collect() for name, frame in raw.events.items()}
     truth = Truth(build_tables(frames, raw.losses))

@@ -1,7 +1,7 @@
 """What tracing costs: runs that record against runs that record nothing, block by block.
 
-``python benchmarks/tracer_cost.py CAMPAIGN``, of the suite ``tracer-cost``: per group of events
-the additional latency (by the program's own clock) and CPU time per message.
+``python benchmarks/tracer_cost.py CAMPAIGN``, of the suite ``tracer-cost``: for each group of
+events, the additional latency (by the program's own clock) and CPU time per message.
 
 Published (Bedard, Lütkebohle, Dagenais 2022, "ros2_tracing: Multipurpose Low-Overhead Framework
 for Real-Time Tracing of ROS 2", IEEE RA-L 7(3)): 158 ns per tracepoint, and 3.3 us more latency
@@ -29,18 +29,18 @@ PUBLISHED_LATENCY_NS = 3300.0
 
 @dataclass(frozen=True)
 class Cost:
-    """What a level costs more than none, with Student's t interval over blocks.
+    """The additional cost of a level over no recording, with Student's t interval over blocks.
 
     Attributes
     ----------
     recorded
-        The level.
-    events
-        Mean of recorded events per message.
-    latency_ns, cpu_ns
-        More latency and CPU time per message.
-    ns_per_event
-        The CPU time over the events of the same block; refused where there are none.
+            The level: which events are recorded.
+        events
+            Mean number of recorded events per message.
+        latency_ns, cpu_ns
+            Additional latency and CPU time per message.
+        ns_per_event
+            Additional CPU time divided by the events of the same block; refused without events.
     """
 
     recorded: str
@@ -51,16 +51,16 @@ class Cost:
 
 
 def costs(runs: pl.DataFrame) -> list[Cost]:
-    """The cost of each level but ``nothing``, paired with the run of that in the same block.
+    """Return the cost of each level but ``nothing``, paired with the ``nothing`` run of its block.
 
-    A block without both runs says nothing about their difference and is left out.
+    A block without both runs shows no difference and is left out.
 
     Parameters
     ----------
     runs
-        ``recorded`` (the level: which events), ``block`` (its repetition), and as measured without
+        ``recorded`` (the level: which events), ``block`` (its repetition), and, measured without
         the tracer, per message: ``latency_ns`` (median of callback - publish by the program's own
-        clock), ``cpu_ns`` (of the recorded processes), ``events``; null where it is not known.
+        clock), ``cpu_ns`` (of the recorded processes), ``events``; null if unknown.
     """
     nothing = pl.col("recorded") == "nothing"
     pairs = runs.filter(~nothing).join(runs.filter(nothing), on="block", suffix="_of_none")
@@ -86,7 +86,7 @@ def costs(runs: pl.DataFrame) -> list[Cost]:
 
 
 def runs_of(campaign: Path) -> Iterator[tuple[Recording, Manifest, pl.DataFrame]]:
-    """The runs that completed, with the program's own log of messages, and ``latency_ns`` in it."""
+    """Yield the completed runs with the program's own message log, and ``latency_ns`` in it."""
     for recording in find_recordings(campaign):
         manifest = recording.manifest
         if manifest is not None and manifest.status == "complete":
@@ -106,7 +106,7 @@ def main() -> None:
         usage = pl.read_parquet(recording.resources).filter(
             pl.col("process").str.starts_with("demo_")
         )
-        # From readiness on: starting an interpreter costs as much as thousands of messages.
+        # Only after readiness: starting an interpreter costs as much as thousands of messages.
         ready = manifest.timing.ready_ns if manifest.timing else None
         warm = usage.filter(pl.col("time_ns") >= (ready or 0))
         used = pl.col("cpu_time_ns").max() - pl.col("cpu_time_ns").min()
@@ -137,7 +137,7 @@ def main() -> None:
 
 
 def text(found: Interval, digits: int = 0) -> str:
-    """The value and its interval."""
+    """Format a value and its interval."""
     if found.low is None or found.high is None:
         return "-" if found.value is None else f"{found.value:.{digits}f} (no interval)"
     return f"{found.value:.{digits}f} [{found.low:.{digits}f}, {found.high:.{digits}f}]"

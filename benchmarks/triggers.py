@@ -1,15 +1,15 @@
 """When triggers hit, against the logs of programs that do what they are about.
 
-``python benchmarks/triggers.py [--programs N]``: N programs that call the native tracer as rclcpp
-does. Each falls silent for 4 s, hangs for 2 s in a callback,
-computes for 8 s, allocates 4 MB/s for 5 s and dies, each at a moment of its own that it writes
-down, while ``roslens watch`` waits for all of it. Where others use the machine, ``nice -n -19``
-helps; a real-time policy does not, as programs that compute then take turns of 0.1 s, and for
-seconds neither the others run nor who samples them. Printed is how much later than that moment a
-trigger says that it hit; of CPU, than the moment at which the program's own clock says that it used
-a tenth of one over the window. A hit at another moment is false, but for those within 5 s of a
-moment at which the program says that it was kept from running. Of each snapshot is told whether it
-holds the 10 s before its hits: what the program published then by its own log, and nothing else.
+``python benchmarks/triggers.py [--programs N]`` starts N programs that call the native tracer as
+rclcpp does. Each falls silent for 4 s, hangs for 2 s in a callback, computes for 8 s, allocates
+4 MB/s for 5 s and dies, each at a time of its own that it writes down, while ``roslens watch``
+waits for all of this. If others use the machine, ``nice -n -19`` helps; a real-time policy does
+not, as computing programs then take turns of 0.1 s, and for seconds neither the others nor the
+sampler run. Printed is the delay from that time to the time at which a trigger says that it hit;
+for CPU, the delay from the time at which the program's own clock shows that it used a tenth of a
+CPU over the window. A hit at another time is false, except within 5 s of a time at which the
+program says that it was kept from running. For each snapshot, the output states whether it holds
+the 10 s before its hits: exactly what the program published then by its own log.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from roslens.tracing.native_tracer.library import native_library
 WINDOW_S = 2
 HZ = 160
 BUSY = 0.1
-# Kind, text, and by how much later than the moment written down the condition holds, in s: of what
-# needs a window, at least and at most.
+# Kind, text, and the delay in s from the time written down until the condition holds: for
+# conditions with a window, at least and at most.
 KINDS = {
     "silence": ("silence of /n{0} > 2 s", 2.0, 2.0),
     "deadline": ("deadline of /n{0} -> /t{0} -> /n{0} > 1 s", 1.0, 1.0),
@@ -50,7 +50,7 @@ KINDS = {
 
 
 class Program:
-    """One of the programs; what it does is printed as JSON, a line each."""
+    """One of the programs; it prints what it does as JSON, one line each."""
 
     def __init__(self, number: int, library: str) -> None:
         self.number = number
@@ -103,19 +103,19 @@ class Program:
         self._emit("callback_end", callback)
 
     def turns(self, least: float, most: float) -> None:
-        """Publish and receive for a random time, from `least` to `most` seconds."""
+        """Publish and receive for a random time between `least` and `most` seconds."""
         self._due = time.time()
         until = time.time() + self._random.uniform(least, most)
         while time.time() < until:
             self._turn()
 
     def says(self, kind: str, at: float | None = None) -> None:
-        """Write down that something begins, now."""
+        """Print that something begins, now or at a given time."""
         record = {"number": self.number, "kind": kind, "at": at or time.time()}
         print(json.dumps(record), flush=True)
 
     def _compute(self) -> None:
-        """Say when it began to use a tenth of a CPU over the window, by the process' own clock."""
+        """Print when the process used a tenth of a CPU over the window, by its own clock."""
         begun = time.time()
         while time.time() < begun + 8:
             if time.time() > self._clocks[-1][0] + 0.02:
@@ -127,12 +127,12 @@ class Program:
             holds = then >= 0 and now - used[then] > BUSY * (at - times[then])
             if holds and not held and at > begun:
                 self.says(kind, at)
-                # Later ones, where others took the CPU meanwhile.
+                # Later crossings occur when other processes took the CPU in between.
                 kind = "stall"
             held = holds
 
     def run(self) -> None:
-        """All of it."""
+        """Run the whole sequence."""
         self.turns(30, 40)
         self.says("silence")
         time.sleep(4)
@@ -145,7 +145,7 @@ class Program:
         self.says("memory")
         begun, leaked = time.time(), [b""]
         while len(leaked) <= 50:
-            # As many as are due, however seldom it runs.
+            # Allocate as many as are due, however rarely the loop runs.
             while len(leaked) <= 10 * (time.time() - begun):
                 leaked.append(os.urandom(1) * 400_000)
             self._turn()
@@ -158,12 +158,12 @@ class Program:
 
 
 def stamps_of(folder: Path, number: int) -> Path:
-    """Where a program leaves the times of its publications."""
+    """Return the file in which a program leaves the times of its publications."""
     return folder.with_name(f"stamps{number}.json")
 
 
 def whole(snapshot: Path, at_ns: int, pid: int, stamps: list[int]) -> bool:
-    """Whether what a program published in the 10 s before a hit is in a snapshot."""
+    """Return whether a snapshot has all that a program published in the 10 s before a hit."""
     published = open_trace(snapshot).read(["ros2:rmw_publish"])["ros2:rmw_publish"]
     recorded = published.filter(pl.col("vpid") == pid)["timestamp"].sort().to_list()
     first = at_ns - 10_000_000_000
@@ -217,7 +217,7 @@ def main() -> None:
             for k in (texts[hit.trigger][1],)
         ]
     hits = [hit for moment in reports for hit in moment["triggered"]]
-    # What else a program did, or what kept it from running, is no false hit.
+    # Hits near other actions of a program, or times it was kept from running, are not false.
     moments = {k: [entry["at"] for entry in done if entry["number"] == k] for k in numbers}
     for kind, (_, least, most) in KINDS.items():
         expected = {entry["number"]: entry["at"] for entry in done if entry["kind"] == kind}

@@ -1,12 +1,12 @@
 """A day of ``roslens watch`` with triggers on a healthy system, by replay: what hits falsely?
 
 ``python benchmarks/watched_day.py [RECORDING] [--hours 24]`` cuts a recording (a sample of two
-processes, if none is given) where nothing is under way, and feeds its pieces of about a second, in
-random order, to the code of ``watch``, a refresh every 10 s of a clock that is replayed as well.
-Nothing goes wrong in it, so every hit is false. Printed are hits, refreshes whose count of messages
-is not that of the publications that were fed, and memory.
+processes, if none is given) where no activity is in progress, and feeds its pieces of about a
+second, in random order, to the code of ``watch``, with a refresh every 10 s of a clock that is
+replayed as well. Nothing goes wrong in the recording, so every hit is false. Printed are the hits,
+the refreshes whose count of messages differs from that of the publications fed, and memory.
 
-What triggers sample of processes (cpu, memory, died) cannot be replayed.
+The process samples of triggers (cpu, memory, died) cannot be replayed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Frames = dict[str, pl.DataFrame]
 SAMPLE = Path(__file__).parents[1] / "data" / "samples" / "two_process" / "000_r0_fastrtps"
 EVERY_NS, WINDOW_NS, PIECE_NS = 10_000_000_000, 10_000_000_000, 1_000_000_000
 MARGIN_NS = 50_000_000
-# Also times: what the middleware stamped.
+# These columns are shifted: event times, and timestamps of the middleware.
 STAMPS = ("time_ns", "timestamp", "source_timestamp")
 OF_TOPIC = ("rate of {0} < {rate} Hz", "gap of {0} > 2 s")
 OF_NODE = ("silence of {0} > 5 s",)
@@ -43,7 +43,7 @@ OF_ALL = ("latency > 1 s", "callback > 1 s", "loss > 1 %", "goal aborted")
 
 
 def quiet_moments(tables: Frames, begin: int, end: int) -> list[int]:
-    """Moments, about `PIECE_NS` apart, at which no message and no callback is under way."""
+    """Return moments, about `PIECE_NS` apart, without a message or a callback in progress."""
     messages = tables["messages"].select("publish_ns", until="callback_end_ns")
     ran = tables["callback_instances"].select(publish_ns="start_ns", until="end_ns")
     busy = pl.concat([messages, ran]).drop_nulls().sort("publish_ns")
@@ -52,19 +52,19 @@ def quiet_moments(tables: Frames, begin: int, end: int) -> list[int]:
     for at, before in busy.select("publish_ns", "before").drop_nulls().iter_rows():
         if at - before > 100_000 and before - moments[-1] >= PIECE_NS and at < end:
             moments.append((before + at) // 2)
-    # What begins and ends programs is healthy neither.
+    # The stretches at both ends are left out, as programs start and stop there.
     return moments[1:]
 
 
 class Replay:
-    """Pieces one after the other, as `roslens.live.source.Source` gives what is written."""
+    """A source that plays pieces one after the other, like `roslens.live.source.Source`."""
 
     flight = None
     broken: tuple[str, ...] = ()
 
     def __init__(self, raw: Frames, cuts: list[int]) -> None:
         init = {f"ros2:{name}" for name in INIT_EVENTS}
-        # What never happened in the pieces is told once, too.
+        # Events that never happened in the pieces are passed once, too.
         self.named = {
             name: frame for name, frame in raw.items() if name in init or frame.is_empty()
         }
@@ -101,7 +101,7 @@ class Replay:
             batches[name] = frame.filter(pl.col("time_ns") <= self.until_ns)
             self.pending[name] = frame.filter(pl.col("time_ns") > self.until_ns)
         self.published += batches["ros2:rclcpp_publish"]["time_ns"].to_list()
-        # What is within publish() has no topic yet.
+        # A message still within publish() has no topic yet.
         self.published_until = max(batches["ros2:rcl_publish"]["time_ns"])
         return batches, LOSSES.empty()
 
@@ -109,7 +109,7 @@ class Replay:
         raise AssertionError("nothing new is told, so nothing is to be read again")
 
     def count(self) -> int:
-        """How many calls of publish() were fed of the window that ends now."""
+        """Return the number of calls of publish() fed in the window that ends now."""
         assert self.until_ns is not None
         self.published = [stamp for stamp in self.published if stamp >= self.until_ns - WINDOW_NS]
         return sum(stamp <= self.published_until for stamp in self.published)
@@ -130,7 +130,7 @@ def main() -> None:
     times = pl.concat([frame["time_ns"].cast(pl.Int64) for frame in raw.values()])
     cuts = quiet_moments(tables, times.min(), times.max())
     replay = Replay(raw, cuts)
-    # Topics that come to somebody all the time, and nodes that they concern.
+    # Topics that are received all the time, and the nodes that receive them.
     steady = tables["messages"].filter(pl.col("outcome") == "delivered")
     seconds = (cuts[-1] - cuts[0]) / 1e9
     counts = Counter(steady["topic"].cast(pl.String).to_list())

@@ -1,7 +1,7 @@
 """Recordings simulated as they are: how far P50 and P99 lie from what was recorded.
 
 ``python benchmarks/what_if.py FOLDER...`` prints a row per recording below the folders, worst last,
-and how many are within the bars of ``roslens predict``; the others it refuses.
+and the number within the bars of ``roslens predict``; it refuses to predict the others.
 """
 
 from __future__ import annotations

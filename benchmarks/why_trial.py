@@ -43,15 +43,15 @@ RIGHT: Mapping[str, tuple[set[str], set[str]]] = {
     "relay": ({"transport"}, {"transport"}),
     "gil": ({"futex"}, {"unexplained"}),
 }
-"""By cause the kinds with and without the kernel's view: those of the workload's README."""
+"""Expected kinds by cause, with and without the kernel's events, from the workload's README."""
 START_NS = 1_000_000_000
-"""Discovery and first page faults: what begins a run is left out."""
+"""The beginning of a run, which is left out for discovery and first page faults."""
 WITHIN_CALLBACKS = {"page_fault", "disk", "lock", "service"}
-"""They hold up a callback; the next message, if it has to wait for that, has another cause."""
+"""Causes that hold up a callback; a message that waits for that callback has another cause."""
 
 
 def late_of(log: Path, deadline_ns: int, *, kernel: bool) -> Late:
-    """The late messages on /work of the run of an injector's log.
+    """Return the late messages on /work in the run of an injector's log.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def late_of(log: Path, deadline_ns: int, *, kernel: bool) -> Late:
 
 
 def right_kinds(cause: str, log: Path, *, kernel: bool) -> set[str]:
-    """The kinds that the first cause may have; fewer are told where no arrival was noted."""
+    """Return the kinds that the first cause may have; fewer can be told without arrival times."""
     right = RIGHT[cause][not kernel]
     received = rl.open(log.parents[1]).messages.select(pl.col("received_ns").is_not_null().any())
     if kernel or received.collect().item():
@@ -78,12 +78,12 @@ def right_kinds(cause: str, log: Path, *, kernel: bool) -> set[str]:
 
 
 def first_causes(log: Path, deadline_ns: int, *, kernel: bool) -> pl.DataFrame:
-    """`late_of` as a frame with ``cause`` and ``met``."""
+    """Return `late_of` as a frame with ``cause`` and ``met``."""
     return with_met(late_of(log, deadline_ns, kernel=kernel).frame(), log)
 
 
 def with_met(late: pl.DataFrame, log: Path) -> pl.DataFrame:
-    """Add ``met``: whether injections are most of a message's time; null: some of it."""
+    """Add ``met``: whether injections are most of a message's time; null if they are some of it."""
     injected = pl.read_csv(log)
     spans = injected.select("begin_realtime_ns", "end_realtime_ns").rows()
     ran = pl.read_csv(log.with_name("callbacks.csv")).sort("end_realtime_ns")

@@ -1,4 +1,4 @@
-# The compiled reader; use collectors.reader.
+# The compiled reader; use it through collectors.reader.
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Self

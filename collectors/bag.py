@@ -1,4 +1,4 @@
-"""Bags of rosbag2: what was recorded of each message, from MCAP and SQLite files."""
+"""Read bags of rosbag2: what was recorded of each message, from MCAP and SQLite files."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ BAG_MESSAGES = pl.Schema(
         "topic": pl.String,
         "type": pl.String,
         "size_bytes": pl.Int64,  # serialized
-        # header.stamp, or stamp; null where it is not what the type begins with, or unset
+        # header.stamp, or stamp; null if the type does not begin with it, or if it is unset
         "stamp_ns": pl.Int64,
-        "publish_ns": pl.Int64,  # source timestamp of the middleware; null where not kept
+        "publish_ns": pl.Int64,  # source timestamp of the middleware; null if not stored
         "recorded_ns": pl.Int64,  # when the recorder received it
     }
 )
-"""A row is a message; times are those of the system clocks of sender and recorder."""
+"""Columns of a row per message; times are those of the system clocks of sender and recorder."""
 
 _TABLES = ("messages", "topics", "message_definitions")
 _ROWS_AT_ONCE = 100_000
@@ -43,7 +43,7 @@ _ANNOTATION = re.compile(r'@\w+\s*\((?:"[^"]*"|[^")])*\)', re.DOTALL)
 
 
 def bag_beside(folder: Path) -> Path | None:
-    """The bag that lies in a recording's folder, or in a folder of it; None where there is none."""
+    """Return the bag in a recording's folder, or in a folder of it; None if there is none."""
     if not folder.is_dir():
         return None
     places = [folder, *sorted(child for child in folder.iterdir() if child.is_dir())]
@@ -51,7 +51,7 @@ def bag_beside(folder: Path) -> Path | None:
 
 
 def read_bag(path: Path) -> pl.DataFrame:
-    """Every message of a bag, as `BAG_MESSAGES`, in the order in which they were recorded.
+    """Read every message of a bag, as `BAG_MESSAGES`, in order of recording.
 
     Parameters
     ----------
@@ -61,11 +61,11 @@ def read_bag(path: Path) -> pl.DataFrame:
     Raises
     ------
     UsageError
-        It is no bag of rosbag2, compressed in a way of rosbag2's own, cannot be read, or takes more
-        than the limits of `roslens.recording.foreign`.
+        The path is no bag of rosbag2, is compressed by rosbag2 itself, cannot be read, or exceeds
+        the limits of `roslens.recording.foreign`.
     """
     if path.suffix == ".mcap" or any(path.glob("*.mcap")):
-        import mcap  # noqa: F401, PLC0415  (optional: missed here, and not in another process)
+        import mcap  # noqa: F401, PLC0415  (optional: fail here, not in another process)
 
     remedy = "is it cut off? 'ros2 bag reindex' or 'mcap recover' may help"
     rows: pl.DataFrame = read_foreign("roslens.collectors.bag:messages_of", path, "a bag", remedy)
@@ -73,7 +73,7 @@ def read_bag(path: Path) -> pl.DataFrame:
 
 
 def messages_of(path: Path) -> pl.DataFrame:
-    """As `read_bag`, in the calling process, with whatever exception a damaged file leads to."""
+    """Do `read_bag` in the calling process; a damaged file may raise any exception."""
     parts = [pl.DataFrame(schema=BAG_MESSAGES)]
     for file in _files(path):
         rows = _mcap(file) if file.suffix == ".mcap" else _sqlite(file)
@@ -116,7 +116,7 @@ def _mcap(file: Path) -> Iterator[tuple[Any, ...]]:
             yield (
                 *(channel.topic, None if schema is None else schema.name, len(message.data)),
                 _stamp(message.data) if stamped[channel.id] else None,
-                # Writers that know none repeat the other.
+                # Writers that know no publish time repeat the log time.
                 message.publish_time if message.publish_time != message.log_time else None,
                 message.log_time,
             )
@@ -141,17 +141,17 @@ def _sqlite(file: Path) -> Iterator[tuple[Any, ...]]:
         )
         for topic, kind, serialization, time_ns, size, head in rows:
             has_stamp = serialization == "cdr" and kind in stamped
-            # The plugin keeps the time of reception alone.
+            # The plugin keeps only the time of reception.
             yield (topic, kind, size, _stamp(head) if has_stamp else None, None, time_ns)
 
 
 def begins_with_stamp(encoding: str, definition: str) -> bool:
-    """Whether a type's first member is a header or a stamp, by its definition in the bag.
+    """Return whether a type begins with a header or a stamp, by its definition in the bag.
 
     Parameters
     ----------
     encoding
-        ``ros2msg`` or ``ros2idl``; of another nothing is said.
+        ``ros2msg`` or ``ros2idl``; False for others.
     """
     if encoding == "ros2msg":
         lines = (line.partition("#")[0].strip() for line in definition.splitlines())
@@ -164,7 +164,7 @@ def begins_with_stamp(encoding: str, definition: str) -> bool:
 
 
 def _stamp(data: bytes) -> int | None:
-    """The stamp in ns of a message that begins with it, in CDR of either byte order."""
+    """Return the stamp in ns of a message that begins with it, in CDR of either byte order."""
     if len(data) < _STAMP_BYTES or data[0] != 0 or data[1] > 1:
         return None
     seconds, nanoseconds = struct.unpack_from("<iI" if data[1] else ">iI", data, 4)

@@ -1,11 +1,11 @@
-"""Events of CARET in the names and fields of ROS 2's own, for the model.
+"""Translate CARET's events into the names and fields of ROS 2's own events, for the model.
 
-CARET's preloaded library keeps the events that name objects and repeats them under its own
+CARET's preloaded library stores the events that name objects and repeats them under its own
 provider, ``ros2_caret:rcl_node_init`` for ``ros2:rcl_node_init``, each with the time at which it
 happened. Up to Iron, ``ros2:rmw_publish`` has no timestamp: there CARET's
-``dds_bind_addr_to_stamp`` and ``dds_write``, or ``dds:write`` of an instrumented Cyclone DDS, tell
-the one that the middleware wrote. Its rclcpp of Galactic tells with
-``ros2:dispatch_subscription_callback`` what other recordings have in ``rmw_take``.
+``dds_bind_addr_to_stamp`` and ``dds_write``, or ``dds:write`` of an instrumented Cyclone DDS, give
+the timestamp that the middleware wrote. With CARET's rclcpp for Galactic,
+``ros2:dispatch_subscription_callback`` gives what other recordings have in ``rmw_take``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WRITES = (
     (f"{PROVIDER}dds_write", "timestamp"),
     (f"{PROVIDER}dds_bind_addr_to_stamp", "source_stamp"),
 )
-"""Events of a write to the middleware, and which field has its timestamp; the first there is."""
+"""Events of a write to the middleware, and the field of the timestamp; the first found is used."""
 
 _THREAD = ["host", "vpid", "vtid"]
 _PROCESS = ["host", "vpid"]
@@ -34,9 +34,9 @@ _TAKE, _DISPATCH = "ros2:rmw_take", "ros2:dispatch_subscription_callback"
 
 
 def with_caret(raw: Raw) -> Raw:
-    """Events with those of CARET, and of an instrumented DDS, taken for ROS 2's own.
+    """Return the events with those of CARET, and of an instrumented DDS, turned into ROS 2's own.
 
-    What was done is a warning each; where there is nothing of CARET, `raw` itself comes back.
+    Each change adds a warning; without events of CARET, `raw` itself is returned.
     """
     recorded = {name: frame.lazy() for name, frame in raw.events.items()}
     events = dict(recorded)
@@ -56,7 +56,7 @@ def with_caret(raw: Raw) -> Raw:
 
 
 def _objects(events: Mapping[str, pl.LazyFrame]) -> dict[str, pl.LazyFrame]:
-    """ROS 2's events that name objects, with those that CARET repeated."""
+    """Return ROS 2's events that name objects, with those that CARET repeated."""
     repeated = [name for name in REPEATED if f"{PROVIDER}{name}" in events]
     began = _clock(events)
     inits = {}
@@ -69,7 +69,7 @@ def _objects(events: Mapping[str, pl.LazyFrame]) -> dict[str, pl.LazyFrame]:
                 frame = frame.join(began, on=_PROCESS, how="left", nulls_equal=True).with_columns(
                     pl.coalesce(happened, "time_ns").alias("time_ns")
                 )
-            # It is told as it happens and again when a session begins.
+            # CARET emits the event as it happens, and again when a session begins.
             key = [column for column in columns if column not in _PLACE] + _PROCESS
             frame = frame.sort("time_ns").unique(key, keep="first", maintain_order=True)
             frame = frame.select(column for column in columns if column != _HAPPENED)
@@ -82,17 +82,17 @@ def _objects(events: Mapping[str, pl.LazyFrame]) -> dict[str, pl.LazyFrame]:
 
 
 def _clock(events: Mapping[str, pl.LazyFrame]) -> pl.LazyFrame | None:
-    """By process, how far the times of its events are ahead of what CARET's clock read."""
+    """Return, by process, how far its event times are ahead of CARET's clock."""
     frame = events.get(f"{PROVIDER}{CLOCK}")
     if frame is None or "clock_offset" not in frame.collect_schema().names():
         return None
-    # It holds LTTng's own clock at that moment, whatever it is called.
+    # clock_offset is LTTng's own clock at that moment, despite its name.
     ahead = pl.col("time_ns") - pl.col("clock_offset").cast(pl.Int64)
     return frame.sort("time_ns").group_by(_PROCESS).agg(ahead.first().alias("clock_ns"))
 
 
 def _stamped(events: Mapping[str, pl.LazyFrame]) -> tuple[str, pl.LazyFrame | None]:
-    """Publications with the timestamp of the write that followed them on their thread."""
+    """Return publications with the timestamp of the write that followed on the same thread."""
     source = next((write for write in WRITES if _has(events, *write)), None)
     if source is None or _has(events, _PUBLISH, "timestamp"):
         return "", None
@@ -103,7 +103,7 @@ def _stamped(events: Mapping[str, pl.LazyFrame]) -> tuple[str, pl.LazyFrame | No
     calls = events[_PUBLISH] if has_own else events[_RCL_PUBLISH]
     ordered = calls.sort("time_ns").with_row_index("call")
     writes = events[source[0]].select(*_THREAD, pl.col("time_ns").alias("written_ns"), stamp)
-    # The first write after a call and before the thread's next.
+    # The first write after a call and before the thread's next call.
     written = (
         writes.sort("written_ns")
         .join_asof(
@@ -121,7 +121,7 @@ def _stamped(events: Mapping[str, pl.LazyFrame]) -> tuple[str, pl.LazyFrame | No
     if has_own:
         rows = ordered.join(written, on="call", how="left").drop("call", "written_ns")
     else:
-        # What no event tells is told by the write: the call of the middleware, and its message.
+        # The write stands for the missing event: the middleware's call, and its message.
         rows = ordered.join(written, on="call").select(
             pl.col("written_ns").alias("time_ns"),
             *(column for column in _PLACE[1:] if column in calls.collect_schema().names()),
@@ -132,7 +132,7 @@ def _stamped(events: Mapping[str, pl.LazyFrame]) -> tuple[str, pl.LazyFrame | No
 
 
 def _dispatched(events: Mapping[str, pl.LazyFrame]) -> tuple[str, pl.LazyFrame | None]:
-    """What was dispatched as what was taken, where nothing tells of the takes themselves."""
+    """Return dispatched callbacks as takes, where no event records the takes themselves."""
     if not _has(events, _DISPATCH, "source_stamp") or (_TAKE in events and _some(events[_TAKE])):
         return "", None
     chain: Sequence[tuple[str, str, str]] = (

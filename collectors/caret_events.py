@@ -1,4 +1,4 @@
-"""Names of the events that CARET's preloaded library writes."""
+"""Name the events that CARET's preloaded library writes."""
 
 PROVIDER, CLOCK = "ros2_caret:", "caret_init"
 REPEATED = (
@@ -20,4 +20,4 @@ REPEATED = (
     "rclcpp_buffer_to_ipb",
     "rclcpp_construct_ring_buffer",
 )
-"""Events of ROS 2 that CARET replaces by its own of the same name and fields."""
+"""Events of ROS 2 that CARET replaces by its own with the same names and fields."""

@@ -1,15 +1,16 @@
-"""Logs of chrony and linuxptp beside a recording: how far the host's clock was from others.
+"""Read logs of chrony and linuxptp beside a recording: the host's clock against other clocks.
 
-A line says that a clock was ahead of another by an offset, with an error; so would a message each
-way, and as such rows they go to `roslens.collectors.ros2.clock_fit` beside what the traces tell.
+A line states that a clock was ahead of another by an offset, with an error. A message each way
+would show the same, so lines become such rows for `roslens.collectors.ros2.clock_fit`, in addition
+to those of the traces.
 
 * ``tracking.log`` of chrony (``log tracking``): the last column, *Max. error*, is the most by which
   the system clock was off UTC since the line before.
-* ``ptp4l`` and ``phc2sys`` (``-m``): an offset is that of an exchange both ways, and wrong by no
-  more than the delay beside it. A host that is the grandmaster says so by the identity of its
-  clock. Where ptp4l sets a clock of the network card, only phc2sys tells of the system's.
+* ``ptp4l`` and ``phc2sys`` (``-m``): an offset comes from an exchange both ways, and is wrong by no
+  more than the delay beside it. A host that is the grandmaster is known by the identity of its
+  clock. Where ptp4l sets a clock of the network card, only phc2sys reports the system's clock.
 
-Events have the system clock of the moment at which tracing began, within `SYSTEM_CLOCK_NS`, as
+Event times follow the system clock as it was when tracing began, within `SYSTEM_CLOCK_NS`, as
 long as that clock is slewed and not set.
 """
 
@@ -23,7 +24,7 @@ from pathlib import Path
 import polars as pl
 
 LOGS = "clock_logs"
-"""The folder of a recording in which logs may lie, too."""
+"""A subfolder of a recording in which logs may lie, too."""
 SYSTEM_CLOCK_NS = 10_000
 _NAMES = re.compile(r"(chrony.*|tracking|.*tracking)\.log|.*(ptp4l|phc2sys).*\.(log|txt)")
 _LARGEST = 64 << 20
@@ -41,11 +42,11 @@ _LOCAL = re.compile(r"selected local clock (\S+) as best")
 _SCHEMA = {"from_host": pl.String, "to_host": pl.String, "sent_ns": pl.Int64, "taken_ns": pl.Int64}
 
 _Offset = tuple[str, str, int, int, int]
-"""One clock, another one, when by the first, how far that is ahead, how wrong that may be."""
+"""A clock, a reference clock, the first one's time, its lead over the reference, the error (ns)."""
 
 
 def find_logs(folder: Path) -> list[Path]:
-    """Logs of clocks that lie in a recording's folder."""
+    """Return the clock logs that lie in a recording's folder."""
     return sorted(
         file
         for place in (folder, folder / LOGS)
@@ -56,17 +57,17 @@ def find_logs(folder: Path) -> list[Path]:
 
 
 def read_logs(files: Iterable[Path], host: str, boot_ns: int | None) -> pl.DataFrame:
-    """What logs of one host say, as rows of `roslens.collectors.ros2.host_clocks.find_crossings`.
+    """Read the logs of one host as rows like those of `host_clocks.find_crossings`.
 
     Parameters
     ----------
     files
-        As of `find_logs`; lines that say something else are passed over.
-    host
-        Label of the host; other clocks are named otherwise.
-    boot_ns
-        System clock at the zero of the monotonic one, in which linuxptp tells times; without it
-        its logs tell nothing.
+            Files found by `find_logs`; unrelated lines are skipped.
+        host
+            Label of the host; other clocks get other names.
+        boot_ns
+            System clock at the zero of the monotonic clock, in which linuxptp gives times; without
+            it the logs of linuxptp are ignored.
     """
     offsets: list[_Offset] = []
     texts = [file.read_text(encoding="utf-8", errors="replace") for file in files]
@@ -95,9 +96,9 @@ def _of_chrony(text: str, host: str) -> Iterator[_Offset]:
             error = round(float(columns[13]) * 1e9)
         except ValueError:
             continue
-        # Of a clock that is not synchronised (stratum 0) nothing is told.
+        # An unsynchronised clock (stratum 0) gives no information.
         if match[2] != "0" and before is not None:
-            # Times have no fraction: the one after the line before is surely within.
+            # Times have no fraction: one second after the previous line is surely within.
             for at in {before + 1_000_000_000, time}:
                 yield host, "utc", at, 0, error
         before = time
@@ -127,7 +128,7 @@ def _monotonic(text: str) -> int:
 
 
 def boot_ns(traces: Sequence[Path]) -> int | None:
-    """System clock at the zero of the monotonic one, as the metadata of a trace say."""
+    """Return the system clock at the zero of the monotonic clock, by the metadata of a trace."""
     for trace in traces:
         text = (trace / "metadata").read_bytes()
         clock = re.search(rb'clock \{[^}]*name = "monotonic"[^}]*\}', text)

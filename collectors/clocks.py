@@ -1,8 +1,8 @@
-"""How the clocks of a recording's hosts are brought together, and by how much that can be wrong.
+"""Bring the clocks of a recording's hosts together, and bound the remaining error.
 
-``clocks.json`` of a merged recording: what is added to the times of each host whenever it is read,
-and the bound of a time on one host minus one on another. `roslens.collectors.ros2.clock_fit` finds
-both.
+``clocks.json`` of a merged recording holds what is added to the times of each host whenever they
+are read, and the bound of the difference between times on two hosts.
+`roslens.collectors.ros2.clock_fit` finds both.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     from roslens.collectors.ros2.clock_fit import Fit
 
 Points: TypeAlias = Sequence[tuple[int, int]]
-"""Times and values in ns, in the order of time."""
+"""Pairs of a time and a value, both in ns, in order of time."""
 
 
 @dataclass(frozen=True)
 class Clocks:
-    """What is done to the clocks of hosts, and what is known of them then.
+    """Corrections of the hosts' clocks, and the remaining bounds.
 
     Attributes
     ----------
     added
-        By host: times as recorded, and ns to add to them, straight between these.
-    bounds
-        Pairs of hosts with times as they are then, and the most by which a difference of times on
-        the two is wrong; straight between two times. A single one is for all times.
-    findings
-        One per host and per step: kind, severity, host, count of messages, what.
+            By host: recorded times, and ns to add to them, interpolated linearly.
+        bounds
+            Pairs of hosts with corrected times, and the largest error of a difference of times on
+            the two, interpolated linearly. A single point holds for all times.
+        findings
+            One per host and per step: kind, severity, host, count of messages, text.
     """
 
     added: Mapping[str, Points] = field(default_factory=dict)
@@ -48,12 +48,12 @@ class Clocks:
 
     @property
     def told(self) -> list[str]:
-        """The findings as lines."""
+        """The texts of the findings."""
         return [finding["what"] for finding in self.findings]
 
 
 def of_fit(fit: Fit | None, hosts: Sequence[str], *, aligned: bool) -> Clocks:
-    """What a fit says, of clocks that are brought together by it or left as they are."""
+    """Turn a fit into corrections, bounds and findings, for clocks aligned by it or left as is."""
     if fit is None:
         why = "no message between them shows it, or the clocks jump too often"
         return Clocks(findings=[_unbounded(hosts[0], host, 0, why) for host in hosts[1:]])
@@ -132,16 +132,16 @@ def find_clocks(
     strict: bool = False,
     given: Mapping[str, int] | None = None,
 ) -> Clocks | None:
-    """Bring the clocks of a trace's hosts together, by what went between them.
+    """Bring the clocks of a trace's hosts together, by the messages between them.
 
     Parameters
     ----------
     more
-        Rows as of `roslens.collectors.ros2.host_clocks.find_crossings` of other origin.
-    strict
-        Refuse where a host cannot be bounded.
-    given
-        What was added to the times of the trace's hosts already, which stays as it is.
+            More rows like those of `roslens.collectors.ros2.host_clocks.find_crossings`.
+        strict
+            Raise an error if a host cannot be bounded.
+        given
+            Offsets in ns already added to the times of the trace's hosts, which stay as they are.
 
     Returns
     -------
@@ -151,9 +151,9 @@ def find_clocks(
     Raises
     ------
     NotEnoughEvidenceError
-        With `strict`: a host that no messages went to, or came from.
+        With `strict`: no messages went to a host, or none came from it.
     """
-    # Who has one host does not wait for these.
+    # Recordings of a single host skip these imports.
     import polars as pl  # noqa: PLC0415
 
     from roslens.collectors.ros2 import host_clocks  # noqa: PLC0415
@@ -187,12 +187,12 @@ def write_clocks(clocks: Clocks, path: Path) -> None:
 
 
 def read_clocks(path: Path) -> Clocks | None:
-    """Read ``clocks.json``; None where there is none.
+    """Read ``clocks.json``; return None if it does not exist.
 
     Raises
     ------
     UsageError
-        It is damaged, or of another version.
+        The file is damaged, or of another version.
     """
     if not path.is_file():
         return None

@@ -1,4 +1,4 @@
-"""What a collection left: the note beside its tables, and whether what lies there will do."""
+"""Read the note beside collected tables, and decide whether the files there are up to date."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ _FIELDS = frozenset(
 
 @dataclass(frozen=True)
 class Collected:
-    """What a collection left.
+    """The result of a collection.
 
     Attributes
     ----------
     recording
-        Where it lies.
-    events_by_name
-        Number of events per name.
-    rows
-        Number of rows per table; empty with ``events_only``.
-    discarded_events
-        What the tracer says that it dropped.
-    warnings
-        What the reader had to say.
-    rebuilt
-        False if everything was up to date and nothing was read.
-    clock_offsets
-        What is known of the hosts' clocks, where they were brought together; one line each.
-    excerpt
-        Which part of the recording this is, in words; None for all of it.
+            The recording that was collected.
+        events_by_name
+            Number of events per name.
+        rows
+            Number of rows per table; empty with ``events_only``.
+        discarded_events
+            Number of events that the tracer reports as dropped.
+        warnings
+            Warnings of the reader.
+        rebuilt
+            False if everything was up to date and nothing was read.
+        clock_offsets
+            Findings on the hosts' clocks, where they were brought together; one line each.
+        excerpt
+            The part of the recording that was collected, in words; None for all of it.
     """
 
     recording: Recording
@@ -68,7 +68,7 @@ class Collected:
         return sum(self.events_by_name.values())
 
     def to_json(self) -> dict[str, Any]:
-        """What `roslens collect --json` prints of it."""
+        """Return the object that `roslens collect --json` prints."""
         return {
             "recording": str(self.recording.path),
             "output": str(self.recording.output),
@@ -83,7 +83,7 @@ class Collected:
 
     @property
     def lacks_events(self) -> bool:
-        """Whether there is none, though nothing says that there may be none."""
+        """Whether there are no events, though the manifest does not say that none are expected."""
         if self.events:
             return False
         manifest = self.recording.manifest
@@ -91,7 +91,7 @@ class Collected:
 
     @classmethod
     def of_note(cls, recording: Recording, note: Mapping[str, Any], *, rebuilt: bool) -> Self:
-        """As the note tells that lies with it."""
+        """Make the result from the note beside the tables."""
         return cls(
             recording=recording,
             events_by_name=note["events_by_name"],
@@ -106,14 +106,14 @@ class Collected:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a collection is to make of a recording.
+    """A request: what a collection is to make of a recording.
 
     Attributes
     ----------
     recording, events_only, excerpt
         As of `roslens.collectors.collection.collect`.
     offsets
-        Of the hosts' clocks; empty: none.
+        Offsets of the hosts' clocks; empty for none.
     """
 
     recording: Recording
@@ -123,12 +123,12 @@ class Wanted:
 
     @property
     def options(self) -> dict[str, Any]:
-        """What is noted of it."""
+        """The options that the note records."""
         return {"events_only": self.events_only}
 
     @cached_property
     def fingerprint(self) -> str:
-        """Of the traces as they were when it was first asked for: before the work.
+        """Digest of the traces, computed when first asked for, which is before the work.
 
         Raises
         ------
@@ -138,12 +138,12 @@ class Wanted:
         return fingerprint(self.recording, self.offsets)
 
     def check(self, *, apart: bool) -> None:
-        """Refuse what does not go together; `apart`: in a process of its own.
+        """Reject options that contradict each other; `apart`: collect in a separate process.
 
         Raises
         ------
         UsageError
-            Something does not go with the rest.
+            An option contradicts another one.
         """
         excerpt = self.excerpt
         if excerpt is not None:
@@ -154,12 +154,12 @@ class Wanted:
             raise UsageError("--topic and --node choose rows of tables: leave out --events-only")
 
     def found(self, *, force: bool, verify: bool) -> Collected | None:
-        """What lies there, if it is that; None where it must be made.
+        """Return what was collected before if it is up to date; None if it must be made.
 
         Parameters
         ----------
         force
-            It must be made in any case.
+            Always return None.
         verify
             Read all files and compare their digests, not only sizes and times.
 
@@ -168,7 +168,7 @@ class Wanted:
         UsageError
             There is no trace.
         """
-        # In any case now, not after the work.
+        # Always before the work, never after it.
         traces = self.fingerprint
         note = None if force else read_note(self.recording)
         if (
@@ -176,7 +176,7 @@ class Wanted:
             or note["collector"] != collector_version()
             or note["trace"] != traces
             or _asked(note) != (None if self.excerpt is None else self.excerpt.asked)
-            # Tables were asked for, and were not made.
+            # Tables are wanted, but only events were made.
             or (note["options"]["events_only"] and not self.events_only)
         ):
             return None
@@ -188,12 +188,12 @@ class Wanted:
         return Collected.of_note(self.recording, note, rebuilt=False)
 
     def alone(self, *, force: bool, verify: bool) -> Collected:
-        """What lies without its traces: it cannot be made again.
+        """Return what was collected for tables without their traces, which cannot be made again.
 
         Raises
         ------
         UsageError
-            It is damaged, of another version of the collectors, or something else was asked for.
+            The tables are damaged or of another collector version, or something else was asked for.
         """
         from roslens.collectors.excerpt import source_of  # noqa: PLC0415
 
@@ -220,7 +220,7 @@ class Wanted:
     def noted(
         self, written: Written, rows: Mapping[str, int], about: Mapping[str, Any] | None
     ) -> dict[str, Any]:
-        """The note of what was made, but for its files; `about` is of an excerpt."""
+        """Return the note of what was made, without its files; `about` describes an excerpt."""
         return {
             "note_version": _NOTE_VERSION,
             "collector": collector_version(),
@@ -236,13 +236,13 @@ class Wanted:
 
 
 def _asked(note: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What the excerpt was asked for of which the note tells; None for a whole recording."""
+    """Return the request for the excerpt that a note describes; None for a whole recording."""
     about = note.get("excerpt")
     return None if about is None else about.get("asked", {})
 
 
 def _stamp_again(recording: Recording, note: dict[str, Any]) -> None:
-    """Save reading all files of a copied recording each time, where it can be written to."""
+    """Note new file times, so that a copied recording is not read in full each time."""
     if ONLY_READ in os.environ:
         return
     with suppress(OSError, UsageError), store.locked(recording):
@@ -252,7 +252,7 @@ def _stamp_again(recording: Recording, note: dict[str, Any]) -> None:
 
 
 def read_note(recording: Recording) -> dict[str, Any] | None:
-    """The note of its tables; None where there is none that this version reads."""
+    """Read the note of a recording's tables; None if there is none that this version can read."""
     try:
         note = read_json(recording.tables / NOTE)
     except UsageError:
@@ -262,15 +262,15 @@ def read_note(recording: Recording) -> dict[str, Any] | None:
 
 
 def check_tables(recording: Recording) -> None:
-    """Refuse tables that are to be read as they are, but are damaged or of a later version.
+    """Reject tables that are to be read without collecting if damaged or of a later version.
 
     Raises
     ------
     UsageError
-        They are of such a version, cannot be read, or are not those that were written.
+        The tables are of a later version, cannot be read, or differ from those written.
     """
     files = sorted(recording.tables.glob("*.parquet"))
-    # Where digests were noted, they tell of damage, and one file tells the version of all.
+    # Where the note has digests, these show damage, and one file shows the version of all.
     from roslens.collectors.table_file import check_versions  # noqa: PLC0415  (polars, for tables only)
 
     check_versions(recording, files if read_note(recording) is None else files[:1])
@@ -278,12 +278,12 @@ def check_tables(recording: Recording) -> None:
 
 
 def check_files(recording: Recording, folder: Path) -> None:
-    """Refuse collected files of a folder, its tables or events, that are to be read as they are.
+    """Reject a folder's collected tables or events that cannot be read as they are.
 
     Raises
     ------
     UsageError
-        They cannot be read, or are not those that were written.
+        The files cannot be read, or differ from those written.
     """
     note = read_note(recording)
     if note is None:
@@ -305,5 +305,5 @@ def check_files(recording: Recording, folder: Path) -> None:
 
 
 def write_note(note: Mapping[str, Any], path: Path) -> None:
-    """Write it, whole or not at all."""
+    """Write the note atomically."""
     write_atomically(path, json.dumps(note, indent=1) + "\n")

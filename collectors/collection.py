@@ -1,8 +1,8 @@
-"""The engine of ``roslens collect``: a recording becomes ``events/`` and ``tables/``.
+"""Collect a recording into ``events/`` and ``tables/``: the engine of ``roslens collect``.
 
-Idempotent: ``tables/collected.json`` says from which trace, with which options and by which
-version of the collectors the files were made, and holds their digests; they are made again when
-any of these changes. `roslens.collectors.store` puts all of them in place at once.
+Collecting is idempotent: ``tables/collected.json`` names the trace, the options and the version of
+the collectors that the files were made from, and holds their digests; they are made again when any
+of these changes. `roslens.collectors.store` puts all of them in place at once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from roslens.collectors.schema import TABLES
 from roslens.recording import Recording, RoslensError, RunFailedError, UsageError
 from roslens.recording.errors import writing
 
-# What only makes tables is imported where they are made: raw events are written without polars.
+# Imports for tables are local to the functions: raw events are written without polars.
 if TYPE_CHECKING:
     import polars as pl
 
@@ -51,41 +51,41 @@ def collect(
     progress: Progress | None = None,
     done: Done | None = None,
 ) -> Collected:
-    """Make a recording's ``events/`` and ``tables/``, unless they are there and up to date.
+    """Make a recording's ``events/`` and ``tables/``, unless they exist and are up to date.
 
     Parameters
     ----------
     recording
-        Its traces are read, its output folder is written.
+        The recording whose traces are read and whose output folder is written.
     threads
-        Threads that decode, make tables and write them; 0 for one per CPU.
+        Number of threads to decode, make tables and write them; 0 for one per CPU.
     events_only
-        Raw events only, no tables.
+        Write only raw events, no tables.
     force
-        Make them even if they are up to date.
+        Make the files even if they are up to date.
     verify
-        Read all files that are there and compare their digests, not only sizes and times.
+        Read all existing files and compare their digests, not only sizes and times.
     limits
-        What it may take; with any, another process does the work.
+        Limits of time, memory and output; with any, another process does the work.
     clock_offsets
         Nanoseconds to add to all times of a host, given by its name or label; or ``"auto"``, see
         `roslens.collectors.clocks`.
     excerpt
-        Only part of it, into an output that is not the recording's own.
+        Collect only a part, into an output that is not the recording's own.
     progress
         Called with the name of each step as it begins.
     done
-        Called with bytes read and bytes in all, as they are read.
+        Called with the bytes read so far and the total, while reading.
 
     Raises
     ------
     UsageError
-        The manifest is not valid, no trace there, a trace cannot be read, the output folder
-        cannot be written to, or there is nothing of which an excerpt is wanted.
+        The manifest is not valid, there is no trace, a trace cannot be read, the output folder
+        cannot be written to, or the recording has nothing that the excerpt asks for.
     RunFailedError
         A file cannot be written (no space left), or a limit was reached.
     NotEnoughEvidenceError
-        The clocks' offsets cannot be estimated.
+        The clock offsets cannot be estimated.
     """
     say = progress if progress is not None else lambda _: None
     wanted = Wanted(recording, events_only, clock_offsets or {}, excerpt)
@@ -99,28 +99,28 @@ def collect(
         return _collect_apart(wanted, threads, limits, say, done)
     waiting = partial(say, "waiting for another roslens")
     with store.locked(recording, waiting):
-        # Another may have made them meanwhile.
+        # Another process may have made them meanwhile.
         if (before := wanted.found(force=force, verify=verify)) is not None:
             return before
         return _make(wanted, threads, say, done)
 
 
 def _make(wanted: Wanted, threads: int, say: Progress, done: Done | None) -> Collected:
-    """Make events and tables in a folder of their own, and put them in place."""
+    """Make events and tables in a temporary folder, and put them in place."""
     recording, excerpt = wanted.recording, wanted.excerpt
-    # Read before the work, not after it.
+    # The manifest is read before the work, not after it.
     manifest = recording.manifest
     with store.making(recording) as pending, store.describing(pending) as described:
         say("reading")
         with ThreadPoolExecutor(1) as pool:
             if not wanted.events_only:
-                # Decoding leaves the interpreter alone meanwhile.
+                # Decoding does not hold the interpreter meanwhile.
                 pool.submit(import_module, "roslens.collectors.ros2")
             written = write_events(
                 pending, wanted.offsets, threads=threads, excerpt=excerpt,
                 done=done,
             )  # fmt: skip
-        # What is cut out of later is described later.
+        # Files that will be cut are described later.
         final = described.begin if excerpt is None else lambda *_: None
         final(*pending.events.rglob("*.parquet"))
         rows = (
@@ -144,7 +144,7 @@ def _without_traces(
     written: Written,
     rows: dict[str, int],
 ) -> tuple[dict[str, Any] | None, dict[str, int]]:
-    """Make tables that will lie without their traces open by themselves; an excerpt is cut."""
+    """Make tables that lie without their traces readable by themselves; cut an excerpt."""
     if excerpt is None and not (rows and recording.is_elsewhere):
         return None, rows
     from roslens.collectors.excerpt import cut, take_along  # noqa: PLC0415  (few need it)
@@ -165,7 +165,7 @@ def _model(
     say: Progress,
     final: Callable[[Path], object],
 ) -> dict[str, int]:
-    """Write all tables, telling each one's file when it is; their numbers of rows."""
+    """Write all tables, passing each finished file to `final`; return their numbers of rows."""
     from roslens.collectors.caret import with_caret  # noqa: PLC0415  (events need no model)
     from roslens.collectors.ros2 import make_tables  # noqa: PLC0415
     from roslens.collectors.ros2.losses import counted  # noqa: PLC0415
@@ -175,7 +175,7 @@ def _model(
     say("model")
     raw = with_caret(written.frames())
     reported = {} if manifest is None else manifest.loss.model_dump()
-    # Where nothing was traced, nothing tells what was lost.
+    # Without traced events, the number of lost ones is unknown.
     loss = counted(raw.losses, reported) if raw.events else None
     written_rows: dict[str, int] = {}
 
@@ -211,7 +211,7 @@ def _model(
 def _collect_apart(
     wanted: Wanted, threads: int, limits: Limits, say: Progress, done: Done | None
 ) -> Collected:
-    """Collect in a process of its own that is ended if it goes beyond its limits."""
+    """Collect in a separate process that is killed if it exceeds its limits."""
     from roslens.collectors.limits import run_limited  # noqa: PLC0415
 
     recording, excerpt = wanted.recording, wanted.excerpt
@@ -224,12 +224,12 @@ def _collect_apart(
 
 
 def tables(recording: Recording) -> dict[str, pl.LazyFrame]:
-    """The model tables of a collected recording, lazily.
+    """Return the model tables of a collected recording as lazy frames.
 
     Raises
     ------
     UsageError
-        It was not collected.
+        The recording was not collected.
     """
     missing = [name for name in TABLES if not (recording.tables / f"{name}.parquet").is_file()]
     if missing:
@@ -247,7 +247,7 @@ def tables(recording: Recording) -> dict[str, pl.LazyFrame]:
 
 
 def main(text: str) -> int:
-    """Collect what `roslens.collectors.limits` asks for; progress and errors as lines of JSON."""
+    """Collect as `roslens.collectors.limits` asks; print progress and errors as lines of JSON."""
     from roslens.collectors.excerpt import Excerpt  # noqa: PLC0415
 
     asked = json.loads(text)

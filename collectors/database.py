@@ -1,4 +1,4 @@
-"""Opens SQLite databases that other programs wrote."""
+"""Open SQLite databases that other programs wrote."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STEPS = 10_000
 def open_database(
     path: Path, tables: Collection[str], seconds: float
 ) -> Iterator[sqlite3.Connection]:
-    """Open an SQLite database for reading. Only these tables can be read.
+    """Open an SQLite database for reading, restricted to the given tables.
 
     Parameters
     ----------
@@ -27,11 +27,11 @@ def open_database(
     Raises
     ------
     UsageError
-        One of the names is a view, which could compute for ever.
-    sqlite3.Error
-        It is no database, or damaged; or the time is over.
+            One of the names is a view, which could compute for ever.
+        sqlite3.Error
+            The file is no database, or is damaged; or the time is over.
     """
-    # Only read, and nothing beside it is made; what a journal holds that lies there is read, too.
+    # Read only, creating no file beside it; the content of an existing journal is read, too.
     journals = [path.with_name(path.name + end) for end in ("-wal", "-journal")]
     as_it_is = "" if any(journal.exists() for journal in journals) else "&immutable=1"
     where = f"{path.absolute().as_uri()}?mode=ro{as_it_is}"

@@ -1,4 +1,4 @@
-"""Traces become events: in memory, or as Parquet files below ``events/``."""
+"""Decode traces into events: in memory, or as Parquet files below ``events/``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from roslens.recording import Recording
 from roslens.recording.files import text_path
 from roslens.recording.layout import find_traces
 
-# What only makes tables is imported where they are made: raw events are written without polars.
+# Imports for tables are local to the functions: raw events are written without polars.
 if TYPE_CHECKING:
     import polars as pl
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from roslens.collectors.reader import Trace, TraceInfo
 
 ClockOffsets: TypeAlias = Mapping[str, int] | Literal["auto"]
-"""Nanoseconds to add to all times of a host, by its name or label; or estimated from messages."""
+"""Nanoseconds to add to all times of a host, by name or label; or "auto" to estimate them."""
 Progress: TypeAlias = Callable[[str], None]
-"""Called with what begins now: reading, model, tables."""
+"""Called with the name of the step that begins: reading, model, tables."""
 Done: TypeAlias = Callable[[int, int], object]
-"""Called with the bytes of trace that were read, and how many there are."""
+"""Called with the number of trace bytes read so far and the total."""
 
 _FEW = 10_000
-"""So many events of a name are held in memory: each look at a file takes a millisecond."""
+"""Up to so many events of a name stay in memory: each look at a file takes a millisecond."""
 _NO_TRACE = "no program of this run made a CTF trace: there are no events"
 
 
@@ -40,20 +40,20 @@ class Raw:
     Attributes
     ----------
     events
-        Event name to frame, columns as in `RAW_EVENT_COLUMNS` and the payload; a declared event
-        that did not occur has an empty frame.
-    losses
-        What the tracer dropped, columns of the table ``losses``.
-    counts
-        Number of events by name, of those that occurred.
-    warnings
-        What the reader has to say, one line each.
-    hosts
-        Labels of all hosts, where they are known.
-    files
-        Where the events of a name lie, where they were written.
-    clocks
-        How the hosts' clocks were brought together; None: they are as recorded.
+            Frame by event name, with the columns of `RAW_EVENT_COLUMNS` and the payload; a declared
+            event that did not occur has an empty frame.
+        losses
+            Events that the tracer dropped, with the columns of the table ``losses``.
+        counts
+            Number of events by name, for events that occurred.
+        warnings
+            Warnings of the reader, one line each.
+        hosts
+            Labels of all hosts, where they are known.
+        files
+            File of the events by name, where they were written.
+        clocks
+            How the hosts' clocks were brought together; None if they are as recorded.
     """
 
     events: Mapping[str, pl.DataFrame] | Mapping[str, pl.LazyFrame]
@@ -67,9 +67,9 @@ class Raw:
 
 @dataclass(frozen=True)
 class Written:
-    """What was decoded into ``events/``; `frames` is what the model reads of it.
+    """The events decoded into ``events/``; `frames` returns them for the model.
 
-    An excerpt is of the times in `window`.
+    `window` holds the first and last time of an excerpt.
     """
 
     counts: Mapping[str, int]
@@ -81,7 +81,7 @@ class Written:
 
     @classmethod
     def of(cls, raw: Raw) -> Written:
-        """What is in memory."""
+        """Make a result from events in memory."""
         return cls(raw.counts, 0, raw.warnings, lambda: raw)
 
 
@@ -91,7 +91,7 @@ def read_raw(recording: Recording) -> Raw:
     Raises
     ------
     UsageError
-        No trace there, or a trace cannot be read.
+        There is no trace, or a trace cannot be read.
     """
     trace, _ = _together(recording, {}, 0)
     events, info = trace.read(), trace.info()
@@ -108,7 +108,7 @@ def write_events(
 ) -> Written:
     """Decode all traces into ``events/``."""
     if recording.has_manifest and not find_traces(recording.trace_root):
-        # A run of programs without tracepoints: no event, and other files that count.
+        # A run of programs without tracepoints has no events, but other files that count.
         return Written.of(Raw({}, TABLES["losses"].empty(), {}, [_NO_TRACE]))
     trace, clocks = _together(recording, clock_offsets, threads)
     window: tuple[int | None, int | None] = (None, None)
@@ -130,7 +130,7 @@ def write_events(
 
 
 def _scanned(folder: Path, trace: Trace, info: TraceInfo, clocks: Clocks | None) -> Raw:
-    """The events of a trace as they were written below a folder."""
+    """Scan the events of a trace from the files written below a folder."""
     import polars as pl  # noqa: PLC0415
 
     paths = sorted(folder.glob("*/*.parquet"))
@@ -149,7 +149,7 @@ def _scanned(folder: Path, trace: Trace, info: TraceInfo, clocks: Clocks | None)
 def _together(
     recording: Recording, clock_offsets: ClockOffsets, threads: int
 ) -> tuple[Trace, Clocks | None]:
-    """All traces as one time line, and how that was made, where not by offsets that were given."""
+    """Open all traces on one time line; return the clocks unless offsets were given."""
     if clock_offsets and clock_offsets != "auto":
         return _open(recording, clock_offsets), None
     clocks = read_clocks(recording.clocks)
@@ -159,12 +159,12 @@ def _together(
 
 
 def open_recording(path: Path) -> Trace:
-    """All traces at or below a folder, with clocks brought together where it was merged.
+    """Open all traces at or below a folder, with clocks aligned if it was merged.
 
     Raises
     ------
     UsageError
-        No trace there, or a trace cannot be read.
+        There is no trace, or a trace cannot be read.
     """
     recording = Recording.at(path)
     clocks = read_clocks(recording.clocks)
@@ -176,14 +176,14 @@ def _open(
     clock_offsets: Mapping[str, int | Points] | None = None,
     root: Path | None = None,
 ) -> Trace:
-    from roslens.collectors.reader import open_trace  # noqa: PLC0415  (who only looks at tables needs no native code)
+    from roslens.collectors.reader import open_trace  # noqa: PLC0415  (reading tables needs no native code)
 
     root = recording.trace_root if root is None else root
     return open_trace(root, clock_offsets=clock_offsets, cpus=_cpus_recorded(recording))
 
 
 def _cpus_recorded(recording: Recording) -> int | None:
-    """CPUs of the machine where LTTng has a file for each; a trace of limited size has several."""
+    """Return the machine's CPU count if LTTng has a file per CPU; None if the trace is limited."""
     about = recording.manifest
     if about is None or about.members or about.tracing.max_disk_bytes is not None:
         return None
@@ -191,12 +191,12 @@ def _cpus_recorded(recording: Recording) -> int | None:
 
 
 def recorded_until(recording: Recording) -> int | None:
-    """Until when the tracer recorded, ns since the epoch; None where nothing tells."""
+    """Return when the tracer stopped recording, ns since the epoch; None if unknown."""
     if not find_traces(recording.trace_root):
         return None
     until, manifest = open_recording(recording.path).span[1], recording.manifest
     if until and manifest and manifest.tracing.tracer == "native":
-        # Its trace ends with the last event, and it recorded until the end, or records.
+        # The native tracer's trace ends with the last event, though it recorded until the end.
         now = time.time_ns() if manifest.status == "running" else until
         return max(until, manifest.end_ns or now)
     return until

@@ -1,20 +1,20 @@
-"""Part of a recording made into tables: a stretch of time, some topics, some nodes.
+"""Make tables of a part of a recording: a stretch of time, some topics, some nodes.
 
-Packets outside of the time are not decoded, but for the events that name objects and those whose
-meaning depends on all before (states of lifecycle nodes, the heap). Around the time a margin is
-read too, so that what begins within is seen to end. Of the tables stays what
-`roslens.collectors.views` would show of those of the whole recording, with these differences:
+Packets outside the time window are not decoded, except events that name objects and events whose
+meaning depends on everything before (states of lifecycle nodes, the heap). A margin around the
+window is read too, so that the ends of activities that begin within it are seen. The tables keep
+what `roslens.collectors.views` would show of the whole recording's tables, with these differences:
 
-* what begins within the time and ends beyond the margin lacks its end, and what begins before the
-  margin is not known;
+* an activity that begins within the window and ends beyond the margin lacks its end, and one that
+  begins before the margin is not known;
 * messages, takes and executions of callbacks are numbered within the excerpt, and ``hosts`` and
   ``processes`` count the events that were read;
-* when a timer was due, and its drift, is estimated from its activations that were read;
-* ``health`` speaks of what was read, ``losses`` of the whole recording.
+* the due time of a timer, and its drift, are estimated from the activations that were read;
+* ``health`` describes what was read, ``losses`` the whole recording.
 
-An excerpt never lies where a recording's own tables do, and says in ``health``,
-``tables/excerpt.json`` and ``tables/collected.json`` what it is of. Whole tables that lie without
-their traces have such a file, too (`take_along`): they open as a recording does.
+An excerpt never lies where a recording's own tables do; ``health``, ``tables/excerpt.json`` and
+``tables/collected.json`` name its source and extent. Whole tables that lie without their traces
+have such a file, too (`take_along`), so that they can be opened like a recording.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ DEFAULT_MARGIN_NS = 5_000_000_000
 FINDING = "excerpt"
 
 _WHOLE = ("lttng_ust_statedump:", "lttng_ust_lib:", "lttng_ust_dl:", "lttng_ust_libc:")
-"""Providers whose events are read from the beginning: which middleware a process loaded, and its
-heap, which is the sum of everything before."""
+"""Providers whose events are read from the beginning: they name the middleware that a process
+loaded, and its heap is the sum of everything before."""
 
 
 @dataclass(frozen=True)
 class Excerpt:
-    """What is wanted of a recording; nothing given is everything.
+    """The part of a recording that is wanted; without restrictions, all of it.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Excerpt:
     topics, nodes
         Full names, or patterns with ``*`` and ``?``.
     margin_ns
-        How much more is read before and after.
+        How much more is read before and after the window.
     """
 
     start: str | None = None
@@ -73,22 +73,22 @@ class Excerpt:
 
     @property
     def any(self) -> bool:
-        """Whether it is less than everything."""
+        """Whether anything is restricted."""
         return bool(self.has_window or self.topics or self.nodes)
 
     @property
     def has_window(self) -> bool:
-        """Whether time is cut."""
+        """Whether the time is restricted."""
         return self.start is not None or self.end is not None
 
     @property
     def asked(self) -> dict[str, Any]:
-        """As plain data: what is compared to tell whether the same was asked for."""
+        """The request as plain data, which is compared to detect equal requests."""
         lists = {"topics": sorted(set(self.topics)), "nodes": sorted(set(self.nodes))}
         return {**asdict(self), **lists, "margin_ns": self.margin_ns if self.has_window else 0}
 
     def in_words(self) -> str:
-        """Such as ``from +10s to +20s, topics /scan``."""
+        """Return the request in words, such as ``from +10s to +20s, topics /scan``."""
         parts = []
         if self.start is not None:
             parts.append(f"from {self.start}")
@@ -101,12 +101,12 @@ class Excerpt:
         return ", ".join(texts)
 
     def check(self, recording: Recording) -> None:
-        """Refuse to put an excerpt where whole tables belong.
+        """Reject an excerpt whose output belongs to whole tables.
 
         Raises
         ------
         UsageError
-            It is everything, or the output belongs to whole tables.
+            Nothing is restricted, or the output belongs to whole tables.
         """
         if not self.any:
             raise UsageError("part of a recording: give a time, a topic or a node")
@@ -125,12 +125,12 @@ class Excerpt:
             )
 
     def window(self, trace: Trace) -> tuple[int | None, int | None]:
-        """First and last time in ns since the epoch.
+        """Return the first and last time in ns since the epoch.
 
         Raises
         ------
         UsageError
-            A time is none, the end comes before the start, or the trace has nothing there.
+            A time is invalid, the end comes before the start, or the trace has no events there.
         """
         first, last = trace.first_event_ns, trace.last_event_ns
         begin = None if self.start is None else parse_time(self.start, first)
@@ -148,24 +148,24 @@ class Excerpt:
 
 
 def excerpt_of(recording: Recording) -> dict[str, Any] | None:
-    """What an excerpt says that it is of; None for anything else, such as whole tables.
+    """Return an excerpt's description of its source; None for anything else, such as whole tables.
 
     Raises
     ------
     UsageError
-        It cannot be read.
+        The description cannot be read.
     """
     about = source_of(recording)
     return None if about is None or about.get("whole") else about
 
 
 def source_of(recording: Recording) -> dict[str, Any] | None:
-    """What tables that lie without their traces say that they are of; None for anything else.
+    """Return the description of the source of tables without traces; None for anything else.
 
     Raises
     ------
     UsageError
-        It cannot be read.
+        The description cannot be read.
     """
     if not recording.is_excerpt:
         return None
@@ -187,19 +187,19 @@ def write_events(
     threads: int,
     done: Callable[[int, int], object] | None,
 ) -> TraceInfo:
-    """Decode what an excerpt needs to ``<folder>/<provider>/<event>.parquet``.
+    """Decode the events that an excerpt needs to ``<folder>/<provider>/<event>.parquet``.
 
     Parameters
     ----------
     window
-        First and last time, ns.
+        First and last time, in ns.
     threads, done
         As in `Trace.write_events`.
 
     Returns
     -------
     TraceInfo
-        Of the events written, with the losses of the whole trace.
+        Information on the events written, with the losses of the whole trace.
     """
     if not excerpt.has_window:
         return trace.write_events(folder, threads=threads, progress=done)
@@ -215,7 +215,7 @@ def write_events(
 
 
 def _read_whole(name: str) -> bool:
-    # Events need no model.
+    # Imported here because writing events needs no model.
     from roslens.collectors.ros2.events import INIT_EVENTS  # noqa: PLC0415
 
     if name.startswith(("ros2:", PROVIDER)):
@@ -230,19 +230,19 @@ def cut(
     excerpt: Excerpt,
     window: tuple[int | None, int | None],
 ) -> tuple[dict[str, Any], dict[str, int]]:
-    """Leave of the tables just made what was asked for, and say so beside them.
+    """Reduce the tables just made to the excerpt, and write a description beside them.
 
     Parameters
     ----------
     made
-        Where all tables lie, made of the events of `write_events`; changed in place.
-    source
-        The recording itself, whose samples of resources are taken along.
+            Where all tables lie, made from the events of `write_events`; changed in place.
+        source
+            The recording itself, whose resource samples are copied.
 
     Returns
     -------
     about, rows
-        What the excerpt is, and how many rows each table has.
+        Description of the excerpt, and number of rows per table.
 
     Raises
     ------
@@ -256,7 +256,7 @@ def cut(
         "start_ns": window[0],
         "end_ns": window[1],
     }
-    # Of a view the end is excluded.
+    # The end of a view's window is exclusive.
     view = View(
         window_ns=(window[0], None if window[1] is None else window[1] + 1)
         if excerpt.has_window
@@ -291,19 +291,19 @@ def take_along(
     about: Mapping[str, Any],
     filters: Callable[[Table], Sequence[pl.Expr]],
 ) -> None:
-    """Put what else is known of a recording beside tables that will lie without its traces.
+    """Copy manifest and resource samples beside tables that will lie without their traces.
 
     Parameters
     ----------
     about
-        What the tables are of.
-    filters
-        What stays of samples of resources.
+            Description of the tables' source.
+        filters
+            Returns the filters for the samples of a table.
 
     Raises
     ------
     UsageError, RunFailedError
-        It cannot be written; the second where the disk is full.
+        The files cannot be written; RunFailedError if the disk is full.
     """
     for table in SAMPLED:
         if file := source.samples.get(table.name):

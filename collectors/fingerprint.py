@@ -1,4 +1,4 @@
-"""From what tables were made: digests of a recording's traces and of the collectors' own code."""
+"""Compute what tables depend on: digests of a recording's traces and of the collectors' code."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def fingerprint(recording: Recording, clock_offsets: ClockOffsets) -> str:
-    """Digest of names, sizes and times of all files of its traces, and of what is done to them.
+    """Return a digest of names, sizes and times of all trace files, and of the clock offsets.
 
     Raises
     ------
     UsageError
-        There is no trace, nor the manifest of a run that made none.
+        There is no trace, nor the manifest of a run without one.
     """
     traces = find_traces(recording.trace_root)
     if not traces and not recording.has_manifest:
@@ -33,7 +33,7 @@ def fingerprint(recording: Recording, clock_offsets: ClockOffsets) -> str:
             f"{recording.trace_root}: no CTF trace here (no file named 'metadata' at or below it)"
         )
     manifest = recording.manifest
-    # What the model takes from the manifest.
+    # The values that the model takes from the manifest.
     lines = (
         [] if manifest is None else [f"{manifest.environment.rmw} {manifest.clock.synchronisation}"]
     )
@@ -56,17 +56,17 @@ def fingerprint(recording: Recording, clock_offsets: ClockOffsets) -> str:
 
 @cache
 def collector_version() -> str:
-    """Version of the collectors: the distribution's and a digest of the code itself."""
+    """Return the collectors' version: that of the distribution and a digest of the code itself."""
     try:
         number = version("roslens")
     except PackageNotFoundError:
         number = "0"
     package = Path(__file__).parent
-    # Bit by bit: the native code is large.
+    # File by file: the native code is large.
     code = map(store.sha256, sorted([*package.rglob("*.py"), *package.glob("_native*")]))
     return f"{number}+{digest(''.join(code).encode())[:16]}"
 
 
 def digest(data: bytes) -> str:
-    """SHA-256, in hexadecimal."""
+    """Return the SHA-256 digest in hexadecimal."""
     return hashlib.sha256(data).hexdigest()

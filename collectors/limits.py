@@ -1,7 +1,7 @@
-"""A collection that may only take so much: in a process of its own, watched, ended beyond it.
+"""Collect within limits: in a separate process that is watched, and killed beyond a limit.
 
 Whatever a hostile or broken recording does to that process (memory without end, a crash of native
-code, the kernel's out-of-memory killer) costs this one recording and one line.
+code, the kernel's out-of-memory killer) costs this one recording and one line of output.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _WORDS_OF_A_CRASH = 200
 
 @dataclass(frozen=True)
 class Limits:
-    """What the collection of one recording may take; None for as much as it wants.
+    """Limits of the collection of one recording; None for no limit.
 
     Attributes
     ----------
     seconds
-        From its start to its end.
-    memory_bytes
-        Resident memory of the process.
-    output_bytes
-        Events and tables on the disk.
+            Wall time from start to end.
+        memory_bytes
+            Resident memory of the process.
+        output_bytes
+            Size of events and tables on disk.
     """
 
     seconds: float | None = None
@@ -45,13 +45,13 @@ class Limits:
 
     @property
     def any(self) -> bool:
-        """Whether there is one."""
+        """Whether there is any limit."""
         return any(
             limit is not None for limit in (self.seconds, self.memory_bytes, self.output_bytes)
         )
 
     def exceeded(self, seconds: float, memory_bytes: int, output_bytes: int) -> str | None:
-        """Which one was gone beyond, in words."""
+        """Return the exceeded limit in words; None if there is none."""
         if self.seconds is not None and seconds > self.seconds:
             return f"took more than {self.seconds:g} s"
         if self.memory_bytes is not None and memory_bytes > self.memory_bytes:
@@ -68,20 +68,20 @@ def run_limited(
     say: Callable[[str], None],
     done: Callable[[int, int], object] | None,
 ) -> None:
-    """Collect a recording in a process that is killed when it goes beyond a limit.
+    """Collect a recording in a process that is killed when it exceeds a limit.
 
     Parameters
     ----------
     options
-        Of `roslens.collectors.collection.collect`: ``threads``, ``events_only``,
-        ``excerpt`` (as plain data).
-    say, done
-        Progress, as there.
+            Options of `roslens.collectors.collection.collect`: ``threads``, ``events_only``,
+            ``excerpt`` (as plain data).
+        say, done
+            `progress` and `done` of that function.
 
     Raises
     ------
     UsageError, RunFailedError
-        What the process says; RunFailedError also for a limit that was reached or a crash.
+        The error that the process reports; RunFailedError also for a limit or a crash.
     """
     asked = {"path": str(recording.path), "output": str(recording.output), **options}
     begin = time.monotonic()
@@ -98,7 +98,7 @@ def run_limited(
         finally:
             _kill(process)
         output.join()
-    # What it had begun to write; the lock is free, for it is dead.
+    # Locking removes the unfinished output; the lock is free because the process is dead.
     with store.locked(recording):
         pass
     if beyond is not None:
@@ -110,7 +110,7 @@ def run_limited(
 
 
 class _Said:
-    """What the process prints, read as it comes."""
+    """The output of the process, read by threads as it is printed."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class _Said:
 def _watch(
     process: subprocess.Popen[str], recording: Recording, limits: Limits, begin: float
 ) -> str | None:
-    """Wait for its end, or for the limit it goes beyond."""
+    """Wait until the process ends or exceeds a limit, which is returned in words."""
     import psutil  # noqa: PLC0415  (without limits there is nothing to watch)
 
     watched = psutil.Process(process.pid)

@@ -1,10 +1,10 @@
-"""Reading CTF traces: the one way to events, for everything else in roslens.
+"""Read CTF traces: the only way to events for the rest of roslens.
 
 The work is done by the compiled module `roslens.collectors._native` (crates `collectors/ctf` and
-`collectors/native`), without the interpreter's lock; frames come over as Arrow, not copied.
+`collectors/native`), without holding the interpreter's lock; frames arrive as Arrow, not copied.
 
-Rows of a table are sorted by ``time_ns``; equal times by trace path, stream, position in it.
-Columns are those that docs/ctf_reader.md lists.
+Rows of a table are sorted by ``time_ns``, then by trace path, stream and position in the stream.
+docs/ctf_reader.md lists the columns.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LOG_LEVELS = (
 
 
 def log_level_name(level: int) -> str:
-    """``TRACE_DEBUG_LINE`` for 13; the number itself where it has no name."""
+    """Return the name of a log level: ``TRACE_DEBUG_LINE`` for 13; the number if it has no name."""
     return f"TRACE_{LOG_LEVELS[level]}" if 0 <= level < len(LOG_LEVELS) else str(level)
 
 
@@ -53,9 +53,9 @@ class Process:
     host
         Label of its host: h0, h1, ...
     vpid
-        Process id as it sees itself.
-    procname
-        Name of its first recorded thread; None where that was not recorded.
+            Process id within its own namespace.
+        procname
+            Name of its first recorded thread; None if that was not recorded.
     """
 
     host: str
@@ -65,28 +65,28 @@ class Process:
 
 @dataclass(frozen=True)
 class TraceInfo:
-    """What is in a trace.
+    """Description of a trace's content.
 
     Attributes
     ----------
     events
         Number of events.
     events_by_name
-        The same by event name, of those that occurred.
-    discarded_events
-        Events that the tracer says it dropped.
-    begin_ns, end_ns
-        Times of the first and last event, ns since the epoch; None without events.
-    processes
-        Processes, by host and number; empty where the context vpid was not recorded.
-    hosts
-        Labels of the hosts.
-    warnings
-        Sentences about what could not be read, or is not there.
-    loss_rows
-        Rows of the table `losses`, in no order.
-    log_levels
-        Names of the log levels of the events that occurred, of those that have one.
+            Number of events by name, for events that occurred.
+        discarded_events
+            Number of events that the tracer reports as dropped.
+        begin_ns, end_ns
+            Times of the first and last event, ns since the epoch; None without events.
+        processes
+            Processes, by host and number; empty if the context vpid was not recorded.
+        hosts
+            Labels of the hosts.
+        warnings
+            Sentences about what is missing or could not be read.
+        loss_rows
+            Rows of the table `losses`, unsorted.
+        log_levels
+            Names of the log levels of the events that occurred, where they have one.
     """
 
     events: int
@@ -103,7 +103,7 @@ class TraceInfo:
     @cached_property
     def losses(self) -> pl.DataFrame:
         """The table `losses`."""
-        import polars as pl  # noqa: PLC0415  (a tenth of a second that writing events needs not)
+        import polars as pl  # noqa: PLC0415  (a tenth of a second that writing events avoids)
 
         from roslens.collectors.schema import TABLES  # noqa: PLC0415
 
@@ -113,7 +113,7 @@ class TraceInfo:
         )
 
     def joined(self, other: TraceInfo) -> TraceInfo:
-        """What is known of both, of other events of the same trace."""
+        """Return the combined description of two sets of events of the same trace."""
         begins = [time for time in (self.begin_ns, other.begin_ns) if time is not None]
         ends = [time for time in (self.end_ns, other.end_ns) if time is not None]
         counts = {**self.events_by_name}
@@ -136,7 +136,7 @@ class TraceInfo:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """As plain data, as ``roslens info --json`` prints it."""
+        """Return plain data, as ``roslens info --json`` prints it."""
         return {
             "events": self.events,
             "events_by_name": self.events_by_name,
@@ -163,12 +163,12 @@ class Trace:
 
     @property
     def event_names(self) -> list[str]:
-        """Every event that the metadata declares, sorted; not all need occur."""
+        """Names of all events that the metadata declare, sorted; not all need occur."""
         return self._reader.event_names
 
     @property
     def host_of(self) -> dict[str, str]:
-        """Label of the host of each trace, by the trace's own."""
+        """Label of the host of each trace, by the trace's label."""
         return dict(self._reader.members)
 
     @property
@@ -178,9 +178,9 @@ class Trace:
 
     @property
     def display_bases(self) -> dict[str, dict[str, tuple[int, int]]]:
-        """By event and column: base (2, 8 or 16) in which to show its integers, and their bits.
+        """By event and column: the base (2, 8 or 16) in which to show integers, and their bits.
 
-        As the metadata say; columns that are not here are decimal.
+        The metadata state them; columns that are missing here are decimal.
         """
         return self._reader.shown
 
@@ -191,24 +191,24 @@ class Trace:
 
     @property
     def span(self) -> tuple[int | None, int | None]:
-        """First and last time that the heads of packets state, ns; None where none does."""
+        """First and last time stated by the headers of packets, in ns; None without any."""
         return self._reader.span
 
     @cached_property
     def first_event_ns(self) -> int | None:
-        """When the first event was recorded, from which times as ``+2s`` count; None without any.
+        """Time of the first event, the origin of times such as ``+2s``; None without events.
 
-        A packet begins before its first event. As many packets are decoded as it takes to find one.
+        A packet begins before its first event, so packets are decoded until one has an event.
         """
         return min(self._times_of_one(self.windows(size=1 << 16)), default=None)
 
     @cached_property
     def last_event_ns(self) -> int | None:
-        """When the last event was recorded, as `first_event_ns`: a packet ends after its last."""
+        """Time of the last event; None without events. A packet ends after its last event."""
         return max(self._times_of_one(self.windows(size=1 << 16)[::-1]), default=None)
 
     def _times_of_one(self, parts: list[tuple[int | None, int | None]]) -> list[int]:
-        """The first and last time of each kind of event in the first part that has events."""
+        """Return the first and last time of each kind of event in the first part with events."""
         for begin_ns, end_ns in parts:
             frames = self.read(begin_ns=begin_ns, end_ns=end_ns, fields=())
             kinds = [frame["time_ns"] for frame in frames.values() if frame.height]
@@ -219,14 +219,14 @@ class Trace:
     def info(
         self, *, threads: int = 0, progress: Callable[[int, int], object] | None = None
     ) -> TraceInfo:
-        """Count events, processes and losses (decodes the contexts of everything, once).
+        """Count events, processes and losses; the contexts of all events are decoded once.
 
         Parameters
         ----------
         threads
-            0 for one per core.
+            Number of threads; 0 for one per core.
         progress
-            Called with bytes done and bytes in all, after every few MiB.
+            Called with the bytes done and the total, after every few MiB.
 
         Raises
         ------
@@ -240,7 +240,7 @@ class Trace:
 
     @property
     def losses(self) -> pl.DataFrame:
-        """The table `losses`: what the tracer dropped, what cannot be read or is not there."""
+        """The table `losses`: dropped events, and streams that are missing or cannot be read."""
         return self.info().losses
 
     def read(
@@ -254,25 +254,25 @@ class Trace:
     ) -> dict[str, pl.DataFrame]:
         """Decode events into memory.
 
-        Packets that lie outside the times are not read, and what was not asked for is stepped
-        over.
+        Packets outside the times are not read; events and fields that are not wanted are skipped.
 
         Parameters
         ----------
         names
-            Event names wanted, such as ``ros2:rmw_take``; None for all that are declared. Names
-            that are not declared are left out of the result.
-        begin_ns, end_ns
-            Times of the first and last event wanted, both included.
-        fields
-            Columns wanted beside ``time_ns``; None for all. An event leaves out those it has not.
-        threads
-            0 for one per core.
+                Event names wanted, such as ``ros2:rmw_take``; None for all declared ones.
+                Undeclared names are left out of the result.
+            begin_ns, end_ns
+                Times of the first and last event wanted, both included.
+            fields
+                Columns wanted in addition to ``time_ns``; None for all. Columns that an event lacks
+                are left out of its frame.
+            threads
+                Number of threads; 0 for one per core.
 
         Returns
         -------
         dict
-            Event name to frame, for every declared event wanted; empty frames have their columns.
+            Frame by event name, for every declared event wanted; empty frames have their columns.
 
         Raises
         ------
@@ -294,16 +294,16 @@ class Trace:
         fields: Iterable[str] | None = None,
         threads: int = 0,
     ) -> _native.Stream:
-        """One kind of event as an Arrow stream, decoded while it is read; to be read once.
+        """Return one kind of event as an Arrow stream, decoded while it is read, which works once.
 
-        For what takes the Arrow PyCapsule interface: ``pyarrow.RecordBatchReader.from_stream``,
-        ``polars.DataFrame``, ``pandas.DataFrame.from_arrow``, DuckDB through pyarrow. Memory is
-        bounded by a few batches of at most 16,384 rows. Parameters as in `read`.
+        Consumers of the Arrow PyCapsule interface can read it: ``polars.DataFrame``, DuckDB through
+        pyarrow, ``pyarrow.RecordBatchReader.from_stream``, ``pandas.DataFrame.from_arrow``. Memory
+        is bounded by a few batches of at most 16,384 rows. Parameters as in `read`.
 
         Raises
         ------
         UsageError
-            No such event is declared.
+            The trace declares no such event.
         """
         if name not in self.event_names:
             raise UsageError(f"{self.root}: no event '{name}' is declared in this trace")
@@ -318,19 +318,19 @@ class Trace:
         fields: Iterable[str] | None = None,
         threads: int = 0,
     ) -> Iterator[tuple[str, pl.DataFrame]]:
-        """Batches of several kinds of event as they are decoded; parameters as in `read`.
+        """Yield batches of several kinds of event as they are decoded; parameters as in `read`.
 
         Yields
         ------
         tuple
-            Event name and batch. The batches of one event are in the order of time.
+            Event name and batch. The batches of one event are in order of time.
 
         Raises
         ------
         UsageError
-            A stream file can no longer be read, or its events are not in the order of time.
+            A stream file can no longer be read, or its events are not in order of time.
         """
-        import polars as pl  # noqa: PLC0415  (a tenth of a second that others do not need)
+        import polars as pl  # noqa: PLC0415  (a tenth of a second that others avoid)
 
         with _errors(self.root):
             decoded = self._reader.stream(_list(names), begin_ns, end_ns, threads, _list(fields))
@@ -345,7 +345,7 @@ class Trace:
         Returns
         -------
         list
-            First and last time of each part, both included, for `read`; None where open.
+            First and last time of each part, both included, for `read`; None for an open end.
         """
         return self._reader.windows(begin_ns, end_ns, size)
 
@@ -363,22 +363,22 @@ class Trace:
         """Decode events to ``<folder>/<provider>/<event>.parquet``, in bounded memory.
 
         Files are zstd-compressed, sorted by ``time_ns`` with its statistics, in row groups of
-        131,072. An event without provider goes to the folder of its domain (``kernel``, ``ust``,
+        131,072 rows. An event without provider goes to its domain's folder (``kernel``, ``ust``,
         else ``trace``); characters other than letters, digits and ``_-.`` become ``_``. The
-        name as recorded is in the file's metadata as ``roslens.event``. Events that did not
-        occur get no file. Each file appears under its name only when it is complete; files of
-        other events that lie in `folder` already are left alone.
+        recorded name is in the file's metadata as ``roslens.event``. Events that did not
+        occur get no file. Each file appears under its name only when it is complete; existing files
+        of other events in `folder` are left alone.
 
         Parameters
         ----------
         folder
-            Made where it does not exist.
+            The output folder, created if missing.
         names, begin_ns, end_ns, fields
             As in `read`; the result then describes what was written.
         threads
-            0 for one per core.
+            Number of threads; 0 for one per core.
         progress
-            Called with bytes done and bytes in all, after every few MiB.
+            Called with the bytes done and the total, after every few MiB.
 
         Raises
         ------
@@ -431,10 +431,10 @@ class Trace:
         )
 
     def _last_streams_gone(self) -> Iterator[dict[str, Any]]:
-        """LTTng makes a file for each CPU: rows of `losses` for those after the last one there."""
+        """Yield rows of `losses` for CPUs after the last with a file; LTTng writes one per CPU."""
         for trace, host in self.host_of.items() if self._cpus else ():
             folder = self.root / trace
-            # Others than LTTng write no index.
+            # Only LTTng writes an index.
             if not (folder / "index").is_dir():
                 continue
             files = [path.name for path in folder.iterdir() if path.is_file()]
@@ -459,7 +459,7 @@ _NUMBER = re.compile(r"\d+")
 
 
 def _by_kind(warnings: Iterable[str]) -> list[str]:
-    """One of each kind: those alike but for their place, ``PLACE: TEXT``, and for numbers."""
+    """Keep one warning per kind; those of a kind differ in place (``PLACE: TEXT``) and numbers."""
     kinds: dict[str, list[str]] = {}
     for warning in warnings:
         text = warning.partition(": ")[2] or warning
@@ -478,25 +478,25 @@ def open_trace(
 ) -> Trace:
     """Find and open every CTF trace at or below `root`, as one time line.
 
-    Reads all metadata and the heads of all packets; LTTng's index files help where these are
-    damaged. A packet that several snapshots of a session hold is read once.
+    Reads all metadata and the headers of all packets; LTTng's index files help where headers are
+    damaged. A packet that several snapshots of a session contain is read once.
 
     Parameters
     ----------
     root
-        For example what ``ros2 trace`` wrote, or `Recording.trace_root`.
-    clock_offsets
-        Nanoseconds to add to all times of a host, given by its name or label; or to those at some
-        times, in their order, and straight between them.
-    cpus
-        CPUs of the machine, where LTTng recorded all of it into one file for each of them: that
-        the last of these files are gone shows in nothing else.
+            A folder such as ``ros2 trace`` writes, or `Recording.trace_root`.
+        clock_offsets
+            Nanoseconds to add to all times of a host, given by its name or label; or pairs of a
+            time and the nanoseconds to add there, in order of time, interpolated linearly.
+        cpus
+            Number of CPUs of the machine, if LTTng recorded each of them into a file: nothing else
+            shows that the last of these files are missing.
 
     Raises
     ------
     UsageError
-        No trace, unreadable metadata (with line and column, or byte), no readable stream, or a
-        clock offset of a host that is not there.
+        There is no trace, the metadata are unreadable (with line and column, or byte), no stream
+        is readable, or a clock offset names an unknown host.
     """
     if not root.is_dir():
         refuse_bag(root)

@@ -1,12 +1,12 @@
-"""What a PATH stands for: one recording, or the runs of a folder in which several sessions lie.
+"""Resolve a PATH to one recording, or to the runs of a folder that holds several sessions.
 
-A folder of ours says by its manifests what its runs are. In a folder of bare traces, such as
-``~/.ros/tracing``, each tracing session is a run of its own, unless sessions belong together:
+The manifests of a folder made by roslens list its runs. In a folder of bare traces, such as
+``~/.ros/tracing``, each tracing session is a separate run, unless sessions belong together:
 
-* what LTTng and ``ros2 trace`` make of one session: domains, rotations, snapshots, the two parts of
-  a dual session;
-* sessions that were recorded at the same time: those of different hosts, of containers, or two of
-  one program, of which the model counts each event once. Copies of one session are not two.
+* parts that LTTng and ``ros2 trace`` make of one session: domains, rotations, snapshots, the two
+  parts of a dual session;
+* sessions that were recorded at the same time, on different hosts, in containers, or two of one
+  program, whose events the model counts once. Copies of one session are not two.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from roslens.recording.text import shown
 T = TypeVar("T")
 
 LEFT_OUT = "roslens: left out: "
-"""Begins the line about a recording that cannot be read."""
+"""The beginning of the line about a recording that cannot be read."""
 
 _BELOW_SESSION = re.compile(r"ust|kernel|archives|runtime|snapshot(-\d+.*)?")
-"""Folders in that of a session: LTTng's of domains, rotations and snapshots; and, from
+"""Folders within a session's folder: those of LTTng for domains, rotations and snapshots; and, from
 tracetools_trace/trace.py, ``snapshot`` and ``runtime`` of a dual session."""
 
 
@@ -46,16 +46,16 @@ class _Session:
 
 
 def find_runs(path: Path) -> list[Recording]:
-    """The recordings at or below a path, each one run; in the order of their paths.
+    """Return the recordings at or below a path, each one run, in order of their paths.
 
     Raises
     ------
     UsageError
-        There is none.
+        There is no recording.
     """
     recordings = find_recordings(path)
     if recordings[0].has_manifest and recordings[0].path != path:
-        # Sessions that something else recorded may lie beside them.
+        # Sessions that another tool recorded may lie beside them.
         runs = {run.path for run in recordings}
         bare = [
             folder for folder in find_sessions(path) if runs.isdisjoint((folder, *folder.parents))
@@ -68,7 +68,7 @@ def find_runs(path: Path) -> list[Recording]:
         return recordings
     hosts: dict[Path, set[str]] = {folder: set() for folder in folders}
     try:
-        # The hosts have one set of labels only when all traces are opened as one.
+        # Labels of hosts are consistent only when all traces are opened as one.
         for trace, host in open_trace(path).host_of.items():
             hosts[_session_of(path, path / trace)].add(host)
         sessions = [
@@ -76,7 +76,7 @@ def find_runs(path: Path) -> list[Recording]:
             for folder in folders
         ]
     except UsageError:
-        # A damaged one says so when it is opened, and the others are whole.
+        # A damaged session is reported when it is opened; the others are complete.
         return [Recording.at(folder) for folder in folders]
     return [Recording.at(run) for run in _runs(path, sessions)]
 
@@ -84,24 +84,23 @@ def find_runs(path: Path) -> list[Recording]:
 def read_each(
     runs: Iterable[Recording], read: Callable[[Recording], T], named: Collection[Recording] = ()
 ) -> tuple[dict[Recording, T], dict[Recording, str]]:
-    """What `read` makes of each run, and why others of a folder cannot be read.
+    """Read each run; return the results, and the reasons why other runs cannot be read.
 
-    These get a line each on the standard error: one that is cut, or still being recorded, says
-    nothing against its neighbours.
+    Each unreadable run is reported in a line on standard error: a run that is truncated, or still
+    being recorded, does not make the others unusable.
 
     Parameters
     ----------
-    runs
-        Those to be read.
+        Runs to be read.
     read
-        Raises UsageError where that is not possible.
+        Function that reads a run; it raises UsageError if that is not possible.
     named
-        Those of which a path names each by itself; of them none is left out.
+        Runs that were named individually by a path; all of these must be readable.
 
     Raises
     ------
     UsageError
-        One of `named` cannot be read, or none of all.
+        A run of `named` cannot be read, or no run can.
     """
     done: dict[Recording, T] = {}
     errors: dict[Recording, str] = {}
@@ -121,14 +120,14 @@ def read_each(
 
 
 def why_not_read(run: Recording, error: RoslensError) -> str:
-    """The error in a line that names the run, and says so where it is still being recorded."""
+    """Return the error as a line that names the run, and states whether it is still recorded."""
     text = " ".join(str(error).split())
     text = text if str(run.path) in text else f"{run.path}: {text}"
     return f"{run.path} {STILL_RECORDED}: {text}" if _is_recorded(run) else text
 
 
 def _is_recorded(run: Recording) -> bool:
-    """Whether its manifest says so; or LTTng, which writes metadata when they first are flushed."""
+    """Return whether a run is still recorded, by its manifest or by empty metadata of LTTng."""
     with suppress(UsageError, OSError):
         if run.manifest is not None:
             return run.manifest.status == "running"
@@ -137,12 +136,12 @@ def _is_recorded(run: Recording) -> bool:
 
 
 def not_read_in_words(count: int) -> str:
-    """Of runs that `read_each` left out, to follow how many there are."""
+    """Return a phrase for the number of runs that `read_each` left out, to append to a count."""
     return f"; {count:,} could not be read" if count else ""
 
 
 def found_in_words(path: Path, runs: Sequence[Recording], not_read: int = 0) -> str:
-    """What a path was taken for, where it holds several bare traces or runs."""
+    """Return how a path was understood: how many sessions and runs it holds, in words."""
     bare = [run for run in runs if not run.has_manifest and not run.is_excerpt]
     sessions = len(find_sessions(path)) if bare else 0
     count = f"{len(runs)} run{'s' * (len(runs) != 1)}{not_read_in_words(not_read)}"
@@ -150,7 +149,7 @@ def found_in_words(path: Path, runs: Sequence[Recording], not_read: int = 0) -> 
 
 
 def find_sessions(path: Path) -> list[Path]:
-    """The folders of the tracing sessions whose traces lie below a path, sorted."""
+    """Return the folders of the tracing sessions whose traces lie below a path, sorted."""
     return sorted({_session_of(path, trace) for trace in find_traces(path)})
 
 
@@ -161,7 +160,7 @@ def _session_of(path: Path, trace: Path) -> Path:
 
 
 def _runs(folder: Path, sessions: Sequence[_Session]) -> list[Path]:
-    """The folders to be opened, each as one recording: this one, or some of those in it."""
+    """Return the folders to open as one recording each: this folder, or some within it."""
     if len(sessions) == 1:
         return [sessions[0].folder]
     is_session = any(session.folder == folder for session in sessions)
@@ -175,7 +174,7 @@ def _runs(folder: Path, sessions: Sequence[_Session]) -> list[Path]:
 
 
 def _belong_together(sessions: Sequence[_Session]) -> bool:
-    """Whether each begins before one that began earlier has ended, and none is a copy."""
+    """Return whether sessions overlap in time without a break, and none is a copy of another."""
     if len(set(map(_recorded, sessions))) < len(sessions):
         return False
     spans = sorted(
@@ -186,6 +185,6 @@ def _belong_together(sessions: Sequence[_Session]) -> bool:
 
 
 def _recorded(session: _Session) -> tuple[object, ...]:
-    """What two copies have in common; sessions of which nothing is known are no copies."""
+    """Return what two copies have in common; sessions without known times are no copies."""
     known = session.begin_ns is not None
     return (session.hosts, session.begin_ns, session.end_ns) if known else (session.folder,)

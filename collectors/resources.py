@@ -1,4 +1,4 @@
-"""What processes used while a run was recorded: ours, and what another harness left as CSV."""
+"""Read the resource use of processes during a run, from our samples or another tool's CSV."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _CSV = {
 
 
 def scan_samples(table: Table, path: Path) -> pl.LazyFrame:
-    """What was sampled beside a run, as one of the tables of samples.
+    """Read samples recorded beside a run as one of the tables of samples.
 
     Parameters
     ----------
     path
-        The table's file, whose older forms have fewer columns; or, of resources, a
+        The table's file, whose older versions have fewer columns; or, for resources, a
         ``resources.csv`` with the columns time_ns_realtime, pid, cpu_user_s and cpu_system_s
-        (cumulative), rss_bytes, pss_bytes and num_threads. What it does not tell is null.
+        (cumulative), rss_bytes, pss_bytes and num_threads. Missing values are null.
 
     Raises
     ------
     UsageError
-        It cannot be read, is damaged, or lacks a column.
+        The file cannot be read, is damaged, or lacks a column.
     """
     try:
         frame = _of_csv(path) if path.suffix == ".csv" else _of_parquet(path)
@@ -47,7 +47,7 @@ def scan_samples(table: Table, path: Path) -> pl.LazyFrame:
 def _of_parquet(path: Path) -> pl.DataFrame:
     try:
         return pl.read_parquet(path.read_bytes(), glob=False)
-    except pl.exceptions.PanicException as error:  # of damaged pages, and no Exception
+    except pl.exceptions.PanicException as error:  # damaged pages; not a subclass of Exception
         raise ValueError(str(error)) from error
 
 

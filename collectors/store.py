@@ -1,10 +1,9 @@
-"""Where a collection's files are made, and how they come into place: all of them, or none.
+"""Make a collection's files, and put them in place atomically: all of them, or none.
 
-Everything is written into a folder beside its place, brought to the disk, and put there by
-renaming two folders. Whatever kills a collector, ``tables/`` afterwards is the old one, the new
-one, or is not there; it never is a mixture. ``tables/collected.json``, within it, names each file
-with its size and SHA-256. The folder of a long collection bears a name that tells what is made in
-it, so that one that was interrupted goes on.
+Everything is written into a folder within the output, synced to the disk, and put in place by
+renaming two folders. Whenever a collector is killed, ``tables/`` afterwards is the old one, the new
+one, or missing, but never a mixture. ``tables/collected.json``, within it, names each file
+with its size and SHA-256.
 """
 
 from __future__ import annotations
@@ -30,22 +29,22 @@ _MAKING, _OLD = ".collecting-", ".collected-before-"
 _PARTS = ("events", "tables")
 
 Files: TypeAlias = dict[str, dict[str, Any]]
-"""By name relative to the output: ``bytes``, ``sha256``, ``mtime_ns``, ``ctime_ns``."""
+"""File descriptions by name relative to the output: bytes, sha256, mtime_ns, ctime_ns."""
 
 
 @contextmanager
 def locked(recording: Recording, waiting: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Be the only one that collects into a recording's output folder, which is made if missing.
+    """Lock a recording's output folder for collecting; the folder is made if missing.
 
-    If it was missing and nothing was put into it, it is removed again.
+    If the folder was missing and nothing was put into it, it is removed again.
 
-    The kernel gives the lock back however its holder ends. Where the file system has no locks,
-    there is none: the files come into place whole all the same.
+    The kernel releases the lock however its holder ends. File systems without locks give no lock:
+    the files are put in place atomically all the same.
 
     Parameters
     ----------
     waiting
-        Called once if another holds it.
+        Called once if another process holds the lock.
 
     Raises
     ------
@@ -65,7 +64,7 @@ def locked(recording: Recording, waiting: Callable[[], None] = lambda: None) -> 
         yield
     finally:
         os.close(descriptor)
-        # After an error it may have been made for nothing; one with files stays.
+        # After an error the folder may have been made for nothing; it stays if it has files.
         if new:
             with suppress(OSError):
                 recording.output.rmdir()
@@ -85,13 +84,13 @@ def _lock(descriptor: int, waiting: Callable[[], None]) -> bool:
 
 
 def leftovers(recording: Recording) -> list[Path]:
-    """Folders in which a collector works, or that a killed one left."""
+    """Return folders in which a collector works, or that a killed one left."""
     return [path for start in (_MAKING, _OLD) for path in recording.output.glob(f"{start}*")]
 
 
 @contextmanager
 def making(recording: Recording) -> Iterator[Recording]:
-    """The same recording with a new empty output; removed in the end, whatever happened.
+    """Yield the recording with a new empty output, which is removed in the end in any case.
 
     Raises
     ------
@@ -113,7 +112,7 @@ def making(recording: Recording) -> Iterator[Recording]:
 
 
 class Describing:
-    """Files of a new output, brought to the disk and described while others are being made."""
+    """Descriptions of a new output's files, synced and hashed while others are being made."""
 
     def __init__(self, made: Recording, beside: Executor) -> None:
         self._made = made
@@ -121,12 +120,12 @@ class Describing:
         self._begun: dict[Path, Future[dict[str, Any]]] = {}
 
     def begin(self, *paths: Path) -> None:
-        """Begin with files that nobody changes any more."""
+        """Start to describe files that will not change any more."""
         for path in paths:
             self._begun[path] = self._beside.submit(_described, path)
 
     def all(self) -> Files:
-        """All files that there are.
+        """Return the descriptions of all files.
 
         Raises
         ------
@@ -141,7 +140,7 @@ class Describing:
 
 @contextmanager
 def describing(made: Recording) -> Iterator[Describing]:
-    """Describe the files of a new output on threads of their own."""
+    """Yield an object that describes the files of a new output on separate threads."""
     pool = ThreadPoolExecutor(4)
     try:
         yield Describing(made, pool)
@@ -168,7 +167,7 @@ def put_in_place(made: Recording, recording: Recording) -> None:
             for folder in {path.parent for path in made.output.rglob("*")}:
                 sync(folder)
             old.mkdir()
-            # The tables hold the note that vouches for all: they go first and come last.
+            # The tables hold the note that vouches for all files: they go first and come last.
             for part in ("tables", "events"):
                 if (recording.output / part).exists():
                     (recording.output / part).rename(old / part)
@@ -180,16 +179,16 @@ def put_in_place(made: Recording, recording: Recording) -> None:
 
 
 def examine(recording: Recording, files: Files, *, read_all: bool) -> tuple[bool, bool]:
-    """Whether the files are those of the note, and whether their times have changed.
+    """Return whether the files are those of the note, and whether their times have changed.
 
-    A file of the noted size and times is taken to be as it was, for only the kernel sets the
+    A file with the noted size and times is assumed to be unchanged, as only the kernel sets the
     time of the last change; else it is read and its digest compared. A file of events that is
-    not in the note is wrong, too.
+    not in the note is an error, too.
 
     Parameters
     ----------
     read_all
-        Read every file: a disk may lose bits without telling.
+        Read every file: a disk may lose bits silently.
     """
     touched = False
     try:
@@ -210,7 +209,7 @@ def examine(recording: Recording, files: Files, *, read_all: bool) -> tuple[bool
 
 
 def changed_file(recording: Recording, files: Files, folder: Path) -> Path | None:
-    """The first file at or below a folder that is not as it was noted; None where all are."""
+    """Return the first file at or below a folder that differs from the note; None if all match."""
     present = {path.relative_to(recording.output).as_posix() for path in folder.rglob("*.parquet")}
     noted = {name for name in files if (recording.output / name).is_relative_to(folder)}
     for name in sorted(noted | present):
@@ -224,7 +223,7 @@ def changed_file(recording: Recording, files: Files, folder: Path) -> Path | Non
 
 
 def _compared(path: Path, noted: Mapping[str, Any], *, read_all: bool = False) -> tuple[bool, bool]:
-    """Whether a file's content is the noted one, and whether its size and times are."""
+    """Return whether a file's content is the noted one, and whether its size and times are."""
     stamp = _stamp(path)
     same = all(noted.get(key) == value for key, value in stamp.items())
     whole = stamp["bytes"] == noted["bytes"] and (
@@ -234,7 +233,7 @@ def _compared(path: Path, noted: Mapping[str, Any], *, read_all: bool = False) -
 
 
 def stamped(recording: Recording, files: Mapping[str, Mapping[str, Any]]) -> Files:
-    """The same files with the times that they have now."""
+    """Return the descriptions of the files with their present times."""
     return {
         name: {**_stamp(recording.output / name), "sha256": noted["sha256"]}
         for name, noted in files.items()
@@ -242,7 +241,7 @@ def stamped(recording: Recording, files: Mapping[str, Mapping[str, Any]]) -> Fil
 
 
 def cannot_write(recording: Recording, error: OSError) -> RoslensError:
-    """What is said of an output folder that cannot be written to."""
+    """Return the error for an output folder that cannot be written to."""
     return kind_of(error)(
         f"{recording.output}: cannot be written to ({error.strerror}); "
         "give another folder for the output with -o"
@@ -259,6 +258,6 @@ def _stamp(path: Path) -> dict[str, int]:
 
 
 def sha256(path: Path) -> str:
-    """The digest of a file."""
+    """Return the SHA-256 digest of a file."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,4 +1,4 @@
-"""Tables as Parquet files."""
+"""Write, read and check tables as Parquet files."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _ROWS_AT_ONCE = 1_000_000
 
 
 def write_table(table: pl.DataFrame, path: Path, about: Mapping[str, str] | None = None) -> None:
-    """Write a table; text that is categories is text in the file.
+    """Write a table; categorical columns become text in the file.
 
     Parameters
     ----------
     table, path
-        What to write, and where to.
-    about
-        Keys and texts for the file's metadata, as of `roslens.recording.schema.Table.about`.
+            The table, and its file.
+        about
+            Keys and texts for the file's metadata, from `roslens.recording.schema.Table.about`.
 
     Raises
     ------
@@ -36,8 +36,8 @@ def write_table(table: pl.DataFrame, path: Path, about: Mapping[str, str] | None
     names = [name for name, kind in table.schema.items() if kind == pl.Categorical]
     texts = pl.DataFrame(schema={"text": pl.String})
     if names:
-        # All categories have their numbers in common. Handed over as they are, each column's would
-        # be numbered anew, row by row.
+        # All categorical columns share one numbering. Passed as they are, each column would be
+        # numbered anew, row by row.
         table = table.with_columns(pl.col(names).to_physical())
         most = table.select(pl.max_horizontal(pl.col(names).max())).item()
         numbers = pl.int_range(0 if most is None else most + 1, dtype=pl.UInt32)
@@ -53,14 +53,14 @@ def write_frame(frame: pl.DataFrame, path: Path, about: Mapping[str, str]) -> No
     Raises
     ------
     UsageError, RunFailedError
-        It cannot be written; the second where the disk is full.
+        The file cannot be written; RunFailedError if the disk is full.
     """
     with writing(path):
         write_table(frame, path, about)
 
 
 def scan_table(table: Table, path: Path) -> pl.LazyFrame:
-    """A table's file of this or an earlier version; columns that it lacks are null."""
+    """Scan a table's file of this or an earlier version; missing columns are null."""
     return pl.scan_parquet(
         text_path(path),
         glob=False,
@@ -71,22 +71,22 @@ def scan_table(table: Table, path: Path) -> pl.LazyFrame:
 
 
 def check_versions(recording: Recording, files: Iterable[Path]) -> None:
-    """Refuse tables that a later major version of the definitions wrote.
+    """Reject tables written by a later major version of the definitions.
 
     Parameters
     ----------
     files
-        Those of the recording's tables that are looked into.
+        Files of the recording's tables to check.
 
     Raises
     ------
     UsageError
-        They are of such a version, or one cannot be read.
+        The tables are of a later version, or a file cannot be read.
     """
     for path in files:
         try:
             text = pl.read_parquet_metadata(text_path(path)).get(ABOUT_KEYS[0])
-            # Files of before 1.0 say nothing.
+            # Files from before version 1.0 have no such metadata.
             version = "0" if text is None else str(json.loads(text)["tables"])
             major = int(version.partition(".")[0])
         except Exception as error:
@@ -99,17 +99,17 @@ def check_versions(recording: Recording, files: Iterable[Path]) -> None:
 
 
 def decode_all(folder: Path) -> None:
-    """Decode every file at or below a folder, piece by piece, for a process that may end over it.
+    """Decode every file below a folder in pieces, for a process that may die of a damaged one.
 
     Raises
     ------
     UsageError
-        One is damaged; it is named.
+        A file is damaged; the message names it.
     """
     for path in sorted(folder.rglob("*.parquet")):
         try:
             table = TABLES.get(path.stem) if path.parent.name == "tables" else None
-            # As it will be read: a column may have become one of another type.
+            # With the schema of later reads: damage may have changed a column's type.
             scan = (
                 scan_table(table, path) if table else pl.scan_parquet(text_path(path), glob=False)
             )
@@ -117,5 +117,5 @@ def decode_all(folder: Path) -> None:
             for first in range(0, rows, _ROWS_AT_ONCE):
                 scan.slice(first, _ROWS_AT_ONCE).collect()
         except BaseException as error:
-            # Where pages or lengths are damaged, polars' reader panics.
+            # polars' reader panics where pages or lengths are damaged.
             raise UsageError(f"{path}: damaged; run 'roslens collect' again") from error

@@ -1,4 +1,4 @@
-"""Times as people write them."""
+"""Parse times and durations as people write them."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from datetime import datetime, timedelta
 from roslens.recording import UsageError
 
 LEAST_NS = 1_000_000_000
-"""A wait or silence that is shorter is none."""
+"""The shortest wait or silence that counts as one."""
 _SECOND = 1_000_000_000
 _UNITS = {"": _SECOND, "s": _SECOND, "ms": 1_000_000, "us": 1_000, "ns": 1, "min": 60 * _SECOND}
 _DURATION = re.compile(r"(\d+)(?:\.(\d+))?(s|ms|us|ns|min|)")
 
 
 def parse_time(text: str, first_ns: int | None) -> int:
-    """A time as people give it, in ns since the epoch.
+    """Convert a time as people write it to ns since the epoch.
 
-    Nanoseconds since the epoch (``1760000005000001243``); time of day (``08:53:25.000001243``,
-    local, as babeltrace2 prints it; on the first day of the trace at or after its beginning); or
-    from the first event of the trace, at `first_ns` (``+2.5s``, ``+300ms``, ``+2min``).
+    Accepted are nanoseconds since the epoch (``1760000005000001243``); time of day
+    (``08:53:25.000001243``, local, as babeltrace2 prints it; on the first day of the trace at or
+    after its beginning); and times relative to the first event of the trace, at `first_ns`
+    (``+2.5s``, ``+300ms``, ``+2min``).
 
     Raises
     ------
     UsageError
-        It is none of these, or the trace does not say when it begins.
+        The text is none of these, or the trace does not state when it begins.
     """
     time_ns = _parsed(text, first_ns)
     if abs(time_ns) >= 1 << 63:
@@ -53,23 +54,23 @@ def _parsed(text: str, first_ns: int | None) -> int:
     day = datetime.fromtimestamp(first_ns // _SECOND).astimezone()
     at = day.replace(hour=int(hours), minute=int(minutes), second=int(seconds or 0), microsecond=0)
     ns = int((fraction or "").ljust(9, "0"))
-    # What was recorded across midnight.
+    # The recording may cross midnight.
     if int(at.timestamp()) * _SECOND + ns < first_ns // _SECOND * _SECOND - 60 * _SECOND:
         at += timedelta(days=1)
     return int(at.timestamp()) * _SECOND + ns
 
 
 def parse_duration(option: str, text: str) -> int:
-    """How long something takes, in ns: ``2.5s``, ``300ms``, ``2min``.
+    """Convert a duration to ns: ``2.5s``, ``300ms``, ``2min``.
 
     Raises
     ------
     UsageError
-        It is none; said of `option`.
+        The text is not a duration; the message names `option`.
     """
     match = _DURATION.fullmatch(text)
     if match is None or (not match[3] and float(text)):
-        # Of a bare number nobody sees whether seconds or milliseconds are meant.
+        # A bare number does not show whether seconds or milliseconds are meant.
         raise UsageError(
             f"{option} {text}: give a duration with its unit, such as 2.5s, 300ms or 2min"
         )
@@ -79,6 +80,6 @@ def parse_duration(option: str, text: str) -> int:
 def _ns(duration: re.Match[str]) -> int:
     whole, fraction, unit = duration.groups()
     scale = _UNITS[unit]
-    # In integers, as floats do not hold ns.
+    # Computed in integers, as floats are too coarse for ns.
     part: int = int(fraction or "0") * scale // 10 ** len(fraction or "")
     return int(whole) * scale + part

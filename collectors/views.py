@@ -1,6 +1,6 @@
-"""Part of what was recorded: a stretch of time, some processes, nodes or topics.
+"""Select part of a recording: a stretch of time, some processes, nodes or topics.
 
-Filters are applied to every table lazily, so that only what is asked for is read.
+Filters are applied to every table lazily, so that only the selected rows are read.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from roslens.recording import UsageError
 from roslens.recording.schema import Table
 
 NEVER_CUT = ("health", "losses")
-"""They speak of the recording as a whole; what was dropped outside of a view can bend it too."""
+"""Tables about the recording as a whole: losses outside of a view can distort it, too."""
 
 OBJECTS = (
     "hosts",
@@ -34,7 +34,7 @@ OBJECTS = (
     "actions",
     "message_links",
 )
-"""Not cut by time: what happens in a stretch of time refers to what was created before it."""
+"""Tables that are not cut by time: events refer to objects that were created earlier."""
 
 MOMENTS: Mapping[str, tuple[str, ...]] = {
     "callback_instances": ("start_ns",),
@@ -69,10 +69,10 @@ MOMENTS: Mapping[str, tuple[str, ...]] = {
     "cpu_samples": ("time_ns",),
     "waits": ("time_ns",),
 }
-"""A row is in the stretch in which it begins: at the first of these times that is known."""
+"""Begin of a row by table: the first of these times that is known decides its stretch."""
 
 STRETCHES = ("executor_intervals", "lifecycle_states")
-"""``begin_ns`` to ``end_ns``: a row is in every stretch that it touches."""
+"""Tables of spans from ``begin_ns`` to ``end_ns``: a row is in every stretch it touches."""
 
 _ENDS = ("", "publisher_", "subscription_", "client_", "server_")
 _MOST_NAMES = 10
@@ -83,20 +83,20 @@ Window = tuple[float | None, float | None]
 
 @dataclass(frozen=True)
 class View:
-    """What is looked at; None for everything.
+    """A selection from recordings; None for no restriction.
 
     Attributes
     ----------
     window_s
-        From and to, in seconds after the run's first event.
-    window_ns
-        From and to, in ns since the epoch.
-    processes
-        (host, vpid) per run.
-    process_nodes
-        Full names of the nodes of these processes, per run.
-    nodes, topics
-        Full names.
+            Begin and end, in seconds after the run's first event.
+        window_ns
+            Begin and end, in ns since the epoch.
+        processes
+            Selected processes per run, as (host, vpid).
+        process_nodes
+            Full names of the nodes of these processes, per run.
+        nodes, topics
+            Full names of the selected nodes and topics.
     """
 
     window_s: Window | None = None
@@ -108,11 +108,11 @@ class View:
 
     @property
     def has_window(self) -> bool:
-        """Whether time is cut."""
+        """Whether the time is restricted."""
         return self.window_s is not None or self.window_ns is not None
 
     def window_of(self, origin_ns: int | None) -> tuple[int | None, int | None]:
-        """From and to in ns since the epoch, for a run whose first event was at `origin_ns`."""
+        """Return begin and end in ns since the epoch, for a run with first event at `origin_ns`."""
         begins: list[int] = []
         ends: list[int] = []
         windows: list[Sequence[int | None]] = [] if self.window_ns is None else [self.window_ns]
@@ -126,7 +126,7 @@ class View:
         return max(begins, default=None), min(ends, default=None)
 
     def filters(self, table: Table, run: str, origin_ns: int | None) -> list[pl.Expr]:
-        """What a row of `table` of this run must satisfy."""
+        """Return the conditions that a row of `table` of this run must satisfy."""
         if table.name in NEVER_CUT:
             return []
         columns = {column.name for column in table.columns}
@@ -152,7 +152,7 @@ class View:
         else:
             until = since = pl.coalesce(MOMENTS[table])
         if begin is not None:
-            # A stretch that never ended reaches to the end; one without a begin, back to the start.
+            # A span without an end reaches to the end of the trace; without a begin, to its start.
             yield (until >= begin).fill_null(value=table in STRETCHES)
         if end is not None:
             yield (since < end).fill_null(value=table in STRETCHES)
@@ -173,12 +173,12 @@ class View:
 
 
 def matching(patterns: Names, names: Iterable[str], what: str) -> frozenset[str]:
-    """The names that a pattern such as ``/camera*`` fits.
+    """Return the names that match patterns such as ``/camera*``.
 
     Raises
     ------
     UsageError
-        A pattern fits none.
+        A pattern matches no name.
     """
     present = sorted(set(names))
     matched: set[str] = set()
@@ -191,7 +191,7 @@ def matching(patterns: Names, names: Iterable[str], what: str) -> frozenset[str]
 
 
 def instead_of(name: str, known: Iterable[str]) -> str:
-    """Which of the known names may have been meant, and which there are."""
+    """Return a hint with the known names that may have been meant, and all that exist."""
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=3)
     shown = ", ".join(names[:_MOST_NAMES]) + (" ..." if len(names) > _MOST_NAMES else "")
@@ -210,6 +210,6 @@ def _one_of(column: str, names: Iterable[str]) -> pl.Expr:
 
 
 def _any(expressions: Iterable[pl.Expr]) -> list[pl.Expr]:
-    """One of them must hold, if there are any."""
+    """Combine expressions so that one must hold, if there are any."""
     given = list(expressions)
     return [pl.any_horizontal(given)] if given else []

@@ -1,4 +1,4 @@
-"""What a workload did, by its own log: requests and goals, which not every trace shows."""
+"""Read a workload's own log of requests and goals, which not every trace shows."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _LOGS: Sequence[tuple[str, str, tuple[str, ...]]] = (
 
 @dataclass(frozen=True)
 class WorkLog:
-    """When a workload did its work.
+    """The times at which a workload did its work.
 
     Attributes
     ----------
     kind
         ``request`` or ``goal``.
     times_ns
-        When each was sent, ns since the epoch, increasing, shape (n,).
+        When each request or goal was sent, ns since the epoch, increasing, shape (n,).
     """
 
     kind: str
@@ -35,21 +35,21 @@ class WorkLog:
 
 
 def read_work_log(native: Path) -> WorkLog | None:
-    """The log of requests (``calls.csv``) or else of goals (``goals.csv``) of a run.
+    """Read a run's log of requests (``calls.csv``) or else of goals (``goals.csv``).
 
     Parameters
     ----------
     native
-        The folder of the files that the workload wrote.
+        The folder with the files that the workload wrote.
 
     Returns
     -------
-    None where it wrote neither, or an empty one.
+    None if there is neither file, or an empty one.
 
     Raises
     ------
     UsageError
-        The file is no table, or has no column of the times of sending.
+        The file is not a table, or has no column with the times of sending.
     """
     for name, kind, columns in _LOGS:
         path = native / name

@@ -1,8 +1,8 @@
 """Make the pictures of five causes in docs/why.md from a recording of the suite `causes`.
 
 ``chrt -r 5 roslens record --suite causes --tracer native --duration 12``, then
-``python docs/cause_pictures.py data/recordings/causes/CAMPAIGN``. By ``chrt`` nothing keeps what is
-recorded from the CPU but what the suite itself starts.
+``python docs/cause_pictures.py data/recordings/causes/CAMPAIGN``. With ``chrt``, only processes
+that the suite itself starts can keep the recorded programs from the CPU.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CAUSES = ("same_thread", "queue", "lock", "cpu_hog", "disk")
 
 
 def main() -> None:
-    """Make them, and print the first sentence of each."""
+    """Make the pictures, and print the first sentence of each cause."""
     for cause in CAUSES:
         (run,) = Path(sys.argv[1]).glob(f"*cause-{cause}")
         why = rl.open(run).why

@@ -1,4 +1,4 @@
-"""Pages of the site that are made from the code when it is built: nothing of them can be stale."""
+"""Generate pages of the site from the code when it is built, so that they cannot be stale."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ SAMPLES = DOCS.parent / "data" / "samples"
 ROOM = DOCS.parent / "studies"
 NOUNS = {name: name for name in ("chains", "communication", "executors", "latency")}
 NOUNS["leaks"] = "memory"
-"""Notebooks, and what holds their estimates."""
+"""Notebooks, and the attribute of recordings that holds their estimates."""
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((\.\./[^)#\s]+)\)")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add them; MkDocs calls this."""
+    """Add the generated pages; MkDocs calls this."""
     for name, text in (
         ("cli", command_line()),
         ("suite_schema", schema_page(suite_schema())),
@@ -47,7 +47,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """Links out of docs/ lead to files of the repository, which the site does not have."""
+    """Turn links out of docs/ into file names, as the site does not have these files."""
 
     def named(link: re.Match[str]) -> str:
         target = (DOCS / Path(page.file.src_uri).parent / link[2]).resolve()
@@ -59,9 +59,9 @@ def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
 
 
 def command_line() -> str:
-    """Every verb and option, as ``--help`` shows them."""
+    """Return a page of every verb and option, as ``--help`` shows them."""
     text = str(app.generate_docs(output_format="markdown")).split("\n", 1)[1]
-    # The ways to call a verb name it themselves, and a star in a default is no emphasis.
+    # The usage lines repeat the verb's name, and a star in a default is no emphasis.
     text = re.sub(r"^roslens (\w+) (?=\1 )", "roslens ", text, flags=re.MULTILINE)
     return "# Command line\n" + text.replace("\n       roslens", "\nroslens").replace(
         ":*]", ":\\*]"
@@ -69,7 +69,7 @@ def command_line() -> str:
 
 
 def schema_page(schema: dict[str, Any]) -> str:
-    """The fields of a suite, a table per object."""
+    """Return a page of the fields of a suite, with a table per object."""
     lines = ["# Suite files", "", "`roslens suites --schema` prints this for editors.", ""]
     for name, part in [("suite", schema), *schema.get("$defs", {}).items()]:
         if "properties" not in part:
@@ -108,7 +108,7 @@ def _cell(text: str) -> str:
 
 
 def metrics_page() -> str:
-    """Every metric of the reports over the samples, with its definition."""
+    """Return a page of every metric of the reports on the samples, with its definition."""
     about = (
         "These are the metrics that notebooks write into `metrics.json`, with their definitions. "
         "Percentiles of other ranks have names of the same form."
@@ -149,11 +149,11 @@ STUDIES = {
     "micro_ros": ("micro-ROS", "eProsima"),
     "communication": ("Communication of rclcpp", "pull request 636, 2019"),
 }
-"""Title and origin of each, by the name of its folder, which is that of its page too."""
+"""Title and origin of each study, by the name of its folder and page."""
 
 
 def claims_page() -> str:
-    """What the four publications say, and what became of it."""
+    """Return a page of the four publications' claims, and how figures and suites test them."""
     told: dict[str, list[Statement]] = {}
     for statement in _published_statements():
         told.setdefault(statement.claim, []).append(statement)

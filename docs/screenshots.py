@@ -1,6 +1,6 @@
 """Make the pictures of docs/images from the samples: ``python docs/screenshots.py``.
 
-Needs Chromium (the system's) and playwright; what it shows is what a user sees.
+Needs Chromium (the system's) and playwright; the pictures show what a user sees.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from running_lab import (  # noqa: E402
 
 
 def main() -> None:
-    """Make them."""
+    """Make all pictures."""
     with tempfile.TemporaryDirectory() as place, sync_playwright() as playwright:
         browser = chromium(playwright)
         lab(browser, Path(place))
@@ -42,19 +42,19 @@ def main() -> None:
 
 
 def why() -> None:
-    """What made messages of the chain late."""
+    """Plot the causes of late messages of the chain."""
     made = rl.open(SAMPLE.parent / "chain.tar.zst").why.plot()
     made.savefig(IMAGES / "why.png")
 
 
 def lab(browser: Browser, place: Path) -> None:
-    """The screen, with one of the worst messages clicked."""
+    """Show the screen with one of the worst messages clicked."""
     with running_lab(SAMPLE, place / "home") as (_, url, _):
         page = open_notebook(browser, url)
         wait_for_screen(page)
         pane_of(page, "Worst messages").locator("tr:has(td)").first.click()
         pane_of(page, "Message").get_by_text("delivered").first.wait_for()
-        # The arrows of what is seen now.
+        # Wait until the arrows for the visible part are drawn.
         page.wait_for_function(
             "document.querySelector('.roslens-pane .roslens-timeline').dataset.arrows > 0"
         )
@@ -62,7 +62,7 @@ def lab(browser: Browser, place: Path) -> None:
 
 
 def moving(browser: Browser, place: Path) -> None:
-    """From the first page to why a message was late, one frame a step."""
+    """Show the way from the first page to the cause of a late message, one frame per step."""
     frames = [place / f"{number}.png" for number in range(4)]
     page = browser.new_page(viewport={"width": 1280, "height": 800})
     sample = str(LATE.relative_to(ROOT))

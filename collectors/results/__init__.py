@@ -1,1 +1,1 @@
-"""Result files of other benchmark tools, one module per format."""
+"""Read result files of other benchmark tools, one module per format."""

@@ -1,4 +1,4 @@
-"""Results of buildfarm_perf_tests: the collector's CSV, Jenkins' two-row CSV and benchmark.json."""
+"""Read buildfarm_perf_tests: the collector's CSV, Jenkins' two-row CSV and benchmark.json."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _COLUMNS = {
 def read_buildfarm_csv(path: Path) -> ToolResult:
     """Read the CSV of system_metric_collector, 1 row per second.
 
-    Virtual and "resident anonymous" memory are pages that were divided as if they were KB: they are
-    multiplied by 4 (pages of 4 KiB). The second is all resident pages, not the anonymous ones.
+    The tool divided virtual and "resident anonymous" memory, counted in pages, as if it were KB:
+    both are multiplied by 4 (pages of 4 KiB). The second is all resident pages, not anonymous ones.
 
     Raises
     ------
@@ -98,11 +98,11 @@ _LAYOUTS = {
         ("system_virtual_mean", float(_MIB), "byte"),
     ),
 }
-"""Columns of Jenkins' CSV by how many there are; a 95th percentile has no name."""
+"""Columns of Jenkins' CSV by their number; a 95th percentile has no name."""
 
 
 def is_buildfarm_plot(text: str) -> bool:
-    """Whether it is such a CSV: one name in each cell of row 1, numbers in row 2, and no more."""
+    """Return whether a text is Jenkins' CSV: one name in all cells of row 1, values in row 2."""
     rows = [line.split(",") for line in text.splitlines() if line.strip()]
     return (
         len(rows) == 2
@@ -116,14 +116,14 @@ def is_buildfarm_plot(text: str) -> bool:
 def read_buildfarm_plot(path: Path) -> ToolResult:
     """Read the CSV for Jenkins' plots: the name of the test in each cell, and values below.
 
-    What a value is, only its column says: 12 of a spinning node, 13 of performance_test, 21 of a
-    publisher or subscriber. 95th percentiles are left out: some versions of pandas made them the
-    maximum. Memory in pages is corrected as in `read_buildfarm_csv`.
+    Only the column tells the meaning of a value; there are 12 columns for a spinning node, 13 for
+    performance_test, 21 for a publisher or subscriber. 95th percentiles are left out: some versions
+    of pandas gave the maximum instead. Memory in pages is corrected as in `read_buildfarm_csv`.
 
     Raises
     ------
     UsageError
-        A cell is no number.
+        A cell is not a number.
     """
     names, cells = (line.split(",") for line in read_text(path).splitlines() if line.strip())
     summary = [
@@ -148,13 +148,13 @@ def read_buildfarm_plot(path: Path) -> ToolResult:
 def read_buildfarm_benchmark(path: Path) -> ToolResult:
     """Read a benchmark.json.
 
-    A 95th percentile may be the maximum (with pandas 3 its position in ``describe`` is another) and
-    is left out; throughput is MiB/s whatever its unit says.
+    A 95th percentile may be the maximum (with pandas 3 its position in ``describe`` differs) and
+    is left out; throughput is in MiB/s whatever its unit says.
 
     Raises
     ------
     UsageError
-        It is no such file.
+        The file is no benchmark.json.
     """
     summary = []
     notes = set()

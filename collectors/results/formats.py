@@ -1,4 +1,4 @@
-"""Which benchmark tool wrote a file: every format that is read, once."""
+"""Detect which benchmark tool wrote a file, and read it: all known formats."""
 
 from __future__ import annotations
 
@@ -35,33 +35,33 @@ from roslens.recording.errors import UsageError
 from roslens.recording.foreign import read_foreign, read_here
 
 _HEAD = 65536
-"""Bytes of a file by which its format is told."""
+"""Number of bytes at a file's beginning from which its format is detected."""
 _SMALL = 256 << 10
-"""Bytes of text that cannot take much time or memory: a process of its own takes half a second."""
+"""Largest size in bytes of text read in this process: a separate one takes half a second."""
 
 
 @dataclass(frozen=True)
 class Format:
-    """One kind of file.
+    """One kind of result file.
 
     Attributes
     ----------
     tool, files
-        Whose it is, and which files or folders they are, for people.
-    versions
-        Which versions of the tool wrote it so.
-    source
-        The public repository where the format follows from.
-    gives
-        What is read.
-    refused
-        What is left out, corrected or cannot be had from it.
-    fits
-        Whether a path, with the beginning of its text (of a folder: none), is of this kind.
-    read
-        One result per run in it.
-    always_apart
-        Whether even a small file can take a reader more than its size tells.
+            Name of the tool, and its files or folders, for people.
+        versions
+            Versions of the tool that write this format.
+        source
+            Public repository that defines the format.
+        gives
+            The data that are read.
+        refused
+            Data that are left out, corrected or not available.
+        fits
+            Whether a path is of this kind, given the beginning of its text (empty for a folder).
+        read
+            Reads the file and returns one result per run.
+        always_apart
+            Whether even a small file can take a reader more time or memory than its size suggests.
     """
 
     tool: str
@@ -76,7 +76,7 @@ class Format:
 
     @property
     def what(self) -> str:
-        """The tool and its files."""
+        """Name of the tool and of its files."""
         return f"{self.tool} ({self.files})"
 
 
@@ -236,18 +236,18 @@ FORMATS = (
         _one(read_psutil),
     ),
 )
-"""Every kind of file that is read."""
+"""All known kinds of files."""
 
 _IN_FOLDERS = {*irobot.FILES, *reference_system.FILES}
 
 
 def find_results(path: Path) -> list[tuple[Path, Format]]:
-    """The results at a path, each with its format; in a folder of several, all that are below it.
+    """Return the results at a path with their formats; for another folder, all results below it.
 
     Raises
     ------
     UsageError
-        There is no such path, or no file of a known format.
+        The path does not exist, or holds no file of a known format.
     """
     if not path.exists():
         raise UsageError(f"{path}: no such file or directory")
@@ -256,7 +256,7 @@ def find_results(path: Path) -> list[tuple[Path, Format]]:
         return [result]
     results: dict[Path, Format] = {}
     for below in sorted(path.rglob("*")) if path.is_dir() else ():
-        # What lies in the folder of a result is part of it.
+        # Files in the folder of a result belong to it.
         if results.keys().isdisjoint(below.parents) and (result := _format_of(below)):
             results.setdefault(*result)
     if not results:
@@ -266,12 +266,12 @@ def find_results(path: Path) -> list[tuple[Path, Format]]:
 
 
 def read_results(place: Path, known: Format) -> Sequence[ToolResult]:
-    """One result per run in what `find_results` found; only small text is read in this process.
+    """Read a result found by `find_results`, one per run; only small text is read in this process.
 
     Raises
     ------
     UsageError
-        It is not as its tool writes it, or takes more than the limits of
+        The content is not as the tool writes it, or takes more than the limits of
         `roslens.recording.foreign`.
     """
     if not known.always_apart and _bytes_in(place) <= _SMALL:
@@ -283,7 +283,7 @@ def read_results(place: Path, known: Format) -> Sequence[ToolResult]:
 
 
 def results_of(place: Path, number: int) -> list[dict[str, Any]]:
-    """The fields of each result, with whatever exception a damaged file leads to."""
+    """Return the fields of each result; a damaged file may raise any exception."""
     return [vars(result) for result in FORMATS[number].read(place)]
 
 

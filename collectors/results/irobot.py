@@ -1,9 +1,9 @@
-"""Results of ros2-performance (irobot_benchmark): a ``<topology>_log`` folder.
+"""Read results of ros2-performance (irobot_benchmark): a ``<topology>_log`` folder.
 
-Four dialects, told apart by the header of ``latency_all.txt``: A (2019) and B (2022) name units in
-brackets (``received[#]``), C (December 2023) as suffixes (``received_msgs``), D (November 2024)
-adds every single latency. In all files names are read as C has them. Rows are separated by white
-space, or by commas where the tool was told so.
+There are four dialects, told apart by the header of ``latency_all.txt``: A (2019) and B (2022) name
+units in brackets (``received[#]``), C (December 2023) as suffixes (``received_msgs``), D (November
+2024) adds every single latency. Names in all files are converted to those of C. Cells are separated
+by white space, or by commas if the tool was configured so.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _TITLES = {
 }
 _MIXED = "Subscriptions and clients stats:"
 _ONLY = "Subscriptions stats:"
-"""What the files of 2019, which have no titles, are about."""
+"""Title assumed for the files of 2019, which have none."""
 _SENT = "Sent vs received messages:"
 _COUNTS = ("received", "late", "too_late", "lost")
 _TIMES = ("mean", "sd", "min", "max")
@@ -71,14 +71,14 @@ class _Found:
 
 
 def is_irobot(folder: Path) -> bool:
-    """Whether `folder` holds such results."""
+    """Return whether `folder` holds such results."""
     return (folder / "latency_all.txt").is_file() or (
         (folder / "resources.txt").is_file() and (folder / "metadata.txt").is_file()
     )
 
 
 def find_irobot(run: Path) -> Path | None:
-    """The folder of such results in the folder of a run, or just below it."""
+    """Return the folder with such results in the folder of a run, or just below it."""
     places = (run, *sorted(p for p in run.glob("*") if p.is_dir()), *sorted(run.glob("native/*")))
     return next((place for place in places if is_irobot(place)), None)
 
@@ -89,11 +89,11 @@ def read_irobot(folder: Path) -> ToolResult:
     Latencies become ns (the tool rounds to 1 us; its standard deviation is that of the population).
     ``publish_duration`` is how long publish() took, ``response_time`` a round trip.
 
-    Corrected or not taken for what it is called:
+    Corrected, or renamed because the name is wrong:
 
     * ``rss_KB`` is ru_maxrss, a peak: the metric is ``rss_peak``;
-    * ``cpu_perc`` is of all cores: brought to cores where run_manifest.json says how many, else a
-      fraction of the machine;
+    * ``cpu_perc`` refers to all cores: converted to cores if run_manifest.json states their number,
+      else to a fraction of the machine;
     * the first row of resources.txt, all zeros, is left out; ``latency_us`` beyond 1e9 has wrapped
       around and is null; a negative size is an overflow of mallinfo and null.
 
@@ -172,7 +172,7 @@ def _latencies(path: Path, contents: _Found) -> None:
 
 
 def _plain(name: str) -> str:
-    """A column's name as the dialects C and D have it: ``received[#]`` is ``received_msgs``."""
+    """Convert a column's name to dialects C and D: ``received[#]`` to ``received_msgs``."""
     return _IN_BRACKETS.sub(lambda match: f"_{_SYMBOLS.get(match[1], match[1])}", name)
 
 
@@ -239,7 +239,7 @@ def _tracked(contents: _Found) -> bool:
 
 def _sent_row(row: Mapping[str, str], where: str, contents: _Found) -> None:
     topic = row.get("topic", "")
-    if topic == "TOTAL":  # a sum, some of its cells empty
+    if topic == "TOTAL":  # a sum with some empty cells
         return
     for column, metric in (("sent", "sent"), ("true_lost", "lost"), ("gap_lost", "lost_by_gaps")):
         if row.get(column):
@@ -256,7 +256,7 @@ def _table(path: Path) -> list[tuple[int, dict[str, str]]]:
     header = [_plain(name) for name in split_row(lines[0][1]) if name]
     rows = []
     for place, line in lines[1:]:
-        # A description may hold commas of its own.
+        # A description may itself contain commas.
         commas = "," in lines[0][1]
         cells = split_row(line) if commas else line.split(None, len(header) - 1)
         rows.append((place, named(cells, header, f"{path}:{place}")))
@@ -287,7 +287,7 @@ def _resources(path: Path, cores: int | None, contents: _Found) -> None:
         values = {name: number(cell, f"{where} {name}") for name, cell in row.items() if cell}
         if "time_ms" not in values:
             raise UsageError(f"{path}: no column time_ms; not a resources.txt")
-        if any(values.values()):  # the first row is zeros, before anything was read
+        if any(values.values()):  # the first row is zeros, before the first sample
             time_ns = round(values["time_ms"] * 1e6)
             contents.series += [
                 {"time_ns": time_ns, "metric": m, "value": v, "unit": u}

@@ -1,8 +1,8 @@
-"""``messages.csv``: what a workload itself logged of its messages, with the system clock.
+"""Read ``messages.csv``: a workload's own log of its messages, with the system clock.
 
-One row per message and subscription: ``topic``, ``sequence`` (number of the message on its topic),
-``publish_realtime_ns`` (just before publish()), ``callback_realtime_ns`` (first line of the
-callback; empty: never received).
+The log has one row per message and subscription: ``topic``, ``sequence`` (number of the message on
+its topic), ``publish_realtime_ns`` (just before publish()), ``callback_realtime_ns`` (first line of
+the callback; empty if never received).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ SCHEMA = pl.Schema(
 
 
 def read_logged_messages(path: Path) -> pl.DataFrame | None:
-    """The rows of a log in their order, or None where the file is of another kind.
+    """Return the rows of a log in file order, or None for a file of another kind.
 
     Raises
     ------
     UsageError
-        It cannot be read, or a cell is not what its column says.
+        The file cannot be read, or a cell does not fit its column.
     """
     try:
         with path.open(encoding="utf-8") as stream:

@@ -1,4 +1,4 @@
-"""Memory as benchmark scripts write it: per number of entities, and over time by psutil."""
+"""Read memory figures of benchmark scripts: per number of entities, and over time by psutil."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from roslens.recording.errors import UsageError
 
 
 def read_memory_benchmark(path: Path) -> ToolResult:
-    """The CSV of ros2-performance's memory_benchmark: ``rss_peak`` by kind and number of entities.
+    """Read the CSV of ros2-performance's memory_benchmark: ``rss_peak`` by kind and number.
 
-    Columns Entity, N, RSS, DELTA (KB). RSS is ru_maxrss, a peak: right here, where entities are
-    only ever added. Of several rows with the same N (the file begins so) the largest counts.
+    Columns are Entity, N, RSS, DELTA (KB). RSS is ru_maxrss, a peak, which is right here because
+    entities are only added. The largest of several rows with equal N (as at the beginning) counts.
 
     Raises
     ------
     UsageError
-        There is no row, or one is cut off.
+        There is no row, or one is truncated.
     """
     peaks: dict[tuple[str, str], float] = {}
     for where, row in table_rows(path):
@@ -49,12 +49,12 @@ _PSUTIL = {
 
 
 def read_psutil(path: Path) -> ToolResult:
-    """The table of run_psutil.py (ros2-performance): true RSS and PSS, summed over processes.
+    """Read the table of run_psutil.py (ros2-performance): true RSS and PSS, summed over processes.
 
     Raises
     ------
     UsageError
-        There is no row, or one is cut off.
+        There is no row, or one is truncated.
     """
     rows = []
     for where, row in table_rows(path):

@@ -1,7 +1,8 @@
-"""Results that micro-ROS published from traces of NuttX (repository benchmarking-results).
+"""Read results that micro-ROS published from traces of NuttX (repository benchmarking-results).
 
-Per application and medium: ``*_com_analysis.data`` about the network's driver, and JSON about
-tasks, interrupts, the heap, stacks and functions. Times of the JSON are ns since the board began.
+There are files per application and medium: ``*_com_analysis.data`` about the network's driver, and
+JSON about tasks, interrupts, the heap, stacks and functions. JSON times are ns since the board
+started.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ Read = tuple[list[Row], list[Row], list[str]]
 
 
 def is_micro_ros_data(text: str) -> bool:
-    """Whether it begins as ``*_com_analysis.data``."""
+    """Return whether a text begins like ``*_com_analysis.data``."""
     first = next((line for line in text.splitlines() if line.strip()), "")
     return first.startswith("***") and re.search("Bandwi|Latency", first) is not None
 
 
 def is_micro_ros_json(text: str) -> bool:
-    """Whether it begins as one of the JSON files."""
+    """Return whether a text begins like one of the JSON files."""
     return text.lstrip().startswith("{") and any(
         all(word in text for word in words) for words in _JSON
     )
@@ -58,7 +59,7 @@ def read_micro_ros_data(path: Path) -> ToolResult:
     Raises
     ------
     UsageError
-        It is no such file.
+        The file is of another kind.
     """
     rows: list[Row] = []
     quantity = direction = ""
@@ -91,7 +92,7 @@ def read_micro_ros_json(path: Path) -> ToolResult:
     Raises
     ------
     UsageError
-        It is none of these.
+        The file is of another kind.
     """
     data = read_json(path)
     kinds = (
@@ -146,7 +147,7 @@ def _durations(
     summary: list[Row],
     samples: list[Row],
 ) -> None:
-    """Times from each start to the stop that follows it."""
+    """Add the durations from each start to the stop that follows it."""
     durations = [
         stop["stop"] - start["start"]
         for start, stop in pairwise(events)
@@ -206,7 +207,7 @@ def _stacks(data: Mapping[str, Any]) -> Read:
 
 
 def _functions(data: Mapping[str | None, Any]) -> Read:
-    """Functions by task; files of 2020 name no task and have no durations."""
+    """Summarise functions by task; files of 2020 name no task and have no durations."""
     summary: list[Row] = []
     samples: list[Row] = []
     for task, functions in data.items():

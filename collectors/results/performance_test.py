@@ -1,9 +1,9 @@
-"""Results of performance_test (Apex.AI): its CSV, one row per second, its JSON, and its databases.
+"""Read results of performance_test (Apex.AI): CSV with a row per second, JSON, and databases.
 
-Only moments per second exist: means and variances over the run can be put together again (n, mean,
+Only moments per second exist: means and variances over the run can be computed from them (n, mean,
 sum of squared deviations), percentiles cannot. Builds with SQL support write an SQLite database of
-two tables, one row per experiment and one per second of it; their columns have the names of the
-JSON.
+two tables, one with a row per experiment and one with a row per second; their columns have the
+names of the JSON.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ START = "---EXPERIMENT-START---"
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _CELLS = re.compile(r"[ \t]*,[ \t]*")
 _PARTING = ("Maximum runtime reached. Exiting.", "Caught signal. Exiting.")
-"""What the program prints at its end; in the file where its output went there."""
+"""Lines that the program prints at its end, which are in the file if its output went there."""
 _NO_PERCENTILES = "percentiles cannot be had: the file has moments per second, not latencies"
 
 
 def read_performance_test(path: Path) -> ToolResult:
     """Read one file.
 
-    Latencies become ns. In the CSV the variance is called ms and is ms times s: it is brought to
+    Latencies become ns. The CSV labels the variance ms, but it is ms times s: it is converted to
     ns^2. Seconds in which nothing was received have a minimum of inf and a maximum of -inf: they
     are left out. ``ru_maxrss`` is a peak.
 
@@ -78,7 +78,7 @@ def _csv(path: Path, text: str) -> ToolResult:
             "min": row["latency_min (ms)"] * 1e6,
             "max": row["latency_max (ms)"] * 1e6,
             "mean": row["latency_mean (ms)"] * 1e6,
-            # ms * s, whatever the heading says
+            # The unit is ms * s, whatever the heading says.
             "variance": row["latency_variance (ms)"] * 1e3 * 1e12,
             "peak": row["ru_maxrss"] * 1024 if "ru_maxrss" in row else math.nan,
             "cpu": row.get("cpu_usage (%)", math.nan) / 100,
@@ -97,12 +97,12 @@ def _json(path: Path) -> ToolResult:
 def of_rows(
     metadata: dict[str, str], rows: Sequence[Mapping[str, Any]], path: Path, identity: str
 ) -> ToolResult:
-    """A result from rows per second with the fields of the JSON, in order.
+    """Make a result from rows per second with the fields of the JSON, in order.
 
     Raises
     ------
     UsageError, ValueError, KeyError, TypeError
-        There is none, or one lacks a field or has one that is no number.
+        There is no row, or a row lacks a field or has one that is not a number.
     """
     start = int(rows[0]["experiment_start"]) if rows else 0
     seconds = [_json_row(row, start, number) for number, row in enumerate(rows)]
@@ -182,7 +182,7 @@ def _result(
         summary_frame(summary),
         series_frame(series),
         notes=tuple(notes),
-        # Older versions numbered their experiments.
+        # Older versions numbered their experiments, so only a UUID identifies one.
         identity=identity if _UUID.fullmatch(identity) else "",
     )
 
@@ -199,7 +199,7 @@ def read_performance_test_sql(path: Path) -> Sequence[ToolResult]:
     Raises
     ------
     UsageError
-        It is no such database, damaged, or has more than a million rows.
+        The file is no such database, is damaged, or has more than a million rows.
     """
     with open_database(path, (_EXPERIMENT, _SECOND), _SECONDS) as database:
         database.row_factory = sqlite3.Row
@@ -230,7 +230,7 @@ def _rows(path: Path, database: sqlite3.Connection, table: str) -> Iterator[dict
 
 
 def _text_of(identity: object) -> str:
-    """An id of 16 bytes as the logs write it."""
+    """Return the id of an experiment as the logs write it; databases hold 16 bytes."""
     if isinstance(identity, bytes) and len(identity) == 16:
         return str(uuid.UUID(bytes=identity))
     return str(identity)

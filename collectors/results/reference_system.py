@@ -1,4 +1,4 @@
-"""Results of the reference system (ros-realtime): memory_log.txt and std_output.log of a run."""
+"""Read results of the reference system (ros-realtime): memory_log.txt and std_output.log."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ _MOST_MS = 1e9
 
 
 def is_reference_system(folder: Path) -> bool:
-    """Whether `folder` holds such results."""
+    """Return whether `folder` holds such results."""
     return any((folder / name).is_file() for name in FILES)
 
 
 def read_reference_system(folder: Path) -> ToolResult:
     """Read the folder of one run.
 
-    The program prints running statistics: the last of each is that of the run. A latency may have
-    wrapped around below zero (it is unsigned): such statistics are left out.
+    The program prints running statistics: the last one of each kind is that of the whole run. A
+    latency may have wrapped around below zero (it is unsigned): such statistics are left out.
 
     Raises
     ------
     UsageError
-        A row of the memory log is cut off.
+        A row of the memory log is truncated.
     """
     summary, series, notes = [], [], []
     output = folder / "std_output.log"

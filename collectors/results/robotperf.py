@@ -1,4 +1,4 @@
-"""Results in a RobotPerf benchmark.yaml."""
+"""Read the results in a RobotPerf benchmark.yaml."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _UNITS = {"ms": (1e6, "ns"), "us": (1e3, "ns"), "s": (1e9, "ns"), "%": (0.01, "1
 
 
 def read_robotperf(path: Path) -> ToolResult:
-    """Read a benchmark.yaml: its results, and the statistics that their notes tell.
+    """Read a benchmark.yaml: its results, and the statistics in their notes.
 
     Raises
     ------
     UsageError
-        It is no such file.
+        The file is no benchmark.yaml.
     """
     data = yaml.safe_load(read_text(path))
     results = [entry["result"] for entry in data["results"]]

@@ -1,7 +1,7 @@
-"""Results of ros2_benchmark and isaac_ros_benchmark (NVIDIA): the JSON of a benchmark.
+"""Read results of ros2_benchmark and isaac_ros_benchmark (NVIDIA): the JSON of a benchmark.
 
-What the file calls a value is condensed over repetitions, the best and the worst of which were left
-out: it holds neither single latencies nor how much repetitions differ.
+Values in the file are aggregated over repetitions without the best and the worst one: the file
+holds neither single latencies nor the spread over repetitions.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def read_ros2_benchmark(path: Path) -> Sequence[ToolResult]:
     Raises
     ------
     UsageError
-        It is no such file.
+        The file is of another kind.
     """
     data = read_json(path)
     if not isinstance(data, dict):
@@ -70,7 +70,7 @@ def read_ros2_benchmark(path: Path) -> Sequence[ToolResult]:
 
 
 def _parts(data: Mapping[str, Any], where: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The tests of a file, by the names that lead to them."""
+    """Yield the tests of a file with the path of keys that leads to them."""
     if any(key.startswith("BasicPerformanceMetrics.") for key in data):
         yield where or "main", data
     for key, value in data.items():
@@ -103,7 +103,7 @@ def _result(
 
 
 def _resource(kind: str, name: str) -> tuple[str, float, str] | None:
-    """``MEAN_OVERALL_CPU_UTILIZATION`` is ``overall_cpu_utilization_mean``, in percent."""
+    """Convert ``MEAN_OVERALL_CPU_UTILIZATION`` to ``overall_cpu_utilization_mean``, in percent."""
     if kind != "ResourceMetrics":
         return None
     if name == _ONCE:

@@ -1,8 +1,8 @@
-"""results.csv of rosbag2_performance_benchmarking: messages that rosbag2 recorded of those sent.
+"""Read results.csv of rosbag2_performance_benchmarking: messages sent and recorded by rosbag2.
 
 The columns are separated by ONE space and may be empty (two spaces in a row), so that splitting
-at white space would shift them. A run is as many consecutive rows as there are publisher groups;
-how many that are stands in ``producers.yaml`` beside it.
+at white space would shift them. A run has one row per publisher group, consecutively;
+``producers.yaml`` beside the file states the number of groups.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ _PERCENT = ("producer_cpu_usage", "recorder_cpu_usage")
 
 
 def read_rosbag2_runs(path: Path) -> list[ToolResult]:
-    """One result per run: messages sent, received (recorded) and lost per group, CPU.
+    """Return one result per run: messages sent, received (recorded) and lost per group, CPU.
 
-    Runs of one setting follow one another in the file, so what was set is among the factors. How
-    many publisher groups there are ``producers.yaml`` beside it says; without that file, one.
+    Runs of one setting follow one another in the file, so the settings are among the factors.
+    ``producers.yaml`` beside it states the number of publisher groups, which is one without it.
 
     Raises
     ------
     UsageError
-        It is cut off, or a run lacks rows.
+        The file is truncated, or a run lacks rows.
     """
     text = read_text(path)
     if not text.endswith("\n"):
@@ -67,7 +67,7 @@ def read_rosbag2_runs(path: Path) -> list[ToolResult]:
 
 
 def _run(rows: Sequence[Mapping[str, Any]]) -> ToolResult:
-    """The rows of one run: one per publisher group."""
+    """Make the result of a run from its rows, one per publisher group."""
     summary: list[dict[str, Any]] = []
     for row in rows:
         sent, received = row["total_produced"], row["total_recorded_count"]
@@ -121,7 +121,7 @@ def _count(cell: str, where: str) -> int:
 
 
 def _groups(path: Path) -> int:
-    """Publisher groups in a producers.yaml; 1 where there is no such file."""
+    """Return the number of publisher groups in a producers.yaml; 1 if there is no such file."""
     if not path.is_file():
         return 1
     groups = next(_values(yaml.safe_load(read_text(path)), "publisher_groups"), None)

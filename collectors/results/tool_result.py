@@ -1,4 +1,4 @@
-"""What another tool's result files say, brought to one form: one row per figure, SI-like units."""
+"""Represent other tools' result files in one form: one row per figure, SI-like units."""
 
 from __future__ import annotations
 
@@ -35,28 +35,28 @@ SAMPLES_SCHEMA = pl.Schema(
 
 @dataclass(frozen=True)
 class ToolResult:
-    """Figures of one run as another tool wrote them.
+    """The figures of one run as another tool wrote them.
 
     Attributes
     ----------
     tool
-        Whose files they are.
-    metadata
-        What the files say about the run.
-    summary
-        `SUMMARY_SCHEMA`: one row per figure. `entity` is what it is about (subscription, publisher,
-        client, process, ...), `name` its topic, service or action; `metric` such as
-        ``latency_mean``; `unit` ``ns``, ``byte``, ``core``, ``1`` (a count or a fraction), ``Hz``.
-    series
-        `SERIES_SCHEMA`: figures over time, `time_ns` since the tool's start.
-    samples
-        `SAMPLES_SCHEMA`: single latencies, where the tool wrote them.
-    notes
-        What was corrected, left out or is not what its name says; one sentence each.
-    factors
-        What tells this run from others in the same file.
-    identity
-        The tool's own name of the run, by which two files of one run are told; empty without.
+            Name of the tool that wrote the files.
+        metadata
+            Information on the run from the files.
+        summary
+            `SUMMARY_SCHEMA`: one row per figure. `entity` is its subject (subscription, publisher,
+            client, process, ...), `name` its topic, service or action; `metric` such as
+            ``latency_mean``; `unit` ``ns``, ``byte``, ``core``, ``1`` (count or fraction), ``Hz``.
+        series
+            `SERIES_SCHEMA`: figures over time, `time_ns` since the tool's start.
+        samples
+            `SAMPLES_SCHEMA`: single latencies, where the tool wrote them.
+        notes
+            Corrections, omissions and misleading names; one sentence each.
+        factors
+            Settings that distinguish this run from others in the same file.
+        identity
+            The tool's own id of the run, which is equal in all files of one run; empty without.
     """
 
     tool: str
@@ -70,17 +70,17 @@ class ToolResult:
 
 
 def summary_frame(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
-    """Rows as a frame of `SUMMARY_SCHEMA`; what a row lacks is null, and so is no finite value."""
+    """Make a frame of `SUMMARY_SCHEMA`; missing and non-finite values become null."""
     return _frame(rows, SUMMARY_SCHEMA)
 
 
 def series_frame(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
-    """Rows as a frame of `SERIES_SCHEMA`; values that are not finite become null."""
+    """Make a frame of `SERIES_SCHEMA`; non-finite values become null."""
     return _frame(rows, SERIES_SCHEMA)
 
 
 def samples_frame(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
-    """Rows as a frame of `SAMPLES_SCHEMA`."""
+    """Make a frame of `SAMPLES_SCHEMA`."""
     return _frame(rows, SAMPLES_SCHEMA)
 
 
@@ -94,12 +94,12 @@ def _finite(value: Any) -> Any:
 
 
 def read_text(path: Path) -> str:
-    """A result file's text.
+    """Return a result file's text.
 
     Raises
     ------
     UsageError
-        It cannot be read, or is no text.
+        The file cannot be read, or is not UTF-8 text.
     """
     try:
         return path.read_text(encoding="utf-8")
@@ -113,7 +113,7 @@ _NAN = re.compile(r"^([+-]?nan)\(\w+\)$", re.IGNORECASE)
 
 
 def number(text: str, where: str) -> float:
-    """A cell as a number.
+    """Convert a cell to a number.
 
     Parameters
     ----------
@@ -123,22 +123,22 @@ def number(text: str, where: str) -> float:
     Raises
     ------
     UsageError
-        It is none.
+        The cell is not a number.
     """
     try:
-        # MSVC writes nan(ind), nan(snan).
+        # MSVC writes nan(ind) and nan(snan).
         return float(_NAN.sub(r"\1", text))
     except ValueError:
         raise UsageError(f"{where}: {text!r} is no number; is the file cut off?") from None
 
 
 def split_row(line: str, columns: int | None = None) -> list[str]:
-    """Cells of a row: by commas where there are any, else by white space.
+    """Split a row into cells: at commas where there are any, else at white space.
 
     Parameters
     ----------
     columns
-        How many there are; the last takes the rest of a row without commas.
+        Number of columns; the last takes the rest of a row without commas.
     """
     if "," in line:
         return [cell.strip() for cell in next(csv.reader([line]))]
@@ -146,12 +146,12 @@ def split_row(line: str, columns: int | None = None) -> list[str]:
 
 
 def numbered(text: str) -> list[tuple[int, str]]:
-    """The lines that are not blank, with their numbers."""
+    """Return the lines that are not blank, with their numbers."""
     return [(number, line) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
 
 
 def named(cells: Sequence[str], header: Sequence[str], where: str) -> dict[str, str]:
-    """The cells of a row by their columns.
+    """Return the cells of a row by column name.
 
     Raises
     ------
@@ -166,12 +166,12 @@ def named(cells: Sequence[str], header: Sequence[str], where: str) -> dict[str, 
 
 
 def table_rows(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
-    """Place and cells of each row of a file whose first line names the columns.
+    """Yield place and cells of each row of a file whose first line names the columns.
 
     Raises
     ------
     UsageError
-        It cannot be read, or a row has fewer cells than there are columns.
+        The file cannot be read, or a row has fewer cells than there are columns.
     """
     (_, first), *rows = numbered(read_text(path))
     header = split_row(first)
@@ -181,7 +181,7 @@ def table_rows(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def read_rows(path: Path, schema: pl.Schema, optional: Sequence[str] = ()) -> pl.DataFrame:
-    """The rows of a CSV file with a header and of these types, as our own programs write them.
+    """Read a CSV file with a header and these column types, as our own programs write it.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ def read_rows(path: Path, schema: pl.Schema, optional: Sequence[str] = ()) -> pl
     Raises
     ------
     UsageError
-        It cannot be read, has other columns, or is cut off.
+        The file cannot be read, has other columns, or is truncated.
     """
     text = read_text(path)
     content = text.encode()

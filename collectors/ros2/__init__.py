@@ -1,4 +1,4 @@
-"""The ROS 2 model: raw events become objects, callbacks, publications, takes and messages."""
+"""Build the ROS 2 model: raw events become objects, callbacks, publications, takes, messages."""
 
 from roslens.collectors.ros2.model import build_tables, make_tables
 

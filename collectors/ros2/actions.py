@@ -1,11 +1,10 @@
-"""Goals of actions, from the services and topics that an action consists of.
+"""Find the goals of actions, from the services and topics that an action consists of.
 
-A goal is a call of ``send_goal``. ROS 2 does not trace its id; where a library of ours did, that
-tells which result and which request to cancel are of it, and how it ended. Elsewhere its result is
-asked for with a call of ``get_result`` that belongs to the goal accepted last before it, or, where
-that claims a goal twice, to the goals in order. Status and feedback are told apart only where a
-server has one goal at a time. Where events may be missing meanwhile, absence and order tell
-nothing of a goal.
+A goal is a call of ``send_goal``. ROS 2 does not trace its id; where a library of ours recorded it,
+the id determines the goal's result, cancel request and outcome. Otherwise its result comes from a
+call of ``get_result``, which belongs to the goal accepted last before it, or, where that assigns a
+goal twice, to the goals in order. Status and feedback are attributed only where a server has one
+goal at a time. Where events may be missing meanwhile, nothing is concluded from absence and order.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _SERVER = ["action", "server"]
 _WAY = [*_SERVER, "client"]
 _FOREVER = 2**62
 _ANYWHERE = ""
-"""The host of a gap of which it is not known."""
+"""The host of a gap whose host is unknown."""
 
 
 def find_action_goals(
@@ -45,10 +44,10 @@ def find_action_goals(
     publications: pl.DataFrame,
     gaps: pl.DataFrame,
 ) -> pl.DataFrame:
-    """One row per goal sent, and per goal that was accepted without its request being traced.
+    """Return one row per goal sent, and per goal accepted without its request being traced.
 
-    Columns of the table, and proc. `gaps` are host (null: not known), begin_ns and end_ns of what
-    may be missing.
+    Columns are those of the table, and proc. `gaps` has host (null if unknown), begin_ns and end_ns
+    of the times in which events may be missing.
     """
     calls = with_goal_ids(_calls(objects, service_calls, events.places), events, objects)
     status, feedback = (_told(publications, topic) for topic in ("status", "feedback"))
@@ -79,7 +78,7 @@ def find_action_goals(
 
 
 def untold_goals(objects: Objects, publications: pl.DataFrame) -> pl.DataFrame:
-    """Per action: ``action``, and how many status and feedback messages were published."""
+    """Return per ``action`` how many status and feedback messages were published."""
     served = objects.services.select(
         pl.col("service").cast(TEXT).str.extract(_NAME, 1).alias("action")
     ).drop_nulls()
@@ -104,12 +103,12 @@ def untold_goals(objects: Objects, publications: pl.DataFrame) -> pl.DataFrame:
 
 
 def _calls(objects: Objects, service_calls: pl.DataFrame, places: pl.DataFrame) -> pl.DataFrame:
-    """Calls of action services, with text that names the action client and server they are of.
+    """Return calls of action services, with texts that identify the action client and server.
 
-    And with client_host and server_host.
+    The result also has client_host and server_host.
 
     The three services of one action client are three clients: those of one node and action that
-    were created at the same place in the order belong together.
+    were created at the same position in order belong together.
     """
     calls = service_calls.with_columns(
         pl.col("service").cast(TEXT).str.extract(_NAME, 1).alias("action"),
@@ -124,18 +123,18 @@ def _calls(objects: Objects, service_calls: pl.DataFrame, places: pl.DataFrame) 
         host = pl.lit(places["host"].cast(TEXT)).gather("proc").alias(f"{side}_host")
         ends = ends.select(number, name, host)
         calls = calls.join(ends, on=number, how="left", maintain_order="left")
-    # A side that is not traced is one, as nothing tells more.
+    # An untraced side counts as a single one, as nothing distinguishes several.
     return calls.with_columns(pl.col("client", "server").fill_null("?"))
 
 
 def _placed(ends: pl.DataFrame, number: str, name: str) -> pl.DataFrame:
-    """Add ``place``, the order in which one node made several of one name."""
+    """Add ``place``, the position in order among those with one node and name."""
     place = pl.int_range(pl.len()).over("proc", "node", name).alias("place")
     return ends.sort(number).with_columns(place)
 
 
 def find_actions(objects: Objects) -> pl.DataFrame:
-    """Servers and clients of actions; columns of the table ``actions``, and proc."""
+    """Return servers and clients of actions; columns of the table ``actions``, and proc."""
     if not objects.has_actions:
         return none_of("actions")
     ends = [
@@ -149,7 +148,7 @@ def find_actions(objects: Objects) -> pl.DataFrame:
 def _action_ends(
     services: pl.DataFrame, topics: pl.DataFrame, role: str, service: str, endpoint: str
 ) -> pl.DataFrame:
-    """The ends of one role, each of what has the same node, action and place in the order."""
+    """Return the ends of one role: endpoints of equal node, action and position in order."""
     names = ("send_goal", "cancel_goal", "get_result", "feedback", "status")
     parts = [
         _placed(frame, f"{kind}_id", name).select(
@@ -175,7 +174,7 @@ def _action_ends(
             pl.col("created_ns").min(),
             pl.col("ended_ns").filter(~part.is_in(["feedback", "status"])).min(),
         )
-        # Whoever only listens to feedback or status is no client.
+        # An end that only subscribes to feedback or status is no client.
         .filter(pl.any_horizontal(pl.col("send_goal_id", "get_result_id").is_not_null()))
         .with_columns(pl.lit(role).alias("role"))
     )
@@ -191,7 +190,7 @@ def _part(calls: pl.DataFrame, part: str, index: int) -> pl.DataFrame:
 
 
 def _told(publications: pl.DataFrame, topic: str) -> pl.DataFrame:
-    """Status or feedback messages in order: ``action``, ``server_node``, ``told_ns``, ``nth``."""
+    """Return status or feedback messages in order: action, server_node, told_ns, nth."""
     key = ["action", "server_node"]
     return (
         publications.filter(pl.col("topic").cat.ends_with(f"/_action/{topic}"))
@@ -208,7 +207,7 @@ def _told(publications: pl.DataFrame, topic: str) -> pl.DataFrame:
 def _until(
     goals: pl.DataFrame, messages: pl.DataFrame, moment: str, names: list[str]
 ) -> pl.DataFrame:
-    """Add the number and the time of the last message told up to a moment, named `names`."""
+    """Add the number and the time of the last message up to a moment, in columns `names`."""
     nth, time = names
     messages = messages.rename({"nth": nth, "told_ns": time})
     key = ["action", "server_node"]
@@ -219,9 +218,9 @@ def _until(
 
 
 def _with_hosts(goals: pl.DataFrame, everywhere: pl.Series) -> pl.DataFrame:
-    """Add the ``hosts`` on which a gap tells of a goal: of its server and of all clients of that.
+    """Add ``hosts``, on which a gap affects a goal: those of its server and of all its clients.
 
-    The goals of the others tell whether it was alone. Where one is not known, it is any host.
+    The server's other goals decide whether it was alone. If a host is unknown, any gap counts.
     """
     ends = pl.col("client_host").append(pl.col("server_host"))
     hosts = goals.group_by(_SERVER).agg(
@@ -238,7 +237,7 @@ def _with_hosts(goals: pl.DataFrame, everywhere: pl.Series) -> pl.DataFrame:
 
 
 def _in_gap(goals: pl.DataFrame, gaps: pl.DataFrame, begin: pl.Expr, until: pl.Expr) -> pl.Series:
-    """Of each goal whether something may be missing from one time to another."""
+    """Return for each goal whether events may be missing between two times."""
     host, key = pl.col("hosts").alias("host"), "action_goal_id"
     spans = goals.select(key, host, begin.alias("from_ns"), until.alias("until_ns"))
     spans = spans.drop_nulls("from_ns").explode("host")
@@ -248,7 +247,7 @@ def _in_gap(goals: pl.DataFrame, gaps: pl.DataFrame, begin: pl.Expr, until: pl.E
 
 
 def _doubted(goals: pl.DataFrame, gaps: pl.DataFrame) -> pl.DataFrame:
-    """Take back what order and absence tell of goals during which something may be missing."""
+    """Withdraw conclusions from order and absence for goals during which events may be missing."""
     begin = pl.coalesce("goal_sent_ns", "goal_taken_ns", "goal_response_sent_ns")
     until = pl.coalesce("result_taken_ns", "result_sent_ns", pl.lit(_FOREVER))
     doubted = _in_gap(goals, gaps, begin, until)
@@ -263,7 +262,7 @@ def _doubted(goals: pl.DataFrame, gaps: pl.DataFrame) -> pl.DataFrame:
 
 
 def _torn() -> pl.Expr:
-    """Whether a side tells a later time of a goal, but not an earlier one."""
+    """Return whether a side recorded a later time of a goal, but not an earlier one."""
     orders = (
         ("goal_sent_ns", "goal_response_taken_ns", "result_requested_ns", "result_taken_ns"),
         ("goal_taken_ns", "goal_response_sent_ns", "result_sent_ns"),
@@ -276,7 +275,7 @@ def _torn() -> pl.Expr:
 
 
 def _with_rejected(goals: pl.DataFrame, status: pl.DataFrame, gaps: pl.DataFrame) -> pl.DataFrame:
-    """Add whether no status followed before the server's next goal, though it tells its status."""
+    """Add whether a goal was rejected: no status until the next goal, though it is published."""
     following = pl.col("goal_taken_ns").shift(-1).over(_SERVER, order_by="goal_taken_ns")
     goals = goals.with_columns(following.fill_null(_FOREVER).alias("next_ns"))
     goals = _until(goals, status, "goal_taken_ns", ["before", "_before_ns"])
@@ -290,7 +289,7 @@ def _with_rejected(goals: pl.DataFrame, status: pl.DataFrame, gaps: pl.DataFrame
 
 
 def _with_result(goals: pl.DataFrame, results: pl.DataFrame) -> pl.DataFrame:
-    """Add the times of each goal's result and ``match``."""
+    """Add the times of each goal's result, and ``match``."""
     asked = pl.coalesce("result_requested_ns", "result_request_taken_ns")
     results = results.with_columns(asked.alias("asked_ns")).filter(pl.col("asked_ns").is_not_null())
     times = [names[1] for names in _TIMES.values()]
@@ -308,7 +307,7 @@ def _with_result(goals: pl.DataFrame, results: pl.DataFrame) -> pl.DataFrame:
 
 
 def _results_by_order(goals: pl.DataFrame, results: pl.DataFrame) -> pl.DataFrame:
-    """Results that do not name their goal, each with the goal that it is of, and ``match``."""
+    """Assign results without a goal id to goals by order, and add ``match``."""
     place = pl.int_range(pl.len()).over(_WAY)
     waiting = (
         goals.filter(pl.col("answered_ns").is_not_null() & ~pl.col("rejected"))
@@ -331,7 +330,7 @@ def _results_by_order(goals: pl.DataFrame, results: pl.DataFrame) -> pl.DataFram
     return (
         results.drop("answered_ns")
         .join(waiting, on=[*_WAY, "goal_place"])
-        # In order, too, none is of a goal that comes later.
+        # By order, too, a result never belongs to a later goal.
         .filter(pl.col("answered_ns") <= pl.col("asked_ns"))
     )
 
@@ -339,11 +338,11 @@ def _results_by_order(goals: pl.DataFrame, results: pl.DataFrame) -> pl.DataFram
 def _with_alone(goals: pl.DataFrame) -> pl.DataFrame:
     """Add whether the server had no other goal between goal_taken and result_sent.
 
-    Null where that hangs on when one ended of which no end is known.
+    Null where the answer depends on the unknown end of a goal.
     """
     taken = pl.coalesce("goal_taken_ns", "goal_response_sent_ns")
     ended = pl.when("rejected").then(taken).otherwise("result_sent_ns")
-    # A goal rejected meanwhile is none; the one that follows it may be.
+    # A goal rejected meanwhile does not count; the next one may.
     later = pl.when(~pl.col("rejected")).then(taken)
     after = later.backward_fill().shift(-1).over(_SERVER).fill_null(_FOREVER + 1)
 
@@ -352,7 +351,7 @@ def _with_alone(goals: pl.DataFrame) -> pl.DataFrame:
         before = end.cum_max().forward_fill().shift(1).over(_SERVER).fill_null(0)
         return pl.col("rejected") | ((before <= taken) & (after > until))
 
-    # At once, or never.
+    # Goals of unknown end are taken to end at once, or never.
     soonest, latest = is_alone(ended.fill_null(taken)), is_alone(ended.fill_null(_FOREVER))
     sure = pl.col("goal_taken_ns").is_not_null() & (soonest == latest)
     return (
@@ -365,7 +364,7 @@ def _with_alone(goals: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_status(goals: pl.DataFrame, status: pl.DataFrame) -> pl.DataFrame:
-    """Add finished_ns: of at least two statuses (it runs, it has ended) the last one."""
+    """Add finished_ns: the last status of at least two (executing, then ended)."""
     goals = _until(goals, status, "goal_taken_ns", ["before", "_before_ns"])
     goals = _until(goals, status, "result_sent_ns", ["upto", "last_ns"])
     ended = pl.col("alone") & (pl.col("upto") - pl.col("before") >= 2)
@@ -383,7 +382,7 @@ def _with_feedback(goals: pl.DataFrame, feedback: pl.DataFrame, objects: Objects
     goals = goals.join(tells, on=["action", "server_node"], how="left", maintain_order="left")
     goals = _until(goals, feedback, "goal_taken_ns", ["before", "_before_ns"])
     goals = _until(goals, feedback, "result_sent_ns", ["upto", "_upto_ns"])
-    # Without its publisher nothing tells that there was none.
+    # Without its publisher in the trace, absence of feedback is not known.
     published = pl.when("tells").then(pl.col("upto") - pl.col("before"))
     count = pl.when("rejected").then(0).otherwise(published)
     goals = goals.with_columns(pl.when("alone").then(count).alias("feedback_count"))
@@ -428,10 +427,10 @@ def _with_cancel(goals: pl.DataFrame, cancels: pl.DataFrame) -> pl.DataFrame:
 
 
 def _with_ends(goals: pl.DataFrame, ends: pl.DataFrame, gaps: pl.DataFrame) -> pl.DataFrame:
-    """Add accepted_ns and outcome, when it had that, and the goals of which only that is known."""
+    """Add accepted_ns, outcome and its time, and the goals of which nothing else is known."""
     outcomes = ends.select("goal_id", "accepted_ns", "ended_ns", "outcome")
     goals = goals.join(outcomes, on="goal_id", how="left", maintain_order="left")
-    # A request that names its goal comes from a server of whose goals the status would be told.
+    # If the request names its goal, the server's library would also have recorded its status.
     untold = pl.all_horizontal(pl.col("accepted_ns", "ended_ns").is_null())
     refused = pl.col("goal_id").is_not_null() & pl.col("goal_response_sent_ns").is_not_null()
     answered = _in_gap(goals, gaps, pl.col("goal_taken_ns"), pl.col("goal_response_sent_ns"))

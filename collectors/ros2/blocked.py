@@ -1,14 +1,14 @@
-"""Waiting for the lock of an executor: busy, outside of callbacks, while another thread waits.
+"""Find waits for the lock of an executor: a busy thread outside callbacks, another one waiting.
 
-In a multi-threaded executor one thread at a time waits for work, under a lock; the others, once
-their callbacks have ended, wait for that lock and emit nothing. Nothing in a trace says which
-threads belong to one executor: those that executed the same callback do, directly or through
-others, as an entity has one executor at a time. Of these, two that ever wait at the same time have
-no lock in common (a pool of threads that waits for tasks has none).
+In a multi-threaded executor one thread at a time waits for work, under a lock; the others wait for
+that lock when their callbacks have ended, and emit no events. A trace does not record which
+threads belong to one executor: threads that executed the same callback do, directly or through
+others, as an entity has one executor at a time. Two of these that ever wait for work at the same
+time share no lock (a pool of threads that waits for tasks has none).
 
-What follows the end of a callback counts, and stretches in which nothing was executed; not what
-lies before the first callback of a stretch, which is the executor's own work (it takes the
-message), nor executions without a traced callback.
+Time after the end of a callback counts, and stretches in which nothing was executed; time before
+the first callback of a stretch does not, as it is the executor's own work (it takes the message),
+nor do executions without a traced callback.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TypeVar
 import polars as pl
 
 Thread = TypeVar("Thread", int, tuple[str, int, int])
-_EXECUTED = ("timer", "subscription")  # what rclcpp_executor_execute is emitted for
+_EXECUTED = ("timer", "subscription")  # kinds for which rclcpp_executor_execute is emitted
 _THREAD = "_thread"
 _ROW = (_THREAD, "begin_ns", "end_ns")
 _BEGIN, _END = pl.col("begin_ns"), pl.col("end_ns")
@@ -37,18 +37,18 @@ def with_blocked(
     Parameters
     ----------
     intervals
-        Rows of the table, none of them blocked.
-    instances
-        Executions of callbacks: ``callback_id``, ``kind``, ``start_ns``, ``end_ns``.
-    key
-        By which both name a thread; the rows come in order of begin and key.
-    lossless
-        Whether no event was lost, so that the last wait of a thread lasted to the end.
+            Rows of the table, none of them blocked.
+        instances
+            Executions of callbacks: ``callback_id``, ``kind``, ``start_ns``, ``end_ns``.
+        key
+            Columns that identify a thread in both frames; rows are sorted by begin and key.
+        lossless
+            Whether no event was lost, so that the last wait of a thread lasted to the end.
 
     Returns
     -------
-    The rows, split ones in pieces of state ``busy`` and ``blocked``. Of a split stretch each piece
-    counts as executed what had its callback begin there, the first one also the rest.
+    The rows, with split ones as pieces of state ``busy`` and ``blocked``. Each piece of a stretch
+    counts as executed the callbacks that began in it; the first piece also counts the rest.
     """
     threads = intervals.select(key).unique(maintain_order=True).with_row_index(_THREAD)
     numbered = intervals.join(threads, on=key, how="left", nulls_equal=True)
@@ -62,7 +62,7 @@ def with_blocked(
         ]
     )
     latest = began.group_by(_THREAD).agg(pl.col("latest_ns").max())
-    # One without an end that something follows on its thread ended nobody knows when.
+    # If an interval without an end is not its thread's last, its end is unknown.
     ends = pl.col("end_ns").is_not_null()
     ends |= pl.lit(lossless) & (pl.col("begin_ns") == pl.col("latest_ns"))
     waiting = numbered.join(latest, on=_THREAD).filter((pl.col("state") == "wait") & ends)
@@ -104,12 +104,12 @@ def with_blocked(
 
 
 def executors_of(pairs: Iterable[tuple[Thread, int | None]]) -> dict[Thread, list[Thread]]:
-    """Of each thread, those that ran the same callbacks, directly or through others.
+    """Return for each thread the threads that ran the same callbacks, directly or through others.
 
     Parameters
     ----------
     pairs
-        Of a thread and a callback that it ran; None: it is not known which.
+        Pairs of a thread and a callback that it ran; None for an unknown callback.
     """
     first: dict[int, Thread] = {}
     members: dict[Thread, set[Thread]] = {}
@@ -121,7 +121,7 @@ def executors_of(pairs: Iterable[tuple[Thread, int | None]]) -> dict[Thread, lis
 
 
 def _merged(spans: pl.DataFrame) -> pl.DataFrame:
-    """``begin_ns`` and ``end_ns`` of spans as disjoint ones, in order."""
+    """Merge spans of ``begin_ns`` and ``end_ns`` into disjoint ones, in order."""
     is_new = (_END.cum_max().shift() < _BEGIN).fill_null(value=True)
     return (
         spans.sort("begin_ns", "end_ns")
@@ -132,7 +132,7 @@ def _merged(spans: pl.DataFrame) -> pl.DataFrame:
 
 
 def _overlaps(spans: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
-    """What disjoint spans have in common with waits, in order."""
+    """Return the intersections of disjoint spans with waits, in order."""
     low, high = pl.col("low"), pl.col("high")
     waits = waits.select(low="begin_ns", high="end_ns")
     return (
@@ -143,7 +143,7 @@ def _overlaps(spans: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
 
 
 def _split(busy: pl.DataFrame, ran: pl.DataFrame, cuts: pl.DataFrame) -> pl.DataFrame:
-    """Busy stretches, each with at least one cut, as what is blocked and what lies between."""
+    """Split busy stretches, each with at least one cut, into blocked and busy pieces."""
     begins = pl.concat([busy["begin_ns"], cuts["end_ns"].rename("begin_ns")]).sort()
     ends = pl.concat([busy["end_ns"], cuts["begin_ns"].rename("end_ns")]).sort()
     parts = {"busy": pl.DataFrame([begins, ends]), "blocked": cuts}
@@ -173,10 +173,10 @@ def _split(busy: pl.DataFrame, ran: pl.DataFrame, cuts: pl.DataFrame) -> pl.Data
 
 
 def _gaps(busy: pl.DataFrame, ran: pl.DataFrame) -> pl.DataFrame:
-    """From the end of a callback to the next one or the end of its stretch; and idle stretches."""
+    """Return gaps from a callback's end to the next or the stretch's end, and idle stretches."""
     spans = busy.select("begin_ns", of_end="end_ns")
     ran = ran.select("end_ns", begin_ns="start_ns").join_asof(spans, on="begin_ns")
-    # One that never ended may have run for all the rest of its stretch.
+    # A callback without an end may have run for the rest of its stretch.
     ran = _merged(ran.select("begin_ns", _END.fill_null(pl.max_horizontal("begin_ns", "of_end"))))
     callbacks = ran["begin_ns"].search_sorted(busy["end_ns"], side="left").cast(pl.Int64)
     callbacks -= ran["end_ns"].search_sorted(busy["begin_ns"], side="right").cast(pl.Int64)
@@ -192,7 +192,7 @@ def _gaps(busy: pl.DataFrame, ran: pl.DataFrame) -> pl.DataFrame:
 
 
 def _time_within(spans: pl.DataFrame, times: pl.Series) -> pl.Series:
-    """How much of disjoint spans lies before each of some times, which ascend."""
+    """Return how much of disjoint spans lies before each of some times, which ascend."""
     lasted = _END - _BEGIN
     spans = spans.with_columns(since="begin_ns", before=lasted.cum_sum() - lasted)
     placed = times.alias("begin_ns").to_frame().join_asof(spans, on="begin_ns")

@@ -1,4 +1,4 @@
-"""Callback objects with their owners."""
+"""Find callback objects and their owners."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from roslens.collectors.ros2.types import NAME, TEXT, label, with_names
 
 
 def of_callbacks() -> pl.Expr:
-    """Whether an execution is a callback's; else it is a probed function's."""
+    """Return whether an execution is that of a callback, and not of a probed function."""
     return pl.col("kind").ne_missing("function")
 
 
 def callback_objects(events: Events, objects: Objects) -> pl.DataFrame:
-    """Callback objects with their owners.
+    """Return the callback objects with their owners.
 
     Returns
     -------
@@ -34,7 +34,7 @@ def callback_objects(events: Events, objects: Objects) -> pl.DataFrame:
     )
     registered = with_names(events["rclcpp_callback_register"])
     added = nearest(added, registered, ["proc", "callback"], ["symbol"])
-    # Registered, but the event that names the owner was not recorded.
+    # These are registered, but the event that names the owner was not recorded.
     ownerless = registered.join(added, on=["proc", "callback"], how="anti").select(
         "proc", "time_ns", "callback", "symbol"
     )
@@ -79,7 +79,7 @@ def _owned(added: pl.DataFrame, kind: str, owners: pl.DataFrame, name: pl.Expr) 
 
 
 def _period(column: str) -> pl.Expr:
-    """A period as text, in the largest unit that keeps it whole: ``2 ms``."""
+    """Return a period as text, in the largest unit that keeps it an integer: ``2 ms``."""
     period = pl.col(column)
     text = pl.lit(None, dtype=TEXT)
     for unit, size in (("ns", 1), ("us", 10**3), ("ms", 10**6), ("s", 10**9)):

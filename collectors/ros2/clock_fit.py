@@ -1,18 +1,18 @@
-"""How far the clocks of hosts are apart over time, with bounds, from what went between them.
+"""Bound the offsets between the clocks of hosts over time, from the messages between them.
 
 A message is taken after it was sent. Let c be how far the clock of a host is ahead of the first
-host's, as a function of the host's own time: what was sent at ``s`` by host i and taken at ``t``
-by host j says c_j(t) - c_i(s) <= t - s, whatever the delay. Near a moment each c is a line, from
-which it departs by no more than half the `WANDER` times the squared distance in time; so all
-messages are linear constraints on two numbers per host, its offset at that moment and its rate,
-and a linear program each gives the least and the greatest offset that fit: true bounds, without
-any delay assumed to be equal to another. (So do M. Jabbarifar et al., "Optimum offline trace
-synchronization", DEXA 2012, with one line for all of a trace.) Only points of the convex hulls
-of the messages in each direction count.
+host's, as a function of the host's own time: a message sent at ``s`` by host i and taken at ``t``
+by host j shows that c_j(t) - c_i(s) <= t - s, whatever the delay. Near a moment each c is a line,
+from which it departs by no more than half the `WANDER` times the squared distance in time; so all
+messages are linear constraints on two numbers per host, its offset at that moment and its rate, and
+one linear program each gives the least and the greatest offset that fit: true bounds, which do not
+assume equal delays. (M. Jabbarifar et al. do the same in "Optimum offline trace synchronization",
+DEXA 2012, with one line for a whole trace.) Only points of the convex hulls of the messages in each
+direction count.
 
 Where nothing fits, a clock stepped or a machine was suspended: the longest beginning and the
-longest end that fit say between which messages. Between these no side is taken: the bounds hold
-for either.
+longest end that fit show between which messages. Between these neither side is preferred: the
+bounds hold for both.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from scipy.spatial import ConvexHull, QhullError
 from roslens.recording.arrays import Bools, Floats, Ints, NDArray, np
 
 WANDER = 20.0
-"""ns/s^2: the rates of two clocks come apart by no more than 0.02 ppm per second, which is a quartz
-of 1 ppm per kelvin in a housing that warms by more than a kelvin a minute."""
+"""Limit in ns/s^2: the rates of two clocks diverge by no more than 0.02 ppm per second, which is a
+quartz of 1 ppm per kelvin in a housing that warms by more than a kelvin a minute."""
 FASTEST = 1_000_000.0
-"""ns/s: no clock runs 1,000 ppm faster than another; the kernel slews by 500 ppm at most."""
+"""Limit in ns/s: no clock runs 1,000 ppm faster than another; the kernel slews by 500 at most."""
 _KNOTS = 64
 _BEYOND_S = 10.0
 _MOST_STEPS = 20
@@ -42,16 +42,16 @@ _ROUNDING_NS = 2
 
 @dataclass(frozen=True)
 class Step:
-    """A clock that jumped against the first host's, or stood still.
+    """A step of a clock: it jumped against the first host's, or stood still.
 
     Attributes
     ----------
     host
-        Its label.
-    begin_ns, end_ns
-        It happened between these times of the first host's clock.
-    least_ns, most_ns
-        By how much it is further ahead since then.
+            Label of the host whose clock stepped.
+        begin_ns, end_ns
+            Times of the first host's clock between which it happened.
+        least_ns, most_ns
+            Bounds of how much further ahead the clock is since then.
     """
 
     host: str
@@ -63,7 +63,7 @@ class Step:
 
 @dataclass(frozen=True)
 class _Stretch:
-    """A time without steps: bounds of how far host j is ahead of i, at moments."""
+    """A time without steps, with bounds of how far host j is ahead of host i at some moments."""
 
     core: tuple[float, float]
     at: Floats
@@ -76,16 +76,16 @@ class _Stretch:
 
 @dataclass(frozen=True)
 class Fit:
-    """What messages say about the clocks of hosts.
+    """The result of a fit: what messages show about the clocks of hosts.
 
     Attributes
     ----------
     hosts
-        Labels; the first is the one that the others are held against.
-    steps
-        Where clocks jumped.
-    messages
-        Number of messages of each pair of hosts, from and to.
+            Labels of the hosts; the first is the reference for the others.
+        steps
+            Steps of clocks.
+        messages
+            Number of messages of each pair of hosts, from and to.
     """
 
     hosts: Sequence[str]
@@ -96,17 +96,17 @@ class Fit:
     stretches: Sequence[_Stretch]
 
     def ahead(self, host: str, time_ns: Ints) -> tuple[Floats, Floats]:
-        """Least and greatest ns that a host's clock is ahead of the first one's.
+        """Return the least and greatest ns that a host's clock is ahead of the first host's.
 
         Parameters
         ----------
         time_ns
-            By the clock of the host.
+            Times by the clock of the host.
 
         Returns
         -------
         low, high
-            Infinite where nothing bounds it, and more than 10 s from all messages.
+            Infinite where no message bounds it, and more than 10 s from all messages.
         """
         place = self.hosts.index(host)
         at = (time_ns - self.base_ns - self.rough_ns[place]) / 1e9
@@ -119,9 +119,9 @@ class Fit:
         return self.stretches[-1].core[1] - self.stretches[0].core[0]
 
     def ends(self, host: str) -> tuple[Floats, Floats] | tuple[None, None]:
-        """Least and greatest ns that a host's clock is ahead at the first message and the last.
+        """Return bounds of a host's lead in ns at the first message and the last.
 
-        None where nothing bounds it.
+        None where no message bounds it.
         """
         place = self.hosts.index(host)
         at = np.array([self.stretches[0].core[0], self.stretches[-1].core[1]])
@@ -131,15 +131,15 @@ class Fit:
         return low + self.rough_ns[place], high + self.rough_ns[place]
 
     def added(self) -> dict[str, list[tuple[int, int]]]:
-        """What to add to the times of each host to have them by the first one's clock.
+        """Return what to add to each host's times to express them by the first host's clock.
 
         Returns
         -------
         dict
-            By label of a host whose offset is bounded: times of its own clock and ns to add to
-            them, straight between these. Where a clock jumped backwards against another one, that
-            other one's machine may have been suspended: all others wait there, so that no time
-            line goes back.
+                By label of a host whose offset is bounded: times of its own clock and ns to add to
+                them, interpolated linearly. Where a clock jumped backwards against another one, the
+                other machine may have been suspended: all other clocks wait there, so that no time
+                line goes back.
         """
         lines: dict[str, list[tuple[int, int]]] = {host: [] for host in self._bounded}
         waited = 0
@@ -161,7 +161,7 @@ class Fit:
         return {host: points for host, points in lines.items() if any(a for _, a in points)}
 
     def bounds(self, *, aligned: bool) -> dict[tuple[str, str], list[tuple[int, int]]]:
-        """The most by which a time on one host minus one on another can be wrong.
+        """Return the largest error of the difference between times on two hosts.
 
         Parameters
         ----------
@@ -172,7 +172,7 @@ class Fit:
         -------
         dict
             By pair of hosts that bound each other: times by the aligned clocks and the bounds in
-            ns, straight between these; one for all times where they are not aligned.
+            ns, interpolated linearly; a single bound for all times if clocks are not aligned.
         """
         bounds: dict[tuple[str, str], list[tuple[int, int]]] = {}
         added = self.added() if aligned else {}
@@ -188,7 +188,7 @@ class Fit:
     ) -> list[tuple[int, int]]:
         at = self._moments()
         low, high = self._either(i, j, at)
-        # Of host i, which is not the first; j is ahead of it by this once times were added to.
+        # Times of host i, never the first; j is ahead of it by this once the offsets are added.
         local = self._own(i, at)
         more = [
             _line(self._own(k, at), added.get(self.hosts[k])) + self.rough_ns[k] for k in (i, j)
@@ -197,7 +197,7 @@ class Fit:
         gap = np.diff(at, prepend=at[0], append=at[-1])
         width += WANDER * np.maximum(gap[:-1], gap[1:]) ** 2 / 8 + _ROUNDING_NS
         if not added:
-            # Which clock a time is of is not known: one bound from the first message to the last.
+            # The clock of a time is unknown: use one bound from the first message to the last.
             inner = (at >= self.stretches[0].core[0]) & (at <= self.stretches[-1].core[1])
             most = width[inner].max()
             return [(0, int(np.ceil(most)))] if np.isfinite(most) else []
@@ -212,7 +212,7 @@ class Fit:
         return times
 
     def _moments(self) -> Floats:
-        """Knots of all stretches, and both sides of the moments at which they change."""
+        """Return the knots of all stretches, and both sides of the moments at which they change."""
         edges = [moment for piece in self._windows() for moment in (*piece, sum(piece) / 2)]
         close = [edge + side for edge in edges for side in (-1e-9, 1e-9)]
         inner = [
@@ -222,12 +222,12 @@ class Fit:
         return np.unique(np.concatenate([*inner, *ends, np.array(close, dtype=np.float64)]))
 
     def _windows(self) -> list[tuple[float, float]]:
-        """Of each step the times between which it was."""
+        """Return for each step the times between which it happened."""
         pairs = zip(self.stretches, self.stretches[1:], strict=False)
         return [(min(a.core[1], b.core[0]), max(a.core[1], b.core[0])) for a, b in pairs]
 
     def _pieces(self) -> list[tuple[float, float]]:
-        """Of each stretch from where to where it is taken to reach."""
+        """Return for each stretch the begin and end of the time that it is used for."""
         middles = [(a + b) / 2 for a, b in self._windows()]
         return list(
             zip(
@@ -238,7 +238,7 @@ class Fit:
         )
 
     def _either(self, i: int, j: int, at: Floats) -> tuple[Floats, Floats]:
-        """Bounds of j against i; where a step is possible, those that hold on either side of it."""
+        """Return bounds of j against i; where a step is possible, they hold on both sides of it."""
         low, high = np.full(at.size, np.inf), np.full(at.size, -np.inf)
         for stretch in self.stretches:
             inside = (at >= stretch.at[0]) & (at <= stretch.at[-1])
@@ -271,20 +271,20 @@ def _line(times: Ints, points: Sequence[tuple[int, int]] | None) -> Floats:
 
 
 def fit_clocks(crossings: pl.DataFrame, hosts: Sequence[str]) -> Fit | None:
-    """Bound how far the clocks of hosts are ahead of the first one's.
+    """Bound how far the clocks of hosts are ahead of the first host's.
 
     Parameters
     ----------
     crossings
         from_host, to_host, sent_ns, taken_ns: each by the clock of its host. Names that are not
-        among `hosts` are clocks of others, such as of a time server.
+        in `hosts` are other clocks, such as that of a time server.
     hosts
         Labels of all hosts.
 
     Returns
     -------
     Fit or None
-        None where nothing went between hosts, or where the clocks jumped more than 20 times.
+        None where no message went between hosts, or where the clocks jumped more than 20 times.
     """
     foreign = {*crossings["from_host"], *crossings["to_host"]} - {*hosts}
     names = [*hosts, *sorted(foreign)]
@@ -303,7 +303,7 @@ def fit_clocks(crossings: pl.DataFrame, hosts: Sequence[str]) -> Fit | None:
     cores = _cores(messages, len(names))
     if cores is None:
         return None
-    # What is farther from any message is not told.
+    # No bounds are given farther than this from all messages.
     ends = [float(messages.at.min()) - _BEYOND_S, float(messages.at.max()) + _BEYOND_S]
     stretches = []
     for place, (part, core) in enumerate(cores):
@@ -336,7 +336,7 @@ def _steps(fit: Fit, hosts: Sequence[str]) -> Iterator[Step]:
 
 
 def _rough(i: Ints, j: Ints, ahead: Ints, count: int) -> Ints:
-    """About how far each clock is ahead of the first one, so that what remains is small."""
+    """Estimate how far each clock is ahead of the first one, so that the remainder is small."""
     offsets: dict[int, int] = {0: 0}
     waiting = [0]
     while waiting:
@@ -356,7 +356,7 @@ def _rough(i: Ints, j: Ints, ahead: Ints, count: int) -> Ints:
 
 @dataclass(frozen=True)
 class _Messages:
-    """From and to; seconds of sending and taking on the common axis; their difference in ns."""
+    """Messages: sender and receiver, seconds of sending and taking, and their difference in ns."""
 
     i: Ints
     j: Ints
@@ -366,14 +366,14 @@ class _Messages:
 
     @property
     def at(self) -> Floats:
-        """When each bears on a clock: by that of the host that is not the first."""
+        """Time at which each message bears on a clock: that of the host that is not the first."""
         return np.where(self.i == 0, self.t, self.s)
 
     def take(self, rows: NDArray[np.intp] | Bools | slice) -> _Messages:
         return _Messages(self.i[rows], self.j[rows], self.s[rows], self.t[rows], self.d[rows])
 
     def hull(self, chunks: int = 1) -> _Messages:
-        """Those that bound something, of each stretch of time and direction."""
+        """Return the messages that bound something, for each stretch of time and direction."""
         at = self.at
         if not at.size:
             return self
@@ -391,26 +391,26 @@ class _Messages:
 
 
 def corners(x: Floats, y: Floats) -> NDArray[np.intp]:
-    """Which points are corners of their convex hull: no other can bound a line; if few, all."""
+    """Return the corners of the convex hull: no other point bounds a line; all points if few."""
     if x.size <= 8:
         return np.arange(x.size)
     points = np.stack([x, y], axis=1)
     points -= points.min(axis=0)
     try:
         return np.sort(ConvexHull(points / np.maximum(points.max(axis=0), 1e-9)).vertices)
-    except QhullError:  # all on one line
+    except QhullError:  # all points on one line
         return np.arange(x.size)
 
 
 def _greatest(
     messages: _Messages, count: int, at: Floats, goals: Sequence[tuple[int, int]]
 ) -> Floats:
-    """The greatest that host j can be ahead of i, in ns, for moments and goals (i, j).
+    """Return the most ns that host j can be ahead of i, for moments and goals (i, j).
 
-    NaN where nothing fits; infinite where nothing bounds it.
+    NaN where nothing fits; infinite where no message bounds it.
     """
     about = _rough(messages.i, messages.j, messages.d, count)
-    # Microseconds, and microseconds per second: numbers of a size.
+    # Microseconds, and microseconds per second: numbers of similar size.
     ahead = (messages.d - about[messages.j] + about[messages.i]) / 1e3
     fastest = FASTEST / 1e3
     limits = [(0.0, 0.0), (0.0, 0.0), *[(None, None), (-fastest, fastest)] * (count - 1)]
@@ -431,8 +431,8 @@ def _greatest(
         aim[2 * j] -= 1
 
     def solve(places: Sequence[tuple[int, int]]) -> Floats:
-        """Of moments and goals, as one program: most of the time goes into beginning one."""
-        # Its stubs know no sparse matrices.
+        """Solve moments and goals as one program, as starting a program takes most of the time."""
+        # The stubs of linprog know no sparse matrices.
         solver: Any = linprog
         result = solver(
             np.concatenate([aims[goal] for _, goal in places]),
@@ -460,20 +460,20 @@ def _knots(begin: float, end: float) -> Floats:
 
 
 def _fits(messages: _Messages, count: int, *, end: float | None = None) -> bool:
-    """Whether clocks without a step explain messages; with `end`, above all those before it."""
+    """Return whether clocks without a step explain messages; with `end`, mainly before it."""
     if messages.d.size < 2:
         return True
     at = messages.at
     knots = _knots(at.min(), at.max())
     if end is not None:
-        # Closer and closer to it.
+        # Knots get closer and closer to the end.
         knots = np.unique(end + (at[0] - end) * np.geomspace(1e-4, 1, 10))
     greatest = _greatest(messages.hull(), count, knots, [(0, 0)])
     return not np.isnan(greatest).any()
 
 
 def _cores(messages: _Messages, count: int) -> list[tuple[_Messages, tuple[float, float]]] | None:
-    """Stretches without a step: messages that are surely of it, and from when to when these are."""
+    """Return stretches without a step: their certain messages, and first and last time of these."""
     at = messages.at
     if _fits(messages, count):
         return [(messages, (float(at.min()), float(at.max())))]
@@ -481,7 +481,7 @@ def _cores(messages: _Messages, count: int) -> list[tuple[_Messages, tuple[float
     size = few.d.size
 
     def begins(part: _Messages) -> list[int] | None:
-        """Of the least number of pieces, from the left, where each but the first begins."""
+        """Return where each piece but the first begins, for the least number from the left."""
         starts: list[int] = []
         begin = 0
         while not _fits(part.take(slice(begin, None)), count):

@@ -1,4 +1,4 @@
-"""Raw events as the model reads them: typed, with a number for each process and thread."""
+"""Prepare raw events for the model: typed, with a number for each process and thread."""
 
 from __future__ import annotations
 
@@ -119,8 +119,8 @@ FIELDS: Mapping[str, Mapping[str, pl.DataType]] = {
     "message_link_periodic_async": {"subs": POINTERS, "pubs": POINTERS},
     "message_link_partial_sync": {"subs": POINTERS, "pubs": POINTERS},
 }
-"""The events that the model reads: payload fields by event, after ``tracetools/tp_call.h`` and, for
-those of roslens' own, ``tracing/ros/calls.py``."""
+"""The payload fields of the events that the model reads, after ``tracetools/tp_call.h`` and, for
+events of roslens itself, ``tracing/ros/calls.py``."""
 
 HEAP = "lttng_ust_libc:"
 HEAP_FIELDS: Mapping[str, Mapping[str, pl.DataType]] = {
@@ -131,7 +131,7 @@ HEAP_FIELDS: Mapping[str, Mapping[str, pl.DataType]] = {
     f"{HEAP}posix_memalign": {"size": U64, "out_ptr": U64, "result": I32},
     f"{HEAP}free": {"ptr": U64},
 }
-"""The same for the allocator, after ``ust_libc.h`` of LTTng-UST."""
+"""The payload fields of the allocator's events, after ``ust_libc.h`` of LTTng-UST."""
 
 INIT_EVENTS = tuple(
     name
@@ -140,12 +140,12 @@ INIT_EVENTS = tuple(
     or name == "rclcpp_construct_ring_buffer"
     or name.startswith("message_link_")
 )
-"""Rare events that name objects; a snapshot session records them again and again."""
+"""Rare events that name objects; a snapshot session records them repeatedly."""
 
 _FEW = 100_000
 
 Raw: TypeAlias = Mapping[str, pl.DataFrame] | Mapping[str, pl.LazyFrame]
-"""Event name (``ros2:rmw_take``) to frame: `RAW_EVENT_COLUMNS`, then the payload."""
+"""Frame by event name (``ros2:rmw_take``), with `RAW_EVENT_COLUMNS`, then the payload."""
 
 
 class Events:
@@ -154,17 +154,17 @@ class Events:
     Parameters
     ----------
     raw
-        All events. Of lazy frames only the columns that the model uses are read, and only of
-        the events that it uses.
+        All events. Of lazy frames, only the columns and the events that the model uses are
+        read.
     hosts
         Labels of all hosts, where they are known.
 
     Attributes
     ----------
     found
-        What tells processes apart.
-    processes
-        Its frame.
+            The processes that were found, and how to tell them apart.
+        processes
+            The frame of `found`.
     """
 
     def __init__(self, raw: Raw, hosts: Sequence[str] = ()) -> None:
@@ -188,23 +188,23 @@ class Events:
 
     @cached_property
     def places(self) -> pl.DataFrame:
-        """Of each process, in the order of ``proc``: host and vpid, null where that is missing."""
+        """Host and vpid of each process, in the order of ``proc``; null where missing."""
         vpid = pl.col("vpid").replace(NOTHING, None)
         return self.processes.select(pl.col("host").cast(NAME), vpid)
 
     @property
     def repeated(self) -> int:
-        """Init events that were recorded more than once and left out, of those read so far."""
+        """Number of repeated init events that were left out, among events read so far."""
         return sum(self._repeated.values())
 
     @property
     def twice(self) -> int:
-        """Events that another session had recorded too and that were left out, likewise."""
+        """Number of events left out because another session had recorded them, so far."""
         return sum(self._twice.values())
 
     @cached_property
     def overlapping(self) -> bool:
-        """Whether two sessions recorded the same at the same time: init events, or any others."""
+        """Whether two sessions recorded the same event at the same time, init event or other."""
         for name in INIT_EVENTS:
             self[name]
         names = {name.removeprefix("ros2:") for name in self._in_several} & {*FIELDS}
@@ -214,17 +214,17 @@ class Events:
 
     @property
     def without_context(self) -> int:
-        """ros2 events without the context vpid or vtid, of those read so far."""
+        """Number of ros2 events without the context vpid or vtid, among events read so far."""
         return sum(self._without_context.values())
 
     def declared(self, name: str) -> bool:
-        """Whether the event was enabled, as far as the trace says."""
+        """Return whether the event was enabled, as far as the trace shows."""
         return name.removeprefix("ros2:") in self._raw
 
     def __getitem__(self, name: str) -> pl.DataFrame:
-        """The events of one name: time_ns, proc, thread (one number), then the payload, typed.
+        """Return the events of one name: time_ns, proc, thread (one number), typed payload.
 
-        Sorted by time. Absent events give an empty frame, absent fields nulls.
+        Rows are sorted by time. Absent events give an empty frame, absent fields nulls.
         """
         if name in self._frames:
             return self._frames[name]
@@ -232,13 +232,13 @@ class Events:
             self._load_init_events()
             return self._frames[name]
         frame = self._load(name, EVER)
-        # What happens all the time is read again rather than held.
+        # Frequent events are read again rather than kept in memory.
         if frame.height <= _FEW:
             self._frames[name] = frame
         return frame
 
     def _load_init_events(self) -> None:
-        """All of them at once: there are many kinds, and few of each."""
+        """Load all init events at once: there are many kinds, and few of each."""
         wanted = {name: self._scanned(name, EVER) for name in INIT_EVENTS if self.happened(name)}
         frames = dict(zip(wanted, pl.collect_all(wanted.values()), strict=True))
         for name in INIT_EVENTS:
@@ -246,13 +246,13 @@ class Events:
             self._frames[name] = nothing(name) if frame is None else self._own(name, EVER, frame)
 
     def within(self, name: str, begin_ns: int | None, end_ns: int | None) -> pl.DataFrame:
-        """The same of a stretch of time, its end excluded; for what is no init event."""
+        """Return events as `[]` does, from begin to end (excluded); not for init events."""
         return self._load(name, (begin_ns, end_ns))
 
     def of_objects(self, name: str, field: str, handles: pl.Series) -> pl.DataFrame:
-        """The events of one name of few objects: as all of them, without those of others.
+        """Return the events of one name that concern some objects, without those of others.
 
-        Of no object nothing is read.
+        Nothing is read if there are no objects.
         """
         if name not in self._raw or handles.is_empty():
             return nothing(name)
@@ -263,15 +263,15 @@ class Events:
         return rows.select(kept).sort("time_ns", maintain_order=True)
 
     def happened(self, name: str) -> bool:
-        """Whether the event was recorded at least once."""
+        """Return whether the event was recorded at least once."""
         return name in self._happened
 
     def has_column(self, name: str, column: str) -> bool:
-        """Whether the frame of an event has this column, payload or context."""
+        """Return whether the frame of an event has this column, payload or context."""
         return name in self._raw and column in self._columns_of(name)
 
     def scan(self, name: str) -> pl.LazyFrame | None:
-        """The events of one name as recorded; None where they were not."""
+        """Return the events of one name as recorded; None if there are none."""
         return self._raw.get(name)
 
     def _columns_of(self, name: str) -> set[str]:
@@ -285,7 +285,7 @@ class Events:
         return self._own(name, span, self._scanned(name, span).collect())
 
     def _trace(self, name: str) -> list[str]:
-        """The column that tells by which session an event was recorded, if that matters."""
+        """Return the column that tells the recording session of an event, if that matters."""
         sessions = name in INIT_EVENTS or self.overlapping
         return ["trace"] if sessions and "trace" in self._columns_of(name) else []
 
@@ -293,7 +293,7 @@ class Events:
         fields = _fields(name)
         columns = self._columns_of(name)
         trace = self._trace(name)
-        # The first record of an event may lie before the stretch that has the second one.
+        # The first record of an event may lie before the stretch that contains the second.
         before = span[0] - APART_NS if trace and span[0] is not None else span[0]
         return self.found.numbered(
             during(self._raw[name], (before, span[1])).select(
@@ -319,7 +319,7 @@ class Events:
         )
 
     def _own(self, name: str, span: Span, frame: pl.DataFrame) -> pl.DataFrame:
-        """What was read without what was recorded twice, counting that, in one piece."""
+        """Drop and count events that were recorded twice; return the rest in one chunk."""
         trace = self._trace(name)
         columns = [column for column in frame.columns if column not in ("trace", "nowhere")]
         unique = frame
@@ -339,7 +339,7 @@ class Events:
 
 
 def _several(events: pl.LazyFrame) -> pl.Expr:
-    """Whether several traces hold events of a kind."""
+    """Return an expression for whether several traces hold events of a kind."""
     if "trace" not in events.collect_schema():
         return pl.lit(value=False)
     trace = pl.col("trace")
@@ -356,17 +356,17 @@ def _fields(name: str) -> Mapping[str, pl.DataType]:
 
 
 def nothing(name: str) -> pl.DataFrame:
-    """No event of a name, as `Events` gives them."""
+    """Return an empty frame for an event, with the columns that `Events` gives."""
     return pl.DataFrame(schema={"time_ns": I64, "proc": I32, "thread": I64, **_fields(name)})
 
 
 def vtid() -> pl.Expr:
-    """The thread id within the number that stands for (host, vpid, vtid)."""
+    """Extract the thread id from the number that stands for (host, vpid, vtid)."""
     low = pl.col("thread") % 2**32
     return pl.when(low < 2**31).then(low).cast(I32)
 
 
 def proc(thread: str = "thread") -> pl.Expr:
-    """The process's number within the same."""
-    # A thread that is not known counts as -1.
+    """Extract the process's number from the number of a thread."""
+    # An unknown thread id counts as -1.
     return ((pl.col(thread) + 1) // 2**32).cast(I32)

@@ -1,4 +1,4 @@
-"""What our own library tells of goals: which requests name which goal, and what became of it.
+"""Read what our own library records about goals: requests that name them, and their status.
 
 rcl_action takes a request (``action_request`` comes next to ``rmw_take_request``), accepts a goal
 and changes its status (``goal_status``, the numbers of ``action_msgs/msg/GoalStatus``).
@@ -16,12 +16,12 @@ from roslens.collectors.ros2.types import I64, TEXT
 _ACCEPTED = 1
 _ENDS = {4: "succeeded", 5: "canceled", 6: "aborted"}
 _OF_ALL = "0" * 32
-"""In a request to cancel: no goal, but all, or those accepted before some time."""
+"""The id in a cancel request for all goals, or for those accepted before some time."""
 _STATUS = "/_action/status"
 
 
 def with_goal_ids(calls: pl.DataFrame, events: Events, objects: Objects) -> pl.DataFrame:
-    """Calls of action services with the ``goal_id`` that the request named; null: not told."""
+    """Add the ``goal_id`` that each call of an action service named; null if unknown."""
     asked = _with_id(events["action_request"])
     of_actions = pl.col("service").cast(TEXT).str.contains("/_action/")
     services = objects.services.filter(of_actions & pl.lit(not asked.is_empty()))
@@ -31,7 +31,7 @@ def with_goal_ids(calls: pl.DataFrame, events: Events, objects: Objects) -> pl.D
     ids = beside(asked, taken, "time_ns", "request_taken_ns", "thread")
     ids = ids.select("proc", "request_taken_ns", "goal_id").drop_nulls()
     key = ["proc", "request_taken_ns"]
-    # Of two that follow one take, the first is its own.
+    # Of two requests that follow one take, the first belongs to it.
     return calls.join(
         ids.unique(key, keep="first", maintain_order=True), on=key, how="left",
         maintain_order="left",
@@ -39,13 +39,13 @@ def with_goal_ids(calls: pl.DataFrame, events: Events, objects: Objects) -> pl.D
 
 
 def goal_ends(events: Events, objects: Objects) -> pl.DataFrame:
-    """Goals whose status was told.
+    """Find the goals whose status was recorded.
 
     Returns
     -------
-    One row each: ``proc``, ``goal_id``, ``accepted_ns``, ``ended_ns`` and ``outcome`` (null where
-    that was not seen), ``action`` and ``server_node`` (of the status that the thread publishes
-    next; null where it publishes none).
+    One row per goal: ``proc``, ``goal_id``, ``accepted_ns``, ``ended_ns`` and ``outcome`` (null if
+    not seen), ``action`` and ``server_node`` (of the status message that the thread publishes
+    next; null if it publishes none).
     """
     statuses = _with_id(events["goal_status"])
     ended = pl.col("status").is_in(list(_ENDS))

@@ -1,4 +1,4 @@
-"""Findings about a recording: what was dropped, what could not be matched, what is missing."""
+"""Find problems of a recording: dropped events, unmatched messages, missing information."""
 
 from __future__ import annotations
 
@@ -37,30 +37,30 @@ _BENT_BY_KERNEL = "callback_scheduling has no rows of that time; no other table 
 
 @dataclass(frozen=True)
 class Facts:
-    """What findings are drawn from.
+    """The facts from which findings are drawn.
 
     Attributes
     ----------
     counts
-        What the pass counted: number by name.
-    broken
-        Where the order of a thread's events tells that some are missing: begin_ns, end_ns.
-    gone
-        Publications left without a row for a subscription whose process had gone:
-        subscription_id, count.
-    untaken
-        Subscriptions whose callbacks ran and of which no take was recorded.
-    alone_on
-        Topics of takes without publication.
-    connections
-        By publisher and subscription: subscription_id, never_taken (whether nothing was ever
-        taken), len.
-    clocks
-        What is known of the hosts' clocks: kind, severity, host, count, what.
-    offsets
-        The system clock against that of the events in blocks of time: host, block, offset, len.
-    told
-        The publications that tell of actions: topic.
+            Counts of the pass: number by name.
+        broken
+            Times in which the order of a thread's events shows missing ones: begin_ns, end_ns.
+        gone
+            Publications without a row for a subscription whose process had ended:
+            subscription_id, count.
+        untaken
+            Subscriptions whose callbacks ran without a recorded take.
+        alone_on
+            Topics of takes without publication.
+        connections
+            By publisher and subscription: subscription_id, never_taken (whether nothing was ever
+            taken), len.
+        clocks
+            Findings on the hosts' clocks: kind, severity, host, count, what.
+        offsets
+            The system clock against the clock of events, by time block: host, block, offset, len.
+        told
+            Publications of status and feedback of actions: topic.
     """
 
     events: Events
@@ -83,7 +83,7 @@ class Facts:
 
 
 def find_health(model: Facts, extra: Sequence[Finding] = ()) -> pl.DataFrame:
-    """The table ``health``; most severe first."""
+    """Return the table ``health``, most severe findings first."""
     rows = [
         *extra,
         *_losses(model),
@@ -111,7 +111,7 @@ def _counted(
     *,
     host: str | None = None,
 ) -> list[Finding]:
-    """A row of ``health``; none where nothing is counted."""
+    """Return a row of ``health``; no row if the count is zero."""
     row: Finding = {"host": host, "kind": kind, "severity": severity, "count": count}
     return [row | {"what": description, "where": where}] if count else []
 
@@ -120,7 +120,7 @@ info, warning, error = (partial(_counted, severity) for severity in ("info", "wa
 
 
 def reader_warning(text: str) -> Finding:
-    """What the reader had to say, as a row."""
+    """Return a warning of the reader as a row."""
     return warning("reader", 1, text, "trace")[0]
 
 
@@ -134,7 +134,7 @@ def _losses(model: Facts) -> Iterator[Finding]:
             pl.col("count").is_null().any().alias("open"),
             pl.len(),
             of_kernel().any().alias("kernel"),
-            # One that is not known leaves the whole of that side open.
+            # An unknown edge leaves the whole of that side open.
             *(
                 pl.when(pl.col(name).null_count() == 0).then(bound)
                 for name, bound in (
@@ -192,7 +192,7 @@ def _undeclared(model: Facts) -> Iterator[Finding]:
 
 
 def _when(begin_ns: int | None, end_ns: int | None, origin: object) -> str:
-    """A stretch of time in words."""
+    """Return a stretch of time in words."""
     if not isinstance(origin, int) or (begin_ns is None and end_ns is None):
         return "when is not known"
     begin, end = (
@@ -524,7 +524,7 @@ def _heap(counts: Mapping[str, int]) -> Iterator[Finding]:
 
 
 def _clock(model: Facts) -> Iterator[Finding]:
-    """Steps of the system clock, as it stamps messages, against the clock of the events."""
+    """Find steps of the system clock, which stamps messages, against the clock of the events."""
     blocks = (
         model.offsets.filter(pl.col("len") >= 3)
         .sort("host", "block")
@@ -545,7 +545,7 @@ def _clock(model: Facts) -> Iterator[Finding]:
 
 
 def _hosts(model: Facts) -> Iterator[Finding]:
-    """Clocks of hosts, as far as the messages between them tell."""
+    """Return the findings on the clocks of hosts, as far as the messages between them show."""
     for row in model.clocks:
         yield {**row, "where": "messages.latency_ns"}
 

@@ -1,6 +1,6 @@
-"""What went from one host to another: the evidence of how far their clocks are apart.
+"""Find messages between hosts, which show how far the hosts' clocks are apart.
 
-A message is taken after it was sent; `roslens.collectors.ros2.clock_fit` makes bounds of that.
+A message is taken after it was sent; `roslens.collectors.ros2.clock_fit` derives bounds from this.
 """
 
 from __future__ import annotations
@@ -22,36 +22,36 @@ SERVICES = (
     "ros2:rmw_take_response",
 )
 BEFORE = ("ros2:rcl_send_request", "ros2:rcl_send_response", "ros2:callback_start")
-"""What a thread does before it sends a request or a response."""
+"""Events that a thread emits before it sends a request or a response."""
 
 EVENTS = (*MESSAGES, *SERVICES, *BEFORE)
-"""What `find_crossings` reads."""
+"""The events that `find_crossings` reads."""
 COLUMNS = frozenset(
     {"host", "vpid", "vtid", "procname", PID_NS}.union(
         *(FIELDS[name.removeprefix("ros2:")] for name in EVENTS)
     )
     - {"message", "request", "response"}
 )
-"""Columns of them that it needs."""
+"""The columns of `EVENTS` that `find_crossings` needs."""
 
 _SCHEMA = {"from_host": pl.String, "to_host": pl.String, "sent_ns": pl.Int64, "taken_ns": pl.Int64}
 
 
 def find_crossings(raw: Raw | Events) -> pl.DataFrame:
-    """Messages, requests and responses that were sent on one host and taken on another.
+    """Find messages, requests and responses that were sent on one host and taken on another.
 
     Parameters
     ----------
     raw
-        `EVENTS`, as far as they were recorded.
+        The `EVENTS` that were recorded.
 
     Returns
     -------
     polars.DataFrame
-        from_host, to_host, sent_ns, taken_ns: each by the clock of its host. Messages are known
-        by their source timestamp, where no two have the same; requests and responses by the
-        client's gid and their number. ``rmw_send_request`` and ``rmw_send_response`` come after
-        the write: what they tell of counts as sent when its thread did what it did before.
+        from_host, to_host, sent_ns, taken_ns: each by the clock of its host. Messages are matched
+        by their source timestamp, if it is unique; requests and responses by the client's gid and
+        their number. ``rmw_send_request`` and ``rmw_send_response`` are emitted after the write:
+        the sending time is therefore that of the thread's preceding event.
     """
     events = raw if isinstance(raw, Events) else Events(raw)
     sent = events["rmw_publish"].select("proc", "time_ns", stamp="timestamp")
@@ -96,7 +96,7 @@ def find_crossings(raw: Raw | Events) -> pl.DataFrame:
 
 
 def _joined(sent: pl.DataFrame, taken: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
-    """What was sent and taken, by what only one of those that were sent has."""
+    """Join sent with taken messages, by keys that only one of the sent messages has."""
     unique = sent.drop_nulls(key).unique(key, keep="none", maintain_order=True)
     pairs = unique.select("proc", *key, pl.col("time_ns").alias("sent_ns")).join(
         taken.select("proc", *key, pl.col("time_ns").alias("taken_ns")), on=key

@@ -1,4 +1,4 @@
-"""Joins over time: what an address meant then, and what came next on a thread."""
+"""Join over time: find what an address meant at a time, and what a thread did next."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def beside(
     *,
     strategy: AsofJoinStrategy = "backward",
 ) -> pl.DataFrame:
-    """Join each row of `left` with the row of `right` next to it in time, as `strategy` says.
+    """Join each row of `left` with the row of `right` next to it in time, by an asof `strategy`.
 
-    Both are sorted first.
+    Both frames are sorted first.
     """
     return left.sort(left_on, maintain_order=True).join_asof(
         right.sort(right_on, maintain_order=True),
@@ -45,7 +45,7 @@ def as_of(
     time: str = "time_ns",
     since: str = "created_ns",
 ) -> pl.DataFrame:
-    """Add to each row of `left` the latest row of `right` of the same key at or before its time.
+    """Add to each row of `left` the latest row of `right` with the same key up to its time.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def as_of(
             .sort(_ORDER)
             .select(*left.columns, *bring)
         )
-    # No address was used twice: a plain join, much faster; by one column if that tells, too.
+    # No address was used twice: a plain join is much faster, by one column if that is unique.
     sole = next((pair for pair in key[::-1] if right[pair[1]].is_unique().all()), None)
     by = [sole] if sole is not None else list(key)
     rest = [pair for pair in key if pair not in by]
@@ -108,10 +108,10 @@ def nearest(
     key: Sequence[str],
     bring: Sequence[str],
 ) -> pl.DataFrame:
-    """Add to each row of `left` the row of `right` of the same key that is nearest in time.
+    """Add to each row of `left` the row of `right` with the same key that is nearest in time.
 
-    For init events of one object, which come together but in an order that depends on the kind
-    of object. Both have ``time_ns`` and `key`; the order of `left` is kept.
+    This is for init events of one object, which are close together, but in an order that depends on
+    the kind of object. Both have ``time_ns`` and `key`; the order of `left` is kept.
     """
     if left.is_empty() or right.is_empty():
         kinds = right.schema

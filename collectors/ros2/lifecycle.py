@@ -1,4 +1,4 @@
-"""States of lifecycle nodes: what lies between consecutive transitions of one machine.
+"""Find the states of lifecycle nodes: the times between transitions of one state machine.
 
 rcl_lifecycle reports the way from a primary state to a transition state, and from there to the
 next primary state, each as a transition with two labels.
@@ -17,7 +17,7 @@ FIRST = "unconfigured"
 
 
 def find_state_machines(events: Events, objects: Objects) -> pl.DataFrame:
-    """Columns of the table ``state_machines``, and proc and node_created_ns."""
+    """Return the columns of the table ``state_machines``, and proc and node_created_ns."""
     nodes = objects.nodes.select(
         "proc", "node_handle", "node_id", "node", "created_ns",
         pl.col("created_ns").alias("node_created_ns"),
@@ -34,7 +34,7 @@ def find_state_machines(events: Events, objects: Objects) -> pl.DataFrame:
 
 
 def find_lifecycle_states(events: Events, machines: pl.DataFrame) -> tuple[pl.DataFrame, int]:
-    """One row per state and stretch, and the number of transitions that must be missing."""
+    """Return a row per stretch in one state, and the number of transitions that are missing."""
     if machines.is_empty() and not events.happened("rcl_lifecycle_transition"):
         return none_of("lifecycle_states"), 0
     machines = machines.select(
@@ -70,7 +70,7 @@ def find_lifecycle_states(events: Events, machines: pl.DataFrame) -> tuple[pl.Da
         pl.col("time_ns").alias("end_ns"),
         pl.int_range(pl.len()).over(key).cast(I32).alias("place"),
     )
-    # The state that the n-th transition left is the one that the one before it entered.
+    # The state that the n-th transition left is the one that the previous transition entered.
     states = pl.concat([first, entered]).join(
         left, on=[*key, "place", "state"], how="full", coalesce=True, nulls_equal=True
     )

@@ -1,4 +1,4 @@
-"""Tables of events that come while programs run: of the last seconds, or of all."""
+"""Build tables from events that arrive while programs run: of the last seconds, or of all."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ _PUBLISHED = "ros2:rcl_publish"
 _OF_GOALS = ("ros2:goal_status", _PUBLISHED)
 _INIT = frozenset(f"ros2:{name}" for name in INIT_EVENTS)
 _KEYS = 1 << 15
-"""So many messages wait for who takes them at least; later ones are found all the same."""
+"""Least number of messages that wait for a take in memory; later takes are found as well."""
 _STEP = 0.1
-"""What is forgotten at once is that part of what is kept, at least."""
+"""Events are forgotten in steps of at least this fraction of the kept time."""
 Fed: TypeAlias = tuple[Mapping[str, pl.DataFrame], pl.DataFrame]
 
 
 class Model:
-    """The model, fed stretch by stretch of time.
+    """The model, fed with successive stretches of time.
 
-    Where a stretch tells of new objects or processes, comes late, or of what the tracer dropped,
-    all that is kept is gone through again: so the tables so far are those that collecting
-    the same events gives, but for ``latency_ns`` and ``clock_bound_ns`` of messages between hosts,
+    If a stretch has new objects or processes, late events, or losses of the tracer, everything that
+    is kept is processed again: so the tables so far equal those that collecting the same events
+    gives, except ``latency_ns`` and ``clock_bound_ns`` of messages between hosts,
     which are null.
 
     Parameters
     ----------
     keep_ns
-        How far back the tables reach at least; what began before is forgotten. None for all.
+        How far back the tables reach at least; earlier events are forgotten. None for all.
     again
-        Gives what `feed` takes once more, from then on, with all that names objects; None where
-        there is one stretch only.
+        Returns the events of the kept time once more, with those that name objects, as
+        arguments of `feed`; None if there is a single stretch.
 
     Attributes
     ----------
     needed_ns
-        Since when nothing is forgotten, whatever `keep_ns` says; None for no such time.
+        Time from which nothing is forgotten, whatever `keep_ns` says; None for no such time.
     first_ns, last_ns
-        Since when, and until when there are events; None before the first.
+        Times of the first kept event and of the last one; None before the first event.
     processes
         Processes so far: ``proc``, host, vpid, procname.
     """
@@ -66,15 +66,15 @@ class Model:
         self.last_ns: int | None = None
 
     def feed(self, batches: Mapping[str, pl.DataFrame], losses: pl.DataFrame | None = None) -> None:
-        """Take in what happened since.
+        """Process the events since the last call.
 
         Parameters
         ----------
         batches
-            Event name (``ros2:rmw_take``) to frame, as `roslens.collectors.reader.Trace.read` gives
-            them, each in the order of time; an empty frame says that the event is recorded.
-        losses
-            What the tracer dropped, columns of the table ``losses``; None for nothing.
+                Frame by event name (``ros2:rmw_take``), each in order of time, as they come from
+                `roslens.collectors.reader.Trace.read`; an empty frame: the event is recorded.
+            losses
+                Events that the tracer dropped, columns of the table ``losses``; None for nothing.
         """
         frames = {name: frame for name, frame in batches.items() if not frame.is_empty()}
         dropped = losses is not None and not losses.is_empty()
@@ -84,7 +84,7 @@ class Model:
             self._begin(batches, LOSSES.empty() if losses is None else LOSSES.conform(losses))
             return
         of_pass = {name.removeprefix("ros2:"): frame for name, frame in frames.items()}
-        # Where there is one host the pass does not ask for it, and texts cost most.
+        # With a single host the pass needs no host column, and texts are the most expensive.
         unasked = {"host"} if self.processes["host"].n_unique() == 1 else set()
         self._pass.feed(
             {
@@ -97,14 +97,14 @@ class Model:
         self._forget()
 
     def tables(self) -> dict[str, Rows]:
-        """The tables of the pass so far, by name; see `Pass.tables`."""
+        """Return the tables of the pass so far, by name; see `Pass.tables`."""
         if self._pass is None:
             self._begin({}, LOSSES.empty())
         assert self._pass is not None
         return self._pass.tables(last=False)[0]
 
     def goal_ends(self) -> pl.DataFrame:
-        """Goals of actions whose status was told so far; see `goal_ids.goal_ends`."""
+        """Return goals of actions whose status was recorded so far; see `goal_ids.goal_ends`."""
         frames = {
             name: _joined(parts)
             for name in _OF_GOALS
@@ -116,7 +116,7 @@ class Model:
         return goal_ends(events, find_objects(events))
 
     def nodes(self) -> list[tuple[str, int, int]]:
-        """Nodes so far: name, vpid and PID namespace (0 where not recorded), as they were made."""
+        """Return nodes by creation: name, vpid and PID namespace (0 if it was not recorded)."""
         if self._pass is None:
             self._begin({}, LOSSES.empty())
         nodes = self._objects.nodes.join(self.processes, on="proc", how="left")
@@ -125,13 +125,13 @@ class Model:
         )
 
     def _tells_more(self, frames: Mapping[str, pl.DataFrame]) -> bool:
-        """Whether there are new objects, processes or kinds of events, or events out of order."""
+        """Return whether there are new objects, processes or kinds of events, or late events."""
         new = frames.keys() - self._happened
         self._happened |= new
         before = len(self._known)
         for frame in frames.values():
             processes = frame[[name for name in _PROCESS if name in frame.columns]]
-            # Most kinds are of one process; to see that costs a fiftieth.
+            # Most kinds come from one process; checking that takes a fiftieth of the time.
             single = all(
                 not column.null_count() and (column == column[0]).all() for column in processes
             )
@@ -143,7 +143,7 @@ class Model:
         return bool(new) or named or late or len(self._known) > before
 
     def _take_in(self, frames: Mapping[str, pl.DataFrame]) -> None:
-        """Note until when there are events, and what tells of goals."""
+        """Update the time of the last event, and keep the events about goals."""
         ends = [_time(frame, -1) for frame in frames.values()]
         self.last_ns = max([*ends, *([] if self.last_ns is None else [self.last_ns])], default=None)
         of_goals = {name: frames[name] for name in _OF_GOALS if name in frames}
@@ -170,7 +170,7 @@ class Model:
         self._forget()
 
     def _forget(self) -> None:
-        """What lies further back than is kept; it counts as lost, not as what never happened."""
+        """Forget events older than the kept time; they count as lost, not as never recorded."""
         if self._keep_ns is None or self.last_ns is None or self.first_ns is None:
             return
         since = self.last_ns - self._keep_ns
@@ -199,7 +199,7 @@ def _time(frame: pl.DataFrame, place: int) -> int:
 
 
 def _joined(frames: list[pl.DataFrame]) -> pl.DataFrame:
-    """One after the other, in the order of time."""
+    """Concatenate frames in order of time."""
     joined = pl.concat(frames, how="diagonal_relaxed")
     if not joined["time_ns"].is_sorted():
         joined = joined.sort("time_ns", maintain_order=True)

@@ -1,4 +1,4 @@
-"""What the tracer dropped or is missing of its files, and when."""
+"""Describe when the tracer dropped events, and which of its files are missing."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ _COUNTED = ("discarded_events", "lost_packets")
 
 
 def counted(losses: pl.DataFrame, reported: Mapping[str, int | None]) -> dict[str, int | None]:
-    """Discarded events, lost packets, and how many stretches of streams are not there.
+    """Return discarded events, lost packets, and the number of missing stretches of streams.
 
     Parameters
     ----------
     losses
         The table ``losses``.
     reported
-        What the tracer itself counted at the end, by kind; the larger number counts.
+        The tracer's own counts at the end, by kind; the larger number is used.
 
     Returns
     -------
     dict of str to int
-        None where something is missing, and nothing tells how much.
+        None where something is missing, but not known how much.
     """
     by_kind: dict[str, int | None] = {}
     for kind in _COUNTED:
@@ -35,22 +35,22 @@ def counted(losses: pl.DataFrame, reported: Mapping[str, int | None]) -> dict[st
 
 
 def of_kernel() -> pl.Expr:
-    """Whether a loss is one of the kernel's events, by the folder that LTTng puts these into."""
+    """Return whether a loss concerns kernel events, by the folder that LTTng puts these into."""
     return pl.col("trace").str.split("/").list.contains("kernel").fill_null(value=False)
 
 
 def process_of_stream() -> pl.Expr:
-    """The process that wrote the stream of a loss, by the name of the native tracer's files."""
+    """Return the process that wrote a loss's stream, by the native tracer's file names."""
     name = r"^ros2_(?:names_)?(\d+)_[0-9a-f]+_\d+(?:_before)?$"
     file = pl.col("stream").str.split("/").list.last()
     return file.str.extract(name).cast(pl.Int32, strict=False).alias("vpid")
 
 
 def gaps_of(losses: pl.DataFrame, *more: str) -> pl.DataFrame:
-    """Host, gap_end_ns of each loss, and gap_begin_ns: the earliest begin of those from it on.
+    """Return host, gap_end_ns of each loss, and gap_begin_ns, the earliest begin from it on.
 
-    Of all gaps that end at or after a moment, the earliest begin says whether one reaches into
-    what follows the moment. By host and `more` columns.
+    Of all gaps that end at or after a moment, the earliest begin shows whether one reaches into
+    the time after the moment. Computed per host and `more` columns.
     """
     by = ("host", *more)
     return (

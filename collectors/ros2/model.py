@@ -1,7 +1,7 @@
-"""The whole model: raw events to every table.
+"""Build the whole model: raw events to every table.
 
-The small ones are made here: declared links between what a node receives and what it publishes, and
-which middleware a process used, from the libraries that it had loaded.
+The small tables are made here: declared links between what a node receives and what it publishes,
+and the middleware of each process, from the libraries that it had loaded.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ _OF_THE_PASS = (
     "messages", "publications", "takes", "callback_instances", "one_sided_messages",
     "service_calls", "timer_activations", "heap", "callback_heap", "callback_allocations",
 )  # fmt: skip
-"""The largest first: it takes longest to reach the disk."""
+"""The tables of the pass, largest first: it takes longest to reach the disk."""
 
 
 def build_tables(
     raw: Raw, losses: pl.DataFrame | None = None, warnings: Sequence[str] = (), **more: Any
 ) -> dict[str, pl.DataFrame]:
-    """Make every model table; parameters as of `make_tables`.
+    """Make every model table; parameters as in `make_tables`.
 
     Returns
     -------
     dict
-        Table name to frame, all of `TABLES`, with the columns defined there. Missing events
+        Frame by table name, for all of `TABLES`, with the columns defined there. Missing events
         give empty tables and rows in ``health``, never an error.
     """
     tables: dict[str, pl.DataFrame] = {}
@@ -76,33 +76,33 @@ def make_tables(
     files: Mapping[str, Path] | None = None,
     **bounds: Any,
 ) -> None:
-    """Make every model table, and hold none of them.
+    """Make every model table, without keeping any in memory.
 
     Parameters
     ----------
     raw
-        Raw events: event name (``ros2:rmw_take``) to frame, `RAW_EVENT_COLUMNS` then the payload.
-        A name that is absent was not recorded; an empty frame means that nothing happened.
-        Lazy frames are read as far as the model needs them.
-    give
-        Called with the name of each table and the table, as soon as it is made. Text may come as
-        categories.
-    losses
-        What the tracer dropped, columns of the table ``losses``; None for nothing.
-    warnings
-        What the reader had to say, for ``health``.
-    hosts
-        Labels of all hosts, where they are known.
-    rmw
-        The middleware of all processes that do not tell their own, where it is known.
-    synchronisation
-        How the hosts' clocks were synchronised, where it is known.
-    clocks
-        How the hosts' clocks were brought together; None: they are as recorded.
-    files
-        Where the events of a name lie, where they do: they are read bit by bit.
-    bounds
-        How many threads there are and what stays in memory, as of `Pass`.
+            Frame by event name (``ros2:rmw_take``), with `RAW_EVENT_COLUMNS`, then the payload.
+            An absent name was not recorded; an empty frame means that the event did not occur.
+            Lazy frames are read as far as the model needs them.
+        give
+            Called with the name of each table and the table, as soon as it is made. Text columns
+            may be categorical.
+        losses
+            Events that the tracer dropped, columns of the table ``losses``; None for nothing.
+        warnings
+            Warnings of the reader, for ``health``.
+        hosts
+            Labels of all hosts, where they are known.
+        rmw
+            The middleware of all processes that do not show their own, where it is known.
+        synchronisation
+            How the hosts' clocks were synchronised, where it is known.
+        clocks
+            How the hosts' clocks were brought together; None if they are as recorded.
+        files
+            Files of the events by name, where they exist: they are read piece by piece.
+        bounds
+            Number of threads and limits of memory, as in `Pass`.
     """
     losses = LOSSES.empty() if losses is None else LOSSES.conform(losses)
     events = Events(raw, hosts)
@@ -115,7 +115,7 @@ def make_tables(
     rows, counted = of_pass.tables()
     for name in _OF_THE_PASS:
         give(name, rows[name])
-    # Only now: messages are counted as they are decided, which is as their table is made.
+    # Counts are complete only now: messages are decided while their table is made.
     counts = counted()
     shared = counts["shared"] > 0
     give("executor_intervals", _intervals(rows, events, losses, shared=shared))
@@ -167,11 +167,11 @@ def make_tables(
 
 
 def _as_they_are(events: Events) -> Clocks:
-    """By how much times on two hosts may be wrong against each other."""
+    """Bound the errors between times on different hosts, with clocks as recorded."""
     hosts = sorted(events.processes["host"].unique())
     if len(hosts) < 2:
         return Clocks()
-    # Few have several hosts, and scipy takes its time.
+    # Imported here because few recordings have several hosts, and scipy loads slowly.
     from roslens.collectors.ros2.clock_fit import fit_clocks  # noqa: PLC0415
 
     return of_fit(fit_clocks(find_crossings(events), hosts), hosts, aligned=False)
@@ -180,7 +180,7 @@ def _as_they_are(events: Events) -> Clocks:
 def _intervals(
     rows: Mapping[str, Rows], events: Events, losses: pl.DataFrame, *, shared: bool
 ) -> pl.DataFrame | Rows:
-    """What executor threads did; where no two of them ran one callback, none waits for another."""
+    """Return the intervals of executor threads; only threads with a common callback can block."""
     intervals = rows["executor_intervals"]
     scheduled = events.happened("sched_switch")
     if not (shared or scheduled):
@@ -201,7 +201,7 @@ def _intervals(
 
 
 def _gaps(losses: pl.DataFrame, broken_orders: Rows) -> pl.DataFrame:
-    """Host, begin_ns and end_ns of what the tracer dropped, and of what is seen to be missing."""
+    """Return host, begin_ns and end_ns of the tracer's losses, and of gaps that were detected."""
     names = ("host", "begin_ns", "end_ns")
     seen = broken_orders.frame(*names).cast({NAME: TEXT})
     return pl.concat([losses.filter(~of_kernel()).select(names), seen])
@@ -218,7 +218,7 @@ def _placed(frame: pl.DataFrame, processes: pl.DataFrame) -> pl.DataFrame:
     """Add host, vpid and, where there is a thread, vtid."""
     if frame.is_empty():
         return frame
-    # Processes are numbered in their order.
+    # Row n of `processes` has the process number n.
     places = [pl.lit(processes[name]).gather("proc").alias(name) for name in ("host", "vpid")]
     threads = [vtid().alias("vtid")] if "thread" in frame.columns else []
     return frame.with_columns(*places, *threads)
@@ -239,7 +239,7 @@ def _host_rows(events: Events, hosts: Sequence[str]) -> pl.DataFrame:
 
 
 def _process_rows(events: Events, rmw: str | None) -> pl.DataFrame:
-    """Processes with the columns of their table."""
+    """Return the processes with the columns of their table."""
     versions = events["rcl_init"].group_by("proc").agg(pl.col("version").last())
     initialised = pl.col("version").is_not_null()
     return (
@@ -258,7 +258,7 @@ KINDS = ("periodic_async", "partial_sync")
 
 
 def find_message_links(events: Events, objects: Objects) -> pl.DataFrame:
-    """One row per declared pair; columns of the table, and proc."""
+    """Return one row per declared pair of a link; columns of the table, and proc."""
     if not any(events.happened(f"message_link_{kind}") for kind in KINDS):
         return none_of("message_links")
     declared = pl.concat(
@@ -298,7 +298,7 @@ _GENERAL = ("rmw_implementation", "rmw_dds_common")
 
 
 def loaded_middleware(events: Events) -> pl.DataFrame:
-    """The last middleware that each process loaded: ``proc``, ``rmw``."""
+    """Return the last middleware that each process loaded: ``proc``, ``rmw``."""
     parts = [pl.DataFrame(schema={"proc": I32, "rmw": TEXT}).lazy()]
     for name in _LIBRARIES:
         frame = events.scan(name)

@@ -1,4 +1,4 @@
-"""Nodes, publishers, subscriptions, services, clients and timers, with their addresses and times.
+"""Find nodes, publishers, subscriptions, services, clients and timers, with their addresses.
 
 Every frame has ``proc``, ``created_ns`` and the object's number; the host, vpid and the names are
 added when the tables are written.
@@ -26,10 +26,10 @@ class Objects:
     Attributes
     ----------
     contexts, nodes, publishers, subscriptions, services, clients, timers, ring_buffers
-        One row per object with its number (``node_id``, ...), ``created_ns`` and ``ended_ns``,
-        when its address was given to the next one.
-    publisher_by_rmw, subscription_by_rmw
-        rmw handle to object, since its rmw init event where there is one.
+            One row per object with its number (``node_id``, ...), ``created_ns`` and ``ended_ns``,
+            the time when its address was given to the next object.
+        publisher_by_rmw, subscription_by_rmw
+            Object by rmw handle, valid from its rmw init event if there is one.
     """
 
     contexts: pl.DataFrame
@@ -45,18 +45,18 @@ class Objects:
 
     @cached_property
     def has_actions(self) -> bool:
-        """Whether there is a service or client of an action."""
+        """Whether the recording has a service or client of an action."""
         services = pl.concat([self.services["service"], self.clients["service"]]).cast(TEXT)
         return services.str.contains("/_action/", literal=True).any()
 
     @property
     def tables(self) -> dict[str, pl.DataFrame]:
-        """The objects by the name of their table."""
+        """The frames of objects by the name of their table."""
         return {name: frame for name, frame in vars(self).items() if name in TABLES}
 
 
 def find_objects(events: Events) -> Objects:
-    """Every object that an init event names."""
+    """Find every object that an init event names."""
     nodes = _nodes(events)
     publishers, publisher_by_rmw = _endpoints(events, nodes, "publisher")
     subscriptions, subscription_by_rmw = _endpoints(events, nodes, "subscription")
@@ -83,9 +83,9 @@ def numbered(
     Parameters
     ----------
     handles
-        Columns with their addresses.
-    varies
-        Which of them have a first handle that names nothing for longer than a call.
+            Columns with the objects' addresses.
+        varies
+            Marks objects whose first handle is valid only during a call.
     """
     following = [
         pl.when(pl.col(handle).is_not_null()).then(
@@ -133,7 +133,7 @@ def _with_node(frame: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
 
 
 def _endpoints(events: Events, nodes: pl.DataFrame, kind: str) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Publishers or subscriptions, and which one an rmw handle means since when."""
+    """Return publishers or subscriptions, and which object an rmw handle means since when."""
     handle, rmw, number = f"{kind}_handle", f"rmw_{kind}_handle", f"{kind}_id"
     below = (
         events[f"rmw_{kind}_init"]
@@ -157,18 +157,18 @@ def _endpoints(events: Events, nodes: pl.DataFrame, kind: str) -> tuple[pl.DataF
     types = as_of(
         types, above, [(column, column) for column in identity[:2]], ["created_ns"]
     ).select(*identity, "type")
-    # Those after the first are of what had the address next, and was of the other kind.
+    # Later types belong to the next object at the address, which was of the other kind.
     types = types.unique(identity, keep="first", maintain_order=True)
     above = above.join(types, on=identity, how="left", maintain_order="left")
     key = [("proc", "proc"), (rmw, rmw)]
     above = as_of(above, below, key, ["gid", "rmw_ns", "_rmw"], time="created_ns", since="rmw_ns")
-    # Where rcl inits were recorded, an rmw endpoint without one is the middleware's own.
+    # If rcl inits were recorded, an rmw endpoint without one belongs to the middleware itself.
     topic = DISCOVERY if events.declared(f"rcl_{kind}_init") else None
     internal = below.filter(
         ~pl.col("_rmw").is_in(above["_rmw"].drop_nulls().to_list())
     ).with_columns(pl.col("rmw_ns").alias("created_ns"), pl.lit(topic, dtype=TEXT).alias("topic"))
     endpoints = pl.concat([above, internal], how="diagonal").drop("_rmw")
-    # rcl keeps the publisher of log messages elsewhere than where it tells.
+    # rcl's init event names another address than that where it keeps the log messages' publisher.
     varies = (pl.col("topic") == ROSOUT) & pl.lit(kind == "publisher")
     endpoints = numbered(endpoints, number, [handle, rmw], varies=varies)
     since = pl.col("rmw_ns").fill_null(pl.col("created_ns"))
@@ -227,11 +227,11 @@ def _timers(events: Events, nodes: pl.DataFrame) -> pl.DataFrame:
 def _ring_buffers(
     events: Events, publishers: pl.DataFrame, subscriptions: pl.DataFrame
 ) -> pl.DataFrame:
-    """Intra-process ring buffers, and whose they are.
+    """Find intra-process ring buffers and their owners.
 
-    rclcpp makes a buffer, the intra-process buffer around it and, if it is a subscription's, links
-    that to the subscription, all at once. The history that a transient local publisher keeps for
-    late joiners is one that it links to nothing, made right after the publisher.
+    rclcpp makes a buffer, the intra-process buffer around it and, for a subscription, the link to
+    it, all at once. The history that a transient local publisher keeps for late joiners is a buffer
+    without a link, made right after the publisher.
     """
     if not any(map(events.happened, ("rclcpp_construct_ring_buffer", "rclcpp_buffer_to_ipb"))):
         return none_of("ring_buffers")
@@ -269,7 +269,7 @@ def _ring_buffers(
     )  # fmt: skip
     key = [("proc", "proc"), ("publisher_handle", "publisher_handle")]
     buffers = as_of(buffers, publishers, key, ["publisher_id"], time="created_ns")
-    # Where no link was recorded at all nothing can be told.
+    # If no link was recorded at all, missing links show nothing.
     unlinked = pl.col("linked").is_null() & pl.col("capacity").is_not_null()
     unlinked &= pl.lit(events.declared("rclcpp_ipb_to_subscription"))
     buffers = buffers.with_columns(pl.when(unlinked).then("publisher_id").alias("publisher_id"))

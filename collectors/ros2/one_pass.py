@@ -1,6 +1,6 @@
-"""The pass over all events in the order of time (crate ``collectors/model``), and its tables.
+"""Run the pass over all events in order of time (crate ``collectors/model``), and its tables.
 
-It is told what a process could publish on.
+The pass is given the topics on which a process could publish.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from roslens.recording.files import text_path
 _CONTEXT = ("time_ns", "host", "vpid", "vtid", "cpu_id", PID_NS)
 _STRETCH_NS = 2_000_000_000
 EVENTS: Mapping[str, Sequence[str]] = _native.model_events()
-"""The events of the pass, by name without the provider, and the columns that it reads of them."""
+"""The events of the pass, by name without the provider, and the columns that it reads."""
 
 
 class Rows:
-    """A table of the pass, made batch by batch as it is asked for."""
+    """A table of the pass, made batch by batch on request."""
 
     def __init__(self, name: str, found: _native.Table, threads: int) -> None:
         self.name = name
@@ -39,11 +39,11 @@ class Rows:
         self._threads = threads
 
     def frame(self, *columns: str) -> pl.DataFrame:
-        """These columns, or those of the table of this name, in memory."""
+        """Return the given columns, or those of the table of this name, in memory."""
         return pl.DataFrame(self._found.select(list(columns or TABLES[self.name].schema)))
 
     def write(self, path: Path, about: Mapping[str, str]) -> int:
-        """Write the columns of the table of this name; returns the number of rows.
+        """Write the columns of the table of this name; return the number of rows.
 
         `about` goes into the file's metadata.
 
@@ -57,25 +57,25 @@ class Rows:
 
 
 class Pass:
-    """Events that come stretch by stretch, and the tables of all so far.
+    """The pass: it takes events stretch by stretch, and makes the tables of all so far.
 
     Parameters
     ----------
     events
-        What is known of processes, and which events happened.
-    objects, callbacks
-        Of the same recording; as of `find_objects` and `callback_objects`.
-    losses
-        What the tracer dropped.
-    synchronisation
-        How the clocks of the hosts were synchronised, as the recording says.
-    clocks
-        By how much times on two hosts may be wrong against each other.
-    threads
-        How many read events and write tables; 0 for as many as polars has.
-    memory
-        With ``path``, only about ``rows`` rows of each kind stay in memory, and the others lie in
-        that file; ``keys`` messages at least wait for who takes them.
+            The events, which give the processes and the names of recorded events.
+        objects, callbacks
+            Objects and callbacks of the recording, from `find_objects` and `callback_objects`.
+        losses
+            Events that the tracer dropped.
+        synchronisation
+            How the clocks of the hosts were synchronised, as the recording states.
+        clocks
+            Bounds of the errors between times on two hosts.
+        threads
+            Number of threads to read events and write tables; 0 for as many as polars has.
+        memory
+            With ``path``, only about ``rows`` rows of each kind stay in memory, and the others lie
+            in that file; at least ``keys`` messages are kept that wait for a take.
     """
 
     def __init__(
@@ -105,27 +105,27 @@ class Pass:
         )
 
     def feed(self, batches: Mapping[str, pl.DataFrame | str]) -> None:
-        """Go through events, none before those of before.
+        """Process events, none earlier than those of previous calls.
 
         Parameters
         ----------
         batches
-            By name without the provider, frames or paths of Parquet files.
+            Frames or paths of Parquet files, by name without the provider.
         """
         self._pass.feed(dict(batches), self._threads)
 
     def forget(self, since_ns: int) -> None:
-        """Forget what began before a time, but for what threads do still."""
+        """Forget what began before a time, except activities of threads that have not ended."""
         self._pass.forget(since_ns)
 
     def tables(self, *, last: bool = True) -> tuple[dict[str, Rows], Callable[[], dict[str, Any]]]:
-        """Tables of all events so far by name, and what counts them; once only if `last`."""
+        """Return tables of all events so far, and a function for counts; `last`: once only."""
         tables, counts = self._pass.tables(last)
         return {name: Rows(name, rows, self._threads) for name, rows in tables.items()}, counts
 
 
 def executions(events: Events) -> pl.DataFrame:
-    """Executions of callbacks alone: callback (its address), start_ns, end_ns, intra_process."""
+    """Return executions of callbacks: callback (address), start_ns, end_ns, intra_process."""
     objects = find_objects(events)
     of_pass = Pass(events, objects, callback_objects(events, objects), LOSSES.empty())
     wanted = ("callback_start", "callback_end")
@@ -133,7 +133,7 @@ def executions(events: Events) -> pl.DataFrame:
         of_pass.feed({name: batches[name] for name in wanted if name in batches})
     rows, _ = of_pass.tables()
     frame = rows["callback_instances"].frame("start_ns", "end_ns", "intra_process")
-    # These are numbered in the order of time, and of one time by thread.
+    # Executions are numbered in order of time, and by thread at equal times.
     starts = events["callback_start"].sort("time_ns", "thread", maintain_order=True)
     return frame.hstack(starts.select("callback"))
 
@@ -141,12 +141,12 @@ def executions(events: Events) -> pl.DataFrame:
 def batches_of(
     events: Events, files: Mapping[str, Path] | None = None
 ) -> Iterator[dict[str, pl.DataFrame | str]]:
-    """All events of the pass, in stretches of time.
+    """Yield all events of the pass, in stretches of time.
 
     Parameters
     ----------
     files
-        Where the events of a name lie, with the provider, if they are not to be held in memory.
+        Files of the events by name with the provider, to avoid holding the events in memory.
     """
     names = [name for name in EVENTS if events.happened(name)]
     if not events.overlapping:
@@ -155,14 +155,14 @@ def batches_of(
         }
         yield {name: paths.get(name) or _columns(events, name) for name in names}
         return
-    # Which of two sessions an event is taken of is told by the events of its name around it.
+    # The choice between two sessions' records of an event depends on events of its name around it.
     begin, end = (events.processes[name].to_list() for name in ("begin_ns", "end_ns"))
     for first in range(min(begin), max(end) + 1, _STRETCH_NS):
         yield {name: events.within(name, first, first + _STRETCH_NS) for name in names}
 
 
 def columns_of(name: str, there: Collection[str]) -> list[str]:
-    """Of the columns of a kind of event those that the pass reads; none where it is not of it."""
+    """Return the columns of an event that the pass reads; none for an event it does not read."""
     wanted = (*_CONTEXT, *EVENTS[name]) if name in EVENTS else ()
     return list(dict.fromkeys(column for column in wanted if column in there))
 
@@ -223,12 +223,13 @@ def _about(
 
 
 def only_publishers(objects: Objects) -> pl.DataFrame:
-    """Since when a process could publish on one topic only: proc, since_ns, guess_topic, guess_id.
+    """Return since when a process could publish on only one topic, which is then guessed.
 
-    rosout never goes through rclcpp; a process publishes on /parameter_events while its nodes
-    start, so that topic counts while there is no other. Null where there are several.
+    Columns are proc, since_ns, guess_topic and guess_id; null where there are several. rosout never
+    goes through rclcpp; a process publishes on /parameter_events while its nodes start, so that
+    topic counts only while there is no other.
     """
-    # What a process could publish on changes only when it makes a publisher.
+    # The topics on which a process can publish change only when it makes a publisher.
     columns = ("topics", "publishers", "guess_topic", "guess_id")
     kind = ("proc", "own")
     topic, publisher = pl.col("topic"), pl.col("publisher_id")
@@ -243,7 +244,7 @@ def only_publishers(objects: Objects) -> pl.DataFrame:
             publisher.first().over(kind).alias("guess_id"),
         )
     )
-    # What is known of its own publishers counts from the first one of these on.
+    # Once the process has publishers of its own, only these count.
     of_own = (pl.when("own").then(name).forward_fill().over("proc") for name in columns)
     return (
         publishers.with_columns(

@@ -1,10 +1,10 @@
-"""Which process an event is of.
+"""Assign events to processes.
 
 A process is a number on a host, in the pid namespace where the context ``pid_ns`` was recorded.
-Numbers are given again when processes end, and two namespaces give the same ones. Where the main
-threads of one number have different names one after the other, these are two processes; where
-they take turns, nothing tells the events apart. A number that initialises ROS again is that of
-another process, unless something made before is used afterwards without being made again.
+Numbers are reused when processes end, and two namespaces have equal ones. If the main threads of
+one number have different names one after the other, these are two processes; if the names
+alternate, the events cannot be told apart. A number that initialises ROS again belongs to another
+process, unless an object made before is used afterwards without being made again.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ _MADE = {
     "rcl_lifecycle_state_machine_init": "state_machine",
     "rclcpp_construct_ring_buffer": "buffer",
 }
-"""The address that an init event gives to what it makes."""
+"""The field with the address of the object that an init event announces."""
 
 Span: TypeAlias = tuple[int | None, int | None]
-"""A stretch of time: its begin, and its end, which is excluded; None where it is open."""
+"""A stretch of time: its begin, and its end, which is excluded; None for an open side."""
 EVER: Span = (None, None)
 Frame = TypeVar("Frame", pl.DataFrame, pl.LazyFrame)
 
 
 @dataclass(frozen=True)
 class Boundary:
-    """From this moment on, a number is that of another process."""
+    """A moment from which on a number belongs to another process."""
 
     host: str
     pid_ns: int
@@ -58,7 +58,7 @@ class Boundary:
     time_ns: int
 
     def passed(self, host: str | None) -> pl.Expr:
-        """Whether an event is of the later process."""
+        """Return whether an event belongs to the later process."""
         mine = (pl.col("vpid") == self.vpid) & (pl.col("pid_ns") == self.pid_ns)
         if host is None:
             mine &= pl.col("host") == self.host
@@ -77,9 +77,9 @@ class Processes:
     host
         The only host; None if there are several.
     boundaries
-        Where a number was given to another process.
-    collisions
-        Numbers of which several processes at once had the same: (host, vpid).
+            Moments at which a number was given to another process.
+        collisions
+            Numbers that several processes had at the same time: (host, vpid).
     """
 
     frame: pl.DataFrame
@@ -88,7 +88,7 @@ class Processes:
     collisions: list[tuple[str, int]] = field(default_factory=list)
 
     def numbered(self, frame: pl.LazyFrame) -> pl.LazyFrame:
-        """Replace what identifies a process by its number, ``proc``; see `identified`."""
+        """Replace the columns that identify a process by its number, ``proc``; see `identified`."""
         frame = _with_part(frame, self.boundaries, self.host)
         if self._by_vpid is not None:
             return frame.with_columns(self._by_vpid).drop(KEY)
@@ -97,7 +97,7 @@ class Processes:
 
     @cached_property
     def _by_vpid(self) -> pl.Expr | None:
-        """``proc`` where one number is one process: no join; of few, not even a table by hash."""
+        """Expression for ``proc`` if vpids are unique: no join, and no hash table if few."""
         vpids = self.frame["vpid"]
         if self.host is None or not vpids.is_unique().all():
             return None
@@ -114,7 +114,7 @@ class Processes:
 
 
 def identified(columns: Collection[str], host: str | None) -> list[pl.Expr]:
-    """What `Processes.numbered` needs of raw events: host, pid_ns, vpid."""
+    """Return the columns that `Processes.numbered` needs of raw events: host, pid_ns, vpid."""
     namespace = pl.col(PID_NS).cast(I64) if PID_NS in columns else pl.lit(None, dtype=I64)
     return [
         pl.lit(host).alias("host") if host is not None else pl.col("host"),
@@ -124,7 +124,7 @@ def identified(columns: Collection[str], host: str | None) -> list[pl.Expr]:
 
 
 def during(frame: Frame, span: Span) -> Frame:
-    """The events of a stretch of time."""
+    """Return the events within a stretch of time."""
     begin, end = span
     if begin is not None:
         frame = frame.filter(pl.col("time_ns") >= begin)
@@ -136,14 +136,14 @@ def find_processes(
     init: Iterable[str],
     host: str | None,
 ) -> Processes:
-    """Every process that recorded an event.
+    """Find every process that recorded an event.
 
     Parameters
     ----------
     raw
         All events by name.
     init
-        Names of those that begin a process; rare.
+        Names of the rare events at the beginning of a process.
     host
         The only host; None if there may be several.
     """
@@ -174,7 +174,7 @@ def find_processes(
 def _counted(
     raw: Mapping[str, pl.LazyFrame], boundaries: list[Boundary], host: str | None
 ) -> pl.DataFrame:
-    """First and last time and number of the events of each name and process."""
+    """Return first and last time and number of events, by event name and process."""
     empty = pl.LazyFrame(
         schema={
             "host": TEXT, "pid_ns": I64, "vpid": I32, "part": I32, "begin_ns": I64, "end_ns": I64,
@@ -188,7 +188,7 @@ def _counted(
         if not name.startswith("ros2:"):
             events = events.filter(pl.col("vpid") != NOTHING)
         events = _with_part(events, boundaries, host)
-        # Grouping by what is the same everywhere would take most of the time.
+        # Grouping by constant columns would take most of the time.
         constants = {
             "host": None if host is None else pl.lit(host),
             "pid_ns": None if PID_NS in columns else pl.lit(0, dtype=I64),
@@ -203,7 +203,7 @@ def _counted(
         counted = counted.with_columns(*same, pl.lit(name).alias("first"))
         schema = empty.collect_schema()
         parts.append(counted.select(pl.col(c).cast(kind) for c, kind in schema.items()))
-    # One after the other, and each bit by bit: there may be more than memory holds.
+    # One after the other, and each as a stream: the events may exceed the memory.
     return pl.concat(part.collect(engine="streaming") for part in (empty, *parts))
 
 
@@ -216,7 +216,7 @@ def _with_part(frame: pl.LazyFrame, boundaries: list[Boundary], host: str | None
 def _with_name(
     frame: pl.DataFrame, raw: Mapping[str, pl.LazyFrame], host: str | None
 ) -> pl.DataFrame:
-    """Add ``procname``, that of the thread of its first event."""
+    """Add ``procname``, the name of the thread of the first event."""
     wanted = [
         raw[first]
         .filter(pl.col("time_ns") == begin)
@@ -232,7 +232,7 @@ def _with_name(
 def _reuse(
     raw: Mapping[str, pl.LazyFrame], init: Iterable[str], host: str | None
 ) -> tuple[list[Boundary], list[tuple[str, int]]]:
-    """Where numbers were given again, and where several processes had one at the same time."""
+    """Return where numbers were reused, and which ones several processes had at once."""
     mains = []
     for name in init:
         frame = raw.get(name)
@@ -272,7 +272,7 @@ def _reuse(
 def _still_there(
     raw: Mapping[str, pl.LazyFrame], runs: pl.DataFrame, pid_reuse: Boundary, host: str | None
 ) -> bool:
-    """Whether a main thread of an earlier name records something after a later one began."""
+    """Return whether a main thread of an earlier name records events after a later one began."""
     names, times = runs["procname"].to_list(), runs["time_ns"].to_list()
     earlier = [
         (pl.col("procname") == name) & (pl.col("time_ns") >= end)
@@ -295,7 +295,7 @@ def _restarts(
     collisions: Collection[tuple[str, int]],
     host: str | None,
 ) -> list[Boundary]:
-    """Where a number of one name initialised ROS again and used nothing that it had made before."""
+    """Find where a number of one name initialised ROS again and used no object made before."""
     if _INIT not in raw:
         return []
     columns = raw[_INIT].collect_schema().names()
@@ -317,7 +317,7 @@ def _restarts(
 
 
 def _goes_on(raw: Mapping[str, pl.LazyFrame], pid_reuse: Boundary, host: str | None) -> bool:
-    """Whether something made before is used afterwards, and was not made again meanwhile."""
+    """Return whether an object made before is used later without being made again in between."""
 
     def addresses(name: str, field_of: str) -> pl.LazyFrame:
         frame = raw[name].filter(pl.col("vpid") == pid_reuse.vpid)

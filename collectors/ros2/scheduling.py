@@ -1,12 +1,12 @@
-"""Where the time of callbacks went while the kernel scheduled their threads.
+"""Compute where the time of callbacks went while the kernel scheduled their threads.
 
-A thread runs from the `sched_switch` that switches it in to the one that switches it out. Out of
-the CPU it is preempted if it could have gone on (its state is "running"), else it is blocked until
-`sched_waking` names it, and from there on waits for a CPU. An event of a program says that its
-thread was running then.
+A thread runs from the `sched_switch` that switches it in to the one that switches it out. While it
+is off the CPU it is preempted if it could have gone on (its state is "running"), else it is blocked
+until `sched_waking` names it, and from there on waits for a CPU. An event of a program shows that
+its thread was running then.
 
 The kernel numbers threads as the root namespace does; `sched_switch`'s own contexts, or
-`lttng_statedump_process_pid_ns`, tell which number a thread has in its own namespace.
+`lttng_statedump_process_pid_ns`, give the number of a thread in its own namespace.
 """
 
 from __future__ import annotations
@@ -33,25 +33,25 @@ _PARTS = {
 }
 _COUNTS = ("preemptions", "waits", "migrations")
 _STATE_BITS = 0xFF
-"""``prev_state`` without the flag that older kernels set on top when they preempt."""
+"""Mask for ``prev_state`` that removes the flag with which older kernels mark preemption."""
 _WAKERS = ("sched_waking", "sched_wakeup")
 _ACCOUNTED = "sched_stat_runtime"
 
 
 @dataclass(frozen=True)
 class Scheduling:
-    """What the kernel did to callbacks.
+    """The scheduling of callbacks by the kernel.
 
     Attributes
     ----------
     rows
-        Columns of the table, and proc and thread.
-    unseen
-        Threads that ran callbacks and that the kernel's events never name.
-    outside
-        Executions that the kernel's events do not cover from begin to end.
-    assumed
-        Threads whose number in the kernel was taken to be the one that they know themselves.
+            Columns of the table, and proc and thread.
+        unseen
+            Number of threads that ran callbacks and that the kernel's events never name.
+        outside
+            Number of executions that the kernel's events do not cover from begin to end.
+        assumed
+            Number of threads whose number in the kernel was assumed to be their own vtid.
     """
 
     rows: pl.DataFrame
@@ -68,22 +68,22 @@ def find_scheduling(
     *,
     accounted: bool = False,
 ) -> Scheduling:
-    """One row per finished execution that the kernel's events cover.
+    """Return one row per finished execution that the kernel's events cover.
 
     Parameters
     ----------
     events
-        Of the recording.
-    executions
-        Columns `EXECUTIONS`.
-    losses
-        As of the table.
-    ran_at
-        ``proc``, ``thread``, ``start_ns``: when threads were surely on a CPU; default: when
-        executions start.
-    accounted
-        Take the CPU time that the kernel accounted, where its events say it, instead of the time
-        between switches. The other states then do not fill the rest.
+            Events of the recording.
+        executions
+            Executions with the columns `EXECUTIONS`.
+        losses
+            The table ``losses``.
+        ran_at
+            ``proc``, ``thread``, ``start_ns``: when threads were surely on a CPU; default: when
+            executions start.
+        accounted
+            Use the CPU time that the kernel accounted, where its events contain it, instead of the
+            time between switches. The other states then do not fill the rest.
     """
     instances = executions.filter(pl.col("end_ns").is_not_null()).select(
         "callback_instance_id", "proc", "thread", "start_ns", "end_ns"
@@ -140,16 +140,16 @@ def find_scheduling(
 def with_cpu(
     events: Events, stretches: pl.DataFrame, losses: pl.DataFrame, whole: pl.DataFrame
 ) -> pl.DataFrame:
-    """Add ``cpu_ns``, by how much the CPU clocks of their threads went on, to stretches of threads.
+    """Add ``cpu_ns``, the CPU time of the thread, to stretches of threads.
 
     Parameters
     ----------
     events, losses
-        As of `find_scheduling`.
-    stretches
-        ``proc``, ``thread``, ``begin_ns``, ``end_ns``.
-    whole
-        The same, each from one event of its thread to another: the thread ran at its begin.
+            As in `find_scheduling`.
+        stretches
+            ``proc``, ``thread``, ``begin_ns``, ``end_ns``.
+        whole
+            Stretches from one event of a thread to another one: the thread ran at their begin.
     """
     number = "callback_instance_id"
     kinds = pl.col("thread").cast(I64), pl.col("proc").cast(I32)
@@ -173,8 +173,8 @@ def _without_gaps(
 ) -> pl.DataFrame:
     """Leave out executions in which an event of their thread may be missing.
 
-    A thread that runs leaves its CPU by an event of that CPU. One that does not may come to any,
-    and one that runs on a CPU that is not known may leave any.
+    The switch of a running thread off its CPU is an event of that CPU. A thread that does not run
+    may be switched in on any CPU, and one that runs on an unknown CPU may leave any.
     """
     per_cpu = () if losses["cpu_id"].null_count() else ("cpu_id",)
     runs, arrived = pl.col("state") == RUNNING, pl.col("arrived")
@@ -212,9 +212,9 @@ def _without_gaps(
 
 
 def _with_tid(threads: pl.DataFrame, events: Events) -> tuple[pl.DataFrame, int]:
-    """Add ``tid``, the thread's number in the kernel; and how many were taken to be equal.
+    """Add ``tid``, the thread's number in the kernel; return how many were assumed to be vtids.
 
-    Null where threads of several namespaces have the number, and nothing tells which one is meant.
+    Null where threads of several namespaces have the number, and none can be singled out.
     """
     numbered = threads.join(
         events.processes.select("proc", "vpid", "pid_ns"), on="proc", how="left"
@@ -230,7 +230,7 @@ def _with_tid(threads: pl.DataFrame, events: Events) -> tuple[pl.DataFrame, int]
             continue
         columns = ["host", "vpid", "vtid", tid]
         field = {
-            # A statedump has them in its payload, and this context's own beside it.
+            # A statedump has these in its payload, beside those of its own context.
             c: f"field_{c}" if events.has_column(name, f"field_{c}") else c
             for c in columns
         }
@@ -265,7 +265,7 @@ def _with_tid(threads: pl.DataFrame, events: Events) -> tuple[pl.DataFrame, int]
 
 
 def _states(events: Events, switches: pl.LazyFrame, threads: pl.DataFrame) -> pl.DataFrame:
-    """Changes of state of these threads: thread, host, time_ns, state, cpu_id; sorted."""
+    """Return changes of state of these threads: thread, host, time_ns, state, cpu_id; sorted."""
     tracked = threads.select("host", "tid", "thread").lazy()
     state = pl.col("prev_state")
     if isinstance(switches.collect_schema()["prev_state"], pl.Struct):
@@ -294,7 +294,7 @@ def _states(events: Events, switches: pl.LazyFrame, threads: pl.DataFrame) -> pl
         frame.select("thread", "host", "time_ns", "state", "cpu_id") for frame in frames
     )
     line = line.sort("thread", "time_ns", maintain_order=True)
-    # A wake-up changes something only for a thread that sleeps.
+    # A wake-up only matters for a thread that sleeps.
     slept = (pl.col("state").shift(1) == BLOCKED) & (pl.col("thread") == pl.col("thread").shift(1))
     return line.filter((pl.col("state") != WOKEN) | slept.fill_null(value=False))
 
@@ -302,9 +302,9 @@ def _states(events: Events, switches: pl.LazyFrame, threads: pl.DataFrame) -> pl
 def _with_starts(
     line: pl.DataFrame, moments: pl.DataFrame, span: pl.DataFrame, *, broken: bool
 ) -> pl.DataFrame:
-    """Add that a thread ran when a callback began (``arrived``), where no event said so.
+    """Add rows (``arrived``) for threads that ran when a callback began, where no event shows it.
 
-    That is before its first event and, where switches are missing (`broken`), later too.
+    Such rows lie before a thread's first event and, where switches are missing (`broken`), later.
     """
     starts = (
         moments.join(span.select("proc", "host", "from_ns"), on="proc")
@@ -323,8 +323,8 @@ def _with_starts(
         )
     )  # fmt: skip
     line = pl.concat([added, line.with_columns(pl.lit(value=False).alias("arrived"))])
-    # It was on the CPU that it is next seen to leave. Seen to come or to be woken instead, it has
-    # left one that nobody knows.
+    # The thread was on the CPU that it is next seen to leave. If it is seen to arrive or to be
+    # woken instead, it has left an unknown CPU.
     leaves = pl.when(~pl.col("arrived")).then(state.is_in((PREEMPTED, BLOCKED))).backward_fill()
     left = pl.when(leaves.over("thread")).then(pl.col("cpu_id").backward_fill().over("thread"))
     return line.sort("thread", "time_ns", maintain_order=True).with_columns(
@@ -335,9 +335,9 @@ def _with_starts(
 def _as_accounted(
     line: pl.DataFrame, events: Events, threads: pl.DataFrame, lost: pl.DataFrame
 ) -> pl.DataFrame:
-    """Begin each turn on a CPU as long before its end as CPU time was accounted to it.
+    """Move the begin of each turn on a CPU to its end minus the accounted CPU time.
 
-    The kernel begins to account it some us before the event of the switch. A turn stays as it is if
+    The kernel starts to account some us before the event of the switch. A turn stays as it is if
     nothing was accounted, if it began before the recording, or if events of any CPU are missing in
     it, because other CPUs account too. Wake-ups are left out.
     """
@@ -370,9 +370,9 @@ def _as_accounted(
 
 
 def _with_sums(line: pl.DataFrame, clocks: pl.DataFrame) -> pl.DataFrame:
-    """Add what had passed in each state, and how often, up to each change.
+    """Add the time passed in each state, and the counts, up to each change.
 
-    ``cycles`` is kHz times ns of running, ``clocked`` the ns of it whose frequency is known.
+    ``cycles`` is kHz times ns of running, ``clocked`` the ns of running with known frequency.
     """
     same = pl.col("thread") == pl.col("thread").shift(-1)
     until = pl.when(same).then(pl.col("time_ns").shift(-1))
@@ -399,13 +399,13 @@ def _with_sums(line: pl.DataFrame, clocks: pl.DataFrame) -> pl.DataFrame:
 
 
 def _cycles(line: pl.DataFrame, clocks: pl.DataFrame, begin: str, end: str) -> pl.Series:
-    """KHz times ns from one moment to another of a thread that runs; null if not known."""
+    """Return kHz times ns between two moments of a running thread; null if unknown."""
     cycles = _cycles_at(line, clocks, end) - _cycles_at(line, clocks, begin)
     return line.select(pl.when(pl.col("state") == RUNNING).then(cycles).alias("cycles")).to_series()
 
 
 def _clocks(events: Events) -> pl.DataFrame:
-    """Changes of CPU frequency: host, cpu_id, changed_ns, khz, and the cycles up to there."""
+    """Return changes of CPU frequency: host, cpu_id, changed_ns, khz, and the cycles up to it."""
     name = "power_cpu_frequency"
     frame = events.scan(name)
     schema: dict[str, pl.DataType] = {
@@ -435,7 +435,7 @@ def _clocks(events: Events) -> pl.DataFrame:
 
 
 def _cycles_at(moments: pl.DataFrame, clocks: pl.DataFrame, time: str) -> pl.Series:
-    """Cycles of a moment's CPU since its first change; null before it."""
+    """Return the cycles of a moment's CPU since its first change; null before it."""
     cpu = ["host", "cpu_id"]
     numbered = (
         moments.select(*cpu, pl.col(time).alias("at_ns")).with_row_index("moment").drop_nulls()
@@ -449,7 +449,7 @@ def _cycles_at(moments: pl.DataFrame, clocks: pl.DataFrame, time: str) -> pl.Ser
 
 
 def _between(instances: pl.DataFrame, line: pl.DataFrame, clocks: pl.DataFrame) -> pl.DataFrame:
-    """What passed from start to end of each execution."""
+    """Return the time in each state and the counts from start to end of each execution."""
     begin, end = (_at(instances, line, clocks, time) for time in ("start_ns", "end_ns"))
     names = (*_PARTS.values(), *_COUNTS)
     rows = instances.with_columns(*((end[name] - begin[name]).alias(name) for name in names))
@@ -461,7 +461,7 @@ def _between(instances: pl.DataFrame, line: pl.DataFrame, clocks: pl.DataFrame) 
 def _at(
     instances: pl.DataFrame, line: pl.DataFrame, clocks: pl.DataFrame, time: str
 ) -> pl.DataFrame:
-    """The sums at one moment of each execution, in the order of `instances`."""
+    """Return the sums at one moment of each execution, in the order of `instances`."""
     moments = instances.select("thread", pl.col(time).alias("at_ns")).with_row_index("row")
     sums = beside(moments, line, "at_ns", "since_ns", "thread").sort("row")
     since = pl.col("at_ns") - pl.col("since_ns")

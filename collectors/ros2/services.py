@@ -1,4 +1,4 @@
-"""The events of service calls, their keys, and when a call began."""
+"""Select the events of service calls, their keys, and the begin of a call."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _EVENTS = ("rmw_send_request", "rmw_take_request", "rmw_send_response", "rmw_tak
 
 
 def service_events_recorded(events: Events) -> bool:
-    """Whether the four events of Kilted and later are there."""
+    """Return whether the four service events of Kilted and later were recorded."""
     return all(events.declared(name) for name in _EVENTS)
 
 
 def halves(gid: str) -> list[pl.Expr]:
-    """The first 16 bytes as two numbers; what follows them is not part of the gid."""
+    """Return the first 16 bytes of a gid as two numbers; later bytes are not part of the gid."""
 
     def number(start: int) -> pl.Expr:
         byte = [
@@ -29,10 +29,10 @@ def halves(gid: str) -> list[pl.Expr]:
 
 
 def begin_of(called: str, sent: str, taken: str) -> pl.Expr:
-    """When a request, or a response, was begun to be sent; else the latest time at which it was.
+    """Return when sending a request or response began; if unknown, the latest possible time.
 
-    That it was sent is said after the write, when the other side may have taken it already: where
-    the call itself was not seen, it began no later than the earlier of the two.
+    The event of sending follows the write, when the other side may have taken the message already:
+    if the call itself was not seen, it began no later than the earlier of the two.
     """
     latest = pl.when(pl.col(sent).is_not_null()).then(pl.min_horizontal(sent, taken))
     return pl.coalesce(called, latest)

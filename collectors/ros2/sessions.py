@@ -1,8 +1,8 @@
-"""Events that two sessions recorded, each with a time of its own.
+"""Remove the second record of events that two sessions recorded, each with its own time.
 
-``ros2 trace --dual-session`` records what initialises in a snapshot session while another records
-what happens; LTTng calls the probe of one session after that of the other, so that the same event
-has two times, some hundred ns apart, on one thread, with one payload.
+``ros2 trace --dual-session`` records initialisation in a snapshot session while another session
+records the rest; LTTng calls the probe of one session after that of the other, so that one
+event has two times, some hundred ns apart, on one thread, with one payload.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from collections.abc import Collection, Sequence
 import polars as pl
 
 APART_NS = 100_000_000
-"""Two records of one event are hardly further apart, even where the thread was preempted between
-them."""
+"""Two records of one event are hardly further apart than this, even if the thread was preempted
+between them."""
 
 _TOGETHER_NS = 10_000
-"""Most records of one event are no further apart."""
+"""Most records of one event are no further apart than this."""
 
 _ROW = "_row"
 
 
 def recorded_together(events: pl.LazyFrame, fields: Collection[str]) -> bool:
-    """Whether two traces hold the same events of one kind, for most of the time that both tell of.
+    """Return whether two traces hold the same events of one kind, for most of their common time.
 
     Parameters
     ----------
     events
-        ``time_ns``, ``host``, ``trace``, ``vpid``, ``vtid``, and what there is of `fields`.
+        ``time_ns``, ``host``, ``trace``, ``vpid``, ``vtid``, and the existing columns of `fields`.
     """
     process = ["host", "vpid"]
     several = events.group_by(process).agg(pl.col("trace").min() != pl.col("trace").max())
@@ -45,7 +45,7 @@ def recorded_together(events: pl.LazyFrame, fields: Collection[str]) -> bool:
         begin=pl.col("time_ns").min(), end=pl.col("time_ns").max()
     )
     shared = spans.group_by(process).agg(
-        # From the second begin to the last end but one.
+        # The common time: from the second begin to the last end but one.
         begin=pl.col("begin").bottom_k(2).max(),
         end=pl.col("end").top_k(2).min(),
     )
@@ -69,15 +69,15 @@ def recorded_once(frame: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
     Parameters
     ----------
     frame
-        Has ``time_ns``, ``trace`` and `key`; its order is kept.
-    key
-        What is the same in all records of an event: thread and payload.
+            A frame with ``time_ns``, ``trace`` and `key`; its order is kept.
+        key
+            Columns that are equal in all records of an event: thread and payload.
 
     Returns
     -------
     polars.DataFrame
-        Without rows of another trace that follow within `APART_NS`, one for one: what one trace
-        holds twice happened twice.
+        Rows without those of another trace that follow within `APART_NS`, one for one: an event
+        that one trace holds twice happened twice.
     """
     traces = frame["trace"].unique(maintain_order=True).to_list()
     if len(traces) < 2:
@@ -90,10 +90,10 @@ def recorded_once(frame: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
 
 
 def _merged(kept: pl.DataFrame, new: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
-    """The rows of both, without the later of each two that are records of one event."""
+    """Merge rows, without the later of every two that are records of one event."""
     rows = pl.concat([kept.with_columns(_new=pl.lit(0)), new.with_columns(_new=pl.lit(1))])
     rows = rows.sort("time_ns", _ROW)
-    # 1 where a new row follows one that was kept, -1 the other way round.
+    # 1 where a new row follows a kept one, -1 the other way round.
     rows = rows.with_columns(
         pl.col("_new").diff().over(key).alias("_step"),
         pl.col("time_ns").diff().over(key).alias("_apart"),
@@ -101,7 +101,7 @@ def _merged(kept: pl.DataFrame, new: pl.DataFrame, key: Sequence[str]) -> pl.Dat
     near = rows.filter((pl.col("_step") != 0) & (pl.col("_apart") <= APART_NS))
     if near.is_empty():
         return rows.select(kept.columns)
-    # Probes are called in one order, always: that in which records are the nearest.
+    # Probes are always called in one order: the one in which records are nearest.
     order = near.group_by("_step").agg(pl.col("_apart").median()).sort("_apart", "_step")
     again = (pl.col("_step") == order["_step"][0]) & (pl.col("_apart") <= APART_NS)
     return rows.filter(~again.fill_null(value=False)).select(kept.columns)

@@ -1,4 +1,4 @@
-"""Column types of the model, and the number that stands for a context that is missing."""
+"""Define column types of the model, and the number that stands for a missing context."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ I64 = pl.Int64()
 I32 = pl.Int32()
 TEXT = pl.String()
 NAME = pl.Categorical()
-"""Text of which there is little, on many rows: names and labels, of four bytes each."""
+"""Text with few distinct values on many rows: names and labels, of four bytes each."""
 BYTES = pl.List(pl.UInt8)
 POINTERS = pl.List(pl.UInt64)
 
 NOTHING = -1
-"""Process and thread number in place of a missing context."""
+"""The process and thread number that stands for a missing context."""
 
 
 @cache
 def none_of(table: str) -> pl.DataFrame:
-    """No row of a table, as the model holds it: a process by its number, text as `NAME`."""
+    """Return an empty table as the model holds it: processes by number, text as `NAME`."""
     kinds = {
         column: NAME if kind == TEXT else kind
         for column, kind in TABLES[table].schema.items()
@@ -33,10 +33,10 @@ def none_of(table: str) -> pl.DataFrame:
 
 
 def label(text: str) -> pl.Expr:
-    """One text, for all rows."""
+    """Return a constant text for all rows."""
     return pl.lit(text, dtype=NAME)
 
 
 def with_names(frame: pl.DataFrame) -> pl.DataFrame:
-    """All text as `NAME`."""
+    """Cast all text columns to `NAME`."""
     return frame.with_columns(pl.col(TEXT).cast(NAME))

@@ -1,4 +1,4 @@
-"""The one definition of every table: name, type, unit and meaning of each column."""
+"""Define every table in one place: name, type, unit and meaning of each column."""
 
 from roslens.collectors.schema.tables import RAW_EVENT_COLUMNS, TABLES
 from roslens.recording.schema import (

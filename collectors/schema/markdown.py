@@ -1,4 +1,4 @@
-"""docs/tables.md, written from the definitions."""
+"""Write docs/tables.md from the definitions of the tables."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ roslens sql "SELECT topic, outcome, count(*) FROM messages GROUP BY ALL" PATH --
 
 
 def tables_markdown() -> str:
-    """The whole page."""
+    """Return the whole page."""
     raw = Table(
         "Raw events",
         "one event; after these columns come `ctx_<name>` for other contexts and the payload "
@@ -72,7 +72,7 @@ def _section(table: Table, where: str) -> str:
 
 
 def _reasons() -> str:
-    """The rules by which the model decides messages, from the code of these."""
+    """Return the rules by which the model decides messages, from their definition in the code."""
     about = (
         "The rules that the column `reason` of `messages` names, in the words of "
         "[the model](model.md#messages). Each has a test by hand in `tests/ros2/test_reasons.py`."

@@ -1,4 +1,4 @@
-"""Every table that collectors write. Times are int64 ns since the epoch, sizes bytes."""
+"""Define every table that collectors write. Times are int64 ns since the epoch, sizes bytes."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ _OPERATIONS = {
     "release_ns": "at: as far as it can be estimated",
     "declared_ns": "at: it is declared",
 }
-"""Of instants, by the place of their tracepoints in rclcpp, rcl, rmw_fastrtps_cpp and
-rmw_cyclonedds_cpp; what of one name is otherwise says so itself."""
+"""The operation of instants by column name, from the place of their tracepoints in rclcpp, rcl,
+rmw_fastrtps_cpp and rmw_cyclonedds_cpp; columns that deviate state their own."""
 
 
 def _time(
@@ -112,7 +112,7 @@ _GID = Column("gid", "list<uint8>", "DDS gid as traced: 24 bytes up to Jazzy, 16
 
 
 def _objects(name: str, row: str, *columns: Column, event: str) -> Table:
-    """A table of objects of one kind, of a process each, by their init event."""
+    """Make a table of the objects of one kind, each with its process, from their init event."""
     number = _id(name.removesuffix("s").replace("_", " "), f"{name.removesuffix('s')}_id")
     return Table(name, row, (number, _HOST, _VPID, *columns, _CREATED, _ENDED), (f"ros2:{event}",))
 
