@@ -911,12 +911,9 @@ def _by_suite(side: Side, opposite: Side) -> Side:
     if len(side.suites) != 1 or len(opposite.suites) < 2:
         return side
     (suite,) = side.suites
-
-    def named(cell: Cell) -> Cell:
-        return {"suite": suite, **cell}
-
-    estimates = [replace(e, cell=named(e.cell)) for e in side.estimates]
-    return replace(side, estimates=estimates, cells=[named(cell) for cell in side.cells])
+    estimates = [replace(e, cell={"suite": suite, **e.cell}) for e in side.estimates]
+    cells = [{"suite": suite, **cell} for cell in side.cells]
+    return replace(side, estimates=estimates, cells=cells)
 
 
 Key = tuple[tuple[str, Level], ...]
