@@ -74,7 +74,7 @@ def chains_table(chains: Sequence[FollowedChain]) -> ReportTable:
         rows,
         "Chains and their response times, all cells together; percentiles are means over runs",
         notes=[
-            "Worst case: from the begin of one instance, just missed, to the end of the next.",
+            "Worst case: from the start of one instance, just missed, to the end of the next.",
             *_too_few(rows),
             *([BOUNDS] if any(chain.found.at_least for chain in chains) else []),
             "Approximate: instances for which a node had several messages that it may have used.",

@@ -524,9 +524,9 @@ class LatencyReport(Report[LatencyParameters]):
                 drawn(number, row, self.tables)
                 for number, row in enumerate(worst.head(_PICTURED).iter_rows(named=True), 1)
             ),
-            "From publish to callback_start. Late is what takes longer than the P99 of the "
-            "subscription in its run. The cause is what took longest beyond what is usual for "
-            "it, share its part of all that did. "
+            "From publish to callback_start. A message is late if it takes longer than the P99 of "
+            "its subscription in its run. Its cause is what took longest beyond its usual time; "
+            "share is the part of this cause in all time beyond the usual. "
             f"Pictures: {LEGEND[:1].lower()}{LEGEND[1:]}, dark grey: on a CPU; "
             "time since a quarter of the latency before the publication.",
         )

@@ -22,8 +22,8 @@ DEFINITION = (
 )
 _NO_BEGIN = (
     "the trace does not show when calls began, only that their requests had been written or taken "
-    "(rmw_send_request, rmw_take_request): recorded with the native tracer, or in the embedded "
-    "ROS 2, it does"
+    "(rmw_send_request, rmw_take_request); a recording with the native tracer, or in the "
+    "embedded ROS 2, shows it"
 )
 INFRASTRUCTURE = (
     "/describe_parameters",

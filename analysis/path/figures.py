@@ -75,7 +75,7 @@ def causes_plot(late: Sequence[Late]) -> Plot:
 
 @style.styled
 def path_plot(late: Sequence[Late]) -> Plot:
-    """Plot the path of the latest messages, one bar each: segments since publication [ms].
+    """Plot the path of the worst messages, one bar each: segments since publication [ms].
 
     Parameters
     ----------
@@ -99,8 +99,8 @@ def path_plot(late: Sequence[Late]) -> Plot:
     _finish(figure, axes, labels, kinds, "since publish [ms]")
     return Plot(
         figure,
-        "The latest messages from publish to callback_end, by what went on; each was late from "
-        "its black line on.",
+        "The worst messages from publish to callback_end, by what went on; beyond its black "
+        "line each was late.",
         left_out=style.left_out(len(drawn), len(messages), "messages"),
     )
 

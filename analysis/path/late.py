@@ -122,7 +122,7 @@ class Late:
         return rows.with_columns(sentences)
 
     def frame(self) -> pl.DataFrame:
-        """Return one row per message, the latest first, with its cause and a sentence."""
+        """Return one row per message, the worst first, with its cause and a sentence."""
         return self.told.select(pl.col(name).cast(kind) for name, kind in _SCHEMA.items()).sort(
             "late_by_ns", descending=True, maintain_order=True
         )

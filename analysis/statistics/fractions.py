@@ -152,9 +152,9 @@ def _interval(events: Sequence[int], totals: Sequence[int], level: float) -> Int
             return Interval(0.0, 0.0, least_told(total / BURST, level))
         return Interval(
             0.0,
-            refused=f"the same in all {k} runs, {total:,} in all: of a kind of run that one in ten "
-            f"is, {k} runs meet none in {100 * (1 - RARE) ** k:.0f} %; {runs_for_none(level)} runs "
-            "are needed",
+            refused=f"the same in all {k} runs, {total:,} in all: if one run in ten is of another "
+            f"kind, {k} runs contain none in {100 * (1 - RARE) ** k:.0f} % of cases; "
+            f"{runs_for_none(level)} runs are needed",
         )
     per_run = np.asarray(events) / np.asarray(totals)
     binomial = p * (1 - p) * sum(1 / n for n in totals) / k**2

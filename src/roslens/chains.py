@@ -60,6 +60,6 @@ def run_chains(
     for table in shown:
         show_table(table)
     if report.found_links:
-        say("Found, and not declared (the file of requirements can):")
+        say("Found, but not declared (a file of requirements can declare it):")
         say(as_yaml(report.found_links))
     return checks.exit_code if checks.checks else EXIT_OK

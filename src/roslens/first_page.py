@@ -43,8 +43,9 @@ _BUSY = 0.8
 _GOALS = '"SELECT run, action, outcome, count(*) AS goals FROM action_goals GROUP BY ALL"'
 _MOST_DRAWN = 3
 _LATE = (
-    "Late is what takes longer, from publish to the end of its callback, than the P99 of its "
-    "subscription without the start of each run (a tenth, 5 s at most); above, nothing is left out."
+    "A message is late if it takes longer, from publish to the end of its callback, than the P99 "
+    "of its subscription. That P99 leaves out the start of each run (a tenth, 5 s at most); the "
+    "tables above do not."
 )
 _STRIP = ("recorded", "for", "runs", "ROS 2", "middleware", "nodes", "topics", "the tracer lost")
 _LOSSES = (

@@ -187,8 +187,8 @@ def _show_ros(ros: Mapping[str, Any] | None, path: Path) -> None:
     ]  # fmt: skip
     if rows:
         note = (
-            "Found after: so long after both were made, publisher and subscription had found each "
-            "other; at least and at most."
+            "Found after: how long after both were created publisher and subscription had found "
+            "each other; at least and at most."
         )
         show_table(ReportTable(columns, rows, "", notes=[note], left=frozenset(columns[:3])))
 
@@ -234,10 +234,10 @@ def run_check(path: Path, *, as_json: bool) -> None:
     grave = [row for row in rows if row["severity"] != "info"]
     if grave:
         raise NotEnoughEvidenceError(
-            f"{path}: {len(grave)} of {len(rows)} findings could bend results"
+            f"{path}: {len(grave)} of {len(rows)} findings could distort results"
         )
     if not as_json:
-        console.print("Nothing was found that could bend results.")
+        console.print("Nothing was found that could distort results.")
 
 
 def _beside(run: Run, recording: Recording) -> Iterator[dict[str, Any]]:

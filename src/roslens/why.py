@@ -21,9 +21,10 @@ from roslens.recordings import open_recordings
 MOST_SHOWN = 20
 """The maximum number of late messages in a terminal; JSON has all."""
 _DEFINITION = (
-    "At: its publication, since the run's first event. Late is more than the deadline, or else the "
-    "P99 of the subscription in its run without the start, from publish to callback_end. The cause "
-    "is what took longest beyond what is usual for it, share its part of all that did."
+    "At: its publication, since the run's first event. A message is late if it takes longer, from "
+    "publish to callback_end, than the deadline, or else than the P99 of its subscription in its "
+    "run without the start. Its cause is what took longest beyond its usual time; share is the "
+    "part of this cause in all time beyond the usual."
 )
 
 
@@ -36,7 +37,7 @@ def run_why(
     warm_up: str | None,
     as_json: bool,
 ) -> None:
-    """Print what hangs, the late messages, the latest first, and the share of each cause.
+    """Print what hangs, the late messages, the worst first, and the share of each cause.
 
     Raises
     ------
@@ -77,7 +78,7 @@ def run_why(
     if judged:
         show_text(why.sentences(topic, deadline, warm_up_s)[0])
     if late.height:
-        asked = "Late messages, the latest first" if message is None else "The message"
+        asked = "Late messages, the worst first" if message is None else "The message"
         show_table(_late_table(late, asked))
     if shares:
         show_table(_shares_table(shares))

@@ -54,7 +54,7 @@ def test_nothing_lost_needs_many_runs() -> None:
     few = fraction_over_runs(LOSS, {}, [0] * 10, [1000] * 10)
     assert (few.value, few.low, few.high) == (0, None, None)
     # .9 ** 10 = .349; .9 ** 29 = .0471 is the first below .05.
-    assert "10 runs meet none in 35 %; 29 runs are needed" in few.refused
+    assert "10 runs contain none in 35 % of cases; 29 runs are needed" in few.refused
     assert fraction_over_runs(LOSS, {}, [0] * 28, [1000] * 28).refused is not None
     # Clopper and Pearson for 0 of 2,900 bursts of ten.
     many = fraction_over_runs(LOSS, {}, [0] * 29, [1000] * 29)

@@ -65,7 +65,7 @@ def test_each_fault_is_told_with_who_says_so(roslens: Roslens, run: Path, what: 
     assert done.returncode == 3, done.stdout + done.stderr
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("warning")]
     assert f"(by {source})" in line
-    assert "could bend results" in done.stderr
+    assert "could distort results" in done.stderr
 
 
 def test_a_finding_of_the_model_is_told(roslens: Roslens) -> None:

@@ -178,7 +178,7 @@ def test_further_answers_are_what_the_programs_logged(tmp_path: Path) -> None:
     longest = frame("Which callback").row(0, named=True)
     assert (longest["node"], longest["name"]) == ("/node_b", "/a")
     assert longest["max_ns"] == pytest.approx(7_830_470, rel=1e-3)
-    late = {row[0]: row[1] for row in frame("Is the deadline from end").iter_rows()}
+    late = {row[0]: row[1] for row in frame("Is the end-to-end deadline").iter_rows()}
     assert late["/source -> /a -> /node_b -> /b -> /node_c -> /c -> /sink"] == 23
     # 200 Hz: ten in 50 ms.
     assert frame("What was published").filter(topic="/data").height == 10

@@ -25,7 +25,7 @@ QUESTIONS = dict(re.findall(r"^\| (.+\?) \| (.+) \|$", PAGE, re.MULTILINE))
 SQL = [" ".join(text.split()) for text in re.findall(r'roslens sql "(.*?)" PATH', PAGE, re.DOTALL)]
 
 ELSEWHERE = {
-    "Since when is it slower?": ("trend", "tests/scale/test_trend.py", "test_the_verb"),
+    "Since when has it been slower?": ("trend", "tests/scale/test_trend.py", "test_the_verb"),
     "What happened to this one message?": (
         "lab",
         "tests/workbench/test_lab.py",
@@ -41,7 +41,7 @@ REPORTS = {
         "latency", "demo", r"median messages on /samples|median latency.*\[",
     ),
     "Does it leak?": ("leaks", "leak.tar.zst", r"Memory climbs in 1 of "),
-    "Does intra-process communication pay?": (
+    "Does intra-process communication pay off?": (
         "communication", "communication", r"intra_process=True, and .*intra_process=False",
     ),
     "Was anything lost, and by whom?": (
@@ -65,7 +65,7 @@ COMMANDS: dict[str, tuple[list[str], int, str]] = {
     "Which callback keeps its thread longest?": (
         ["chain.tar.zst"], 0, r"time subscription /a of /node_b 600 2\.28 ms \S+ ms 7\.83 ms",
     ),
-    "Is the deadline from end to end kept?": (
+    "Is the end-to-end deadline met?": (
         ["chains", "chain.tar.zst", "--requirements", "wanted.yaml"], 1, r"exceeded 23 of 600",
     ),
     "Why were messages late?": (
@@ -85,7 +85,7 @@ COMMANDS: dict[str, tuple[list[str], int, str]] = {
     ),
     "Who uses the CPU?": (["two_process"], 0, r"nodes process CPU \[cores\] callbacks /talker "),
     # It was killed, after 700 s of which it worked 44.5 s.
-    "Does it hang, or a timer not run?": (
+    "Does it hang, or does a timer not run?": (
         ["hung.tar.zst"], 0, r"hangs: it fell silent after 44\.5 s of 699 s",
     ),
     "How long do services and actions take?": (["sql", SQL[0], "demo"], 0, r"/status 132 "),

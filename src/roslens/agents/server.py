@@ -71,7 +71,7 @@ class Verbs:
         return await self._asker.ask("info", "--json", paths=[path], numbers=_DESCRIPTIONS)
 
     async def info_check(self, path: OnePath) -> Answer:
-        """What could be wrong with recordings and bend results, and the evidence for it."""
+        """What could be wrong with recordings and distort results, and the evidence for it."""
         words = ("info", "--check", "--json")
         return await self._asker.ask(*words, paths=[path], numbers=_DESCRIPTIONS)
 
@@ -98,7 +98,7 @@ class Verbs:
         deadline: Annotated[str | None, Field(description="Such as 20ms; none: P99.")] = None,
         warm_up: Annotated[str | None, Field(description="Such as 2s.")] = None,
     ) -> Answer:
-        """Why messages were late: the latest first, each with its cause, and causes' shares."""
+        """Why messages were late: the worst first, each with its cause, and causes' shares."""
         given = {"topic": topic, "message": message, "deadline": deadline, "warm-up": warm_up}
         numbers = (
             f"causes: {_ESTIMATES} late: one message each, measured, times in the units that end "

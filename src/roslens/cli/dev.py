@@ -45,7 +45,7 @@ def ros(
 ) -> None:
     """Compile your own nodes for the embedded ROS 2, or the parts that it lacks.
 
-    These parts are rclcpp, a second middleware and rosbag2's plugins. Suites compile them by
+    These parts are rclcpp, two more middlewares and rosbag2's plugins. Suites compile them by
     themselves when they are needed and no ROS 2 is sourced.
 
     Parameters
@@ -117,8 +117,9 @@ def schema(
 def generate(folder: Path, /, *shape: str, events: int = 100_000) -> None:
     """Generate a recording of any shape, and a file with the truth about its messages.
 
-    A trace of messages that pass layers of nodes; DIR/truth.parquet has a row for each message and
-    subscription, with the columns of the table messages that say from where, to where and when.
+    The messages of the trace pass through layers of nodes. DIR/truth.parquet has a row for each
+    message and subscription, with those columns of the table 'messages' that say from where, to
+    where and when.
 
     Parameters
     ----------
@@ -156,7 +157,7 @@ def selftest(
     tracer
         What records the events. Default: LTTng if it is installed, else native.
     pairs
-        Number of pairs of runs, of which one is recorded. Default: 4.
+        Number of pairs of runs; one run of each pair is recorded. Default: 4.
     as_json
         Print JSON, times in ns.
     """

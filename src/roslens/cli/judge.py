@@ -129,7 +129,7 @@ def race(
     """Race two commands: run them in pairs until it is known whether B is slower than A.
 
     The result may be checked after every pair: in 95 % of races, no interval ever excludes the
-    true ratio. Ctrl-C ends a race with what is known. Exit code: 0 B did not get worse, 1 it did,
+    true ratio. Ctrl-C ends a race with what is known. Exit code: 0 B is not worse, 1 B is worse,
     3 not enough evidence.
 
     Parameters
@@ -172,7 +172,7 @@ def race(
     trace_rclpy
         Whether Python nodes emit callback and publish events, as for 'record'.
     time_limit
-        End a command after this many seconds; its pair has then failed.
+        End a command after this many seconds; its pair then counts as failed.
     export_markdown
         Also write the result to this file, as Markdown.
     """
@@ -349,7 +349,7 @@ def trend(
 
     Results are cached in the folder's catalog.parquet, so that the next run is quick.
 
-    Exit code: 0 no regression, 1 a regression that lasts, 3 a series or its end is too short.
+    Exit code: 0 no regression, 1 a regression that lasts, 3 not enough evidence.
 
     Parameters
     ----------

@@ -85,7 +85,7 @@ def why(
     warm_up: str | None = None,
     as_json: JsonSwitch = False,
 ) -> None:
-    """Say why messages were late: the latest first, and the share of each cause.
+    """Say why messages were late: the worst first, and the share of each cause.
 
     Parameters
     ----------

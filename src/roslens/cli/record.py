@@ -307,9 +307,9 @@ def record(
         Maximum size of the trace, such as 500M. The oldest part is dropped to stay below it.
     flight
         Keep only the last FLOAT seconds of events, with the native tracer. Events that name nodes
-        and topics are always kept. At the end, also after Ctrl-C, they become the recording. When
-        a process dies, a goal is aborted or a callback takes more than 1 s, or when one of
-        --triggers hits, they are also saved at once.
+        and topics are always kept. At the end, also after Ctrl-C, this buffer becomes the
+        recording. It is also saved at once when a process dies, a goal is aborted, a callback takes
+        more than 1 s, or one of --triggers hits.
     triggers
         With the native tracer: a YAML file of conditions to watch for while recording, such as
         'latency of /scan > 50 ms'. The manifest lists every condition that became true. With
@@ -355,8 +355,8 @@ def record(
         With --attach: never pause, whatever it costs.
     host
         Also record on USER@HOST, over ssh with your key: the command after the colon, or without
-        one what already runs there. It lasts as long as the command here, or without a command
-        here until Ctrl-C or --time-limit. The recordings are copied here. May be repeated.
+        one what already runs there. Recording lasts as long as the command here; without one,
+        until Ctrl-C or --time-limit. The recordings are copied here. May be repeated.
     host_setup
         Shell command to run first on each host, such as '. /opt/ros/kilted/setup.sh'.
     as_host

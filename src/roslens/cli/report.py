@@ -54,7 +54,7 @@ def report(
 
     * latency: How long do messages take, how certain is that, what was lost, which callbacks
       delayed them?
-    * chains: How long do messages take from end to end, and are deadlines kept?
+    * chains: How long do messages take from end to end, and are deadlines met?
     * leaks: Does memory climb, and what is the smallest leak that the recordings could reveal?
     * executors: Which executor is slower, and which takes more CPU?
     * communication: What do pointer types and intra-process communication change?

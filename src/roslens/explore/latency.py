@@ -222,7 +222,7 @@ class Latency(OfMessages):
         event of the run), ``latency_ns`` (ns), ``publish_ns``, ``callback_start_ns``,
         ``callback_instance_id``, ``subscription_host``, ``subscription_vpid``, and, as in
         ``run.why`` but from publish to callback_start, ``cause``, ``share``, ``who``,
-        ``sentence`` (null if the end of the callback was not recorded); the latest first.
+        ``sentence`` (null if the end of the callback was not recorded); the worst first.
 
         Raises
         ------

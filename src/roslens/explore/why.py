@@ -113,7 +113,7 @@ class Why:
 
         Returns
         -------
-        One row per late message and subscription, per run the latest first: ``run``,
+        One row per late message and subscription, per run the worst first: ``run``,
         ``message_id``, ``subscription_id``, ``topic``, ``subscription_node``, ``at_s`` (its
         publication, s since the run's first event), ``publish_ns``, ``latency_ns`` (ns from publish
         to callback_end, unlike in ``messages``), ``late_by_ns`` (ns), ``cause`` (the kind of
@@ -241,7 +241,7 @@ class Why:
         deadline: str | int | None = None,
         warm_up: float | None = None,
     ) -> Picture:
-        """Draw the path of the latest messages, a bar each: segments since its publish [ms].
+        """Draw the path of the worst messages, a bar each: segments since its publish [ms].
 
         Parameters
         ----------
