@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Configure pytest and Hypothesis for all tests."""
 
 import os
 from pathlib import Path
@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, settings
 
 # No test depends on how fast the machine is.
 SLOW = [HealthCheck.too_slow]
-# The same examples each time: whoever changes something else meets no example that nobody has
-# seen. New ones are looked for with --hypothesis-profile=search, as many as one has time for.
+# Every run draws the same examples, so that a failure is never one that somebody else's change
+# happens to draw. --hypothesis-profile=search looks for new examples, as many as time allows.
 settings.register_profile(
     "roslens", deadline=None, derandomize=True, database=None, suppress_health_check=SLOW
 )
@@ -19,9 +19,9 @@ settings.register_profile(
 settings.load_profile("roslens")
 
 RECORDING = {"native_tracer", "ros"}
-"""Folders whose tests share what is compiled for recordings."""
+"""Folders whose tests share programs compiled for recordings."""
 ELSEWHERE = {"security", "workbench"}
-"""Folders whose live tests are about verbs and pages: they may run beside recordings."""
+"""Folders whose live tests concern verbs and pages, and may therefore run beside recordings."""
 LONG = {
     *("test_another_user.py", "test_checks.py", "test_ci_howto.py", "test_comparison.py"),
     *("test_every_notebook.py", "test_every_width.py", "test_executor_study.py", "test_kills.py"),
@@ -29,12 +29,12 @@ LONG = {
     *("test_names.py", "test_no_space.py", "test_response_bounds.py", "test_result_files.py"),
     *("test_screen.py", "test_wheels.py"),
 }
-"""Files that take a minute and more: begun first, so that no worker has one at the end."""
+"""Files that take a minute or more; they start first, so that no worker has one at the end."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With several workers (pytest-xdist), one records; a file's tests stay together.
+    """With several workers (pytest-xdist), let one record, and keep the tests of a file together.
 
     pytest 9.2 hides the groups from xdist 3.8.
     """
@@ -47,12 +47,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Workers that do not record give way to the one that does, whose programs have deadlines."""
+    """Lower the priority of workers that do not record; recorded programs have deadlines."""
     if hasattr(item.config, "workerinput") and not is_recording(item):
         os.nice(max(0, 10 - os.nice(0)))
 
 
 def is_recording(item: pytest.Item) -> bool:
-    """Whether the test is one of those that run one after the other."""
+    """Return whether the test is one of those that record and therefore run one after the other."""
     group = item.get_closest_marker("xdist_group")
     return group is not None and group.args == ("recording",)

@@ -1,4 +1,4 @@
-"""Ports for servers that are started as processes of their own."""
+"""Find free TCP ports for servers that run as separate processes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import socket
 
 
 def free_port() -> int:
-    """A TCP port of this machine that nobody listens on.
+    """Return a TCP port of this machine on which nobody listens.
 
-    Below those that the kernel gives to outgoing connections: one of these may be taken in the
-    seconds that a server needs to start.
+    The port is below the range from which the kernel picks ports for outgoing connections: a port
+    of that range may be taken in the seconds that a server needs to start.
     """
     for port in random.sample(range(20_000, 32_000), 100):
         with socket.socket() as probe:

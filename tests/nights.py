@@ -1,4 +1,4 @@
-"""Manifests of a run a night, and a catalog of them."""
+"""Make manifests of nightly runs, and a catalog of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def manifests(folder: Path, count: int, change: Callable[[dict[str, Any], int], None]) -> None:
-    """Manifests alone, one a day from 2026-01-01, each changed by what is told its number."""
+    """Write manifests only, one per day from 2026-01-01; `change` edits each, given its number."""
     data = json.loads((RUN / "manifest.json").read_text())
     for number in range(count):
         run = folder / f"night{number:03d}" / "run"
@@ -30,7 +30,7 @@ def manifests(folder: Path, count: int, change: Callable[[dict[str, Any], int], 
 
 
 def nights(folder: Path) -> Path:
-    """A catalog of 20 nights whose P99 is given, 30 % higher from the 15th on, of other code."""
+    """Make a catalog of 20 nights; from the 15th on the P99 is 30 % higher, at another commit."""
 
     def code(data: dict[str, Any], number: int) -> None:
         data["environment"]["git_commit"] = ("a" if number < 14 else "b") * 40

@@ -1,4 +1,4 @@
-"""The command line as a process of its own, and waiting for what other processes do."""
+"""Run the command line as a separate process, and wait for what other processes do."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EXTRAS = (
     *("anyio", "mcp", "opentelemetry", "prometheus_client", "traitlets", "zstandard"),
 )
 PLAIN = (*EXTRAS, "numpy")
-"""What a plain installation has not."""
+"""Packages that a plain installation does not have."""
 BLOCKED = """
 import importlib.abc, sys
 class Blocks(importlib.abc.MetaPathFinder):
@@ -36,17 +36,17 @@ run()
 
 
 def roslens_command(*arguments: object) -> list[str]:
-    """The words that run a verb as a process of its own."""
+    """Return the command line that runs a verb as a separate process."""
     return [sys.executable, "-P", "-m", "roslens", *map(str, arguments)]
 
 
 def without_command(names: tuple[str, ...], *arguments: object) -> list[str]:
-    """The same where these packages are not installed."""
+    """Return the command line that runs a verb as if these packages were not installed."""
     return [sys.executable, "-P", "-c", BLOCKED.format(names=names), *map(str, arguments)]
 
 
 def roslens(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run a verb: its exit code, and what it wrote; options as of `subprocess.run`."""
+    """Run a verb and return the completed process; options are those of `subprocess.run`."""
     usual = {"capture_output": True, "text": True, "check": False}
     return subprocess.run(roslens_command(*arguments), **{**usual, **options})  # noqa: PLW1510
 
@@ -54,7 +54,7 @@ def roslens(*arguments: object, **options: Any) -> subprocess.CompletedProcess[s
 def wait_for(
     condition: Callable[[], T], seconds: float = 60, process: subprocess.Popen[Any] | None = None
 ) -> T:
-    """Wait until something is so, while `process` runs; what the condition then gives."""
+    """Wait until the condition is true, while `process` runs, and return the condition's value."""
     end = time.monotonic() + seconds
     while not (found := condition()):
         assert process is None or process.poll() is None, process.communicate()
@@ -65,14 +65,17 @@ def wait_for(
 
 @contextmanager
 def programs_of_ros(*, alone: bool = False) -> Iterator[None]:
-    """No other worker's while one is alone: a probe of a library is met by all that have it."""
+    """Run ROS programs; with `alone`, while no other worker runs any.
+
+    A probe of a library is hit by every process that has the library loaded.
+    """
     with Path(__file__).open() as file:
         fcntl.flock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
         yield
 
 
 def gone(pid: int) -> bool:
-    """Whether a process has ended; nobody may have taken note of it yet."""
+    """Return whether a process has ended, even if its parent has not yet waited for it."""
     with suppress(psutil.NoSuchProcess):
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     return True

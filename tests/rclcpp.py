@@ -1,4 +1,4 @@
-"""What is compiled from the pinned sources of ROS 2, where they are at hand."""
+"""Compile programs from the pinned sources of ROS 2, where these are available."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from roslens.tracing.sources import VARIABLE
 
 
 def need_sources(what: str = "rclcpp") -> None:
-    """Skip where there is nothing that it could be compiled from."""
+    """Skip the test if there are no sources to compile from."""
     if not os.environ.get(VARIABLE):
         pytest.skip(f"{VARIABLE} names no folder of sources that {what} could be compiled from")
 
 
 def compiled(source: Path, program: Path) -> Path:
-    """A program of one file, with rclcpp for the embedded ROS 2."""
+    """Compile a program of one file with rclcpp for the embedded ROS 2, and return its path."""
     need_sources()
     made = rclcpp_for(embedded_ros())
     flags = [*made.compile_flags(), str(source), "-o", str(program), *made.link_flags()]

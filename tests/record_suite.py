@@ -1,4 +1,4 @@
-"""Records suites that ship with roslens, through its command line."""
+"""Record suites that ship with roslens, through its command line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from roslens.tracing.suite import suite_path
 
 
 def changed(name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """A suite that ships with roslens, changed; of levels that it then lacks it says nothing."""
+    """Return a changed copy of a suite that ships with roslens, without levels it no longer has."""
     suite: dict[str, Any] = yaml.safe_load(suite_path(name).read_text()) | dict(changes)
     suite["levels"] = {
         factor: {level: told for level, told in levels.items() if level in suite["factors"][factor]}
@@ -24,7 +24,7 @@ def changed(name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def record_changed(name: str, folder: Path, changes: Mapping[str, Any]) -> Path:
-    """Record a suite, changed; the folder of the recordings."""
+    """Record a changed suite, and return the folder of its recordings."""
     file = folder / "suite.yaml"
     file.write_text(yaml.safe_dump(changed(name, changes)))
     done = roslens("record", "--suite", file, "-o", folder / "recordings", timeout=180)

@@ -1,4 +1,4 @@
-"""The sample recordings, and copies of them to work on."""
+"""Locate the sample recordings, and make copies of them to work on."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ RUN = SAMPLES / "two_process" / "000_r0_fastrtps"
 
 
 def uncollected(source: Path, target: Path) -> Path:
-    """A copy without what is made of a recording: its tables and its index of events."""
+    """Copy a recording without the files derived from it: its tables and its index of events."""
     made = shutil.ignore_patterns("events", "tables")
     return Path(shutil.copytree(source, target, ignore=made))

@@ -1,4 +1,4 @@
-"""A disk that is soon full."""
+"""Mount a disk that is soon full."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 @contextmanager
 def small_disk(folder: Path, options: str) -> Iterator[None]:
-    """Mount one at a folder; options are those of a tmpfs, such as ``size=1m``."""
+    """Mount a small disk at a folder; options are those of a tmpfs, such as ``size=1m``."""
     mount = ["mount", "-t", "tmpfs", "-o", options, "none", str(folder)]
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("no right to mount a small disk")

@@ -1,20 +1,20 @@
-"""rclcpp's executors a second time, slow and plain: written from their documented dispatch orders.
+"""Model rclcpp's executors a second time, slow and plain, by their documented dispatch orders.
 
 SingleThreaded and MultiThreaded: a free thread executes what is left of the wait set in the order
-timers, subscriptions, services, waitables (of which subscriptions within the process are some);
-each is in it once, waitables whether ready or not until their turn comes. What an exclusive group
-forbids is dropped, but for timers, which stay. Of the threads that were idle when a callback was
-chosen, one comes after the takeover of its execution. If nothing is left, one thread waits and the
-others wait for it: if something is ready, for the time of a poll, then all that is ready is in the
-wait set. Else it sleeps until something is, which wakes it before its handover is over by its gap;
-then it looks what is ready. MultiThreaded: the end of an exclusive callback interrupts the wait, or
-the next one, which then is a poll. A wait that was interrupted and found nothing begins anew, and
-before the wait after an interrupted one, callbacks of groups that run leave the wait set and others
-that had left come back behind those of their kind. Events: first in, first out; a timer is called
-when a thread that waits for the first timer that is due wakes up, which its handover delays.
-EventsCBG: groups take turns, one callback at a time each, first in, first out within it; such a
-thread tells of timers, which are armed again after their execution. Time goes in steps of 1. Each
-execution repeats the recorded one whose time is nearest, of two the later.
+timers, subscriptions, services, waitables (of which intra-process subscriptions are some); each is
+in it once, waitables whether ready or not until their turn comes. A callback that an exclusive
+group forbids is dropped, except timers, which stay. Of the threads that were idle when a callback
+was chosen, one comes after the takeover of its execution. If nothing is left, one thread waits and
+the others wait for it: if something is ready, for the time of a poll; then all that is ready is in
+the wait set. Otherwise it sleeps until something is ready, which wakes it before its handover is
+over by its gap; then it looks what is ready. MultiThreaded: the end of an exclusive callback
+interrupts the wait, or the next one, which then is a poll. A wait that was interrupted and found
+nothing begins anew; before the wait after an interrupted one, callbacks of groups that run leave
+the wait set, and others that had left come back behind those of their kind. Events: first in, first
+out; a timer is called when a thread that waits for the first timer that is due wakes up, which its
+handover delays. EventsCBG: groups take turns, one callback at a time each, first in, first out
+within a group; such a thread reports timers, which are armed again after their execution. Time goes
+in steps of 1. Each execution repeats the recorded one whose time is nearest, of two the later.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ Run = tuple[int, int, int, int]
 
 @dataclass
 class Callback:
-    """What is known of one. `kind`: 0 timer, 1 subscription, 2 service, 4 waitable."""
+    """A callback; `kind` is 0 for a timer, 1 subscription, 2 service, 4 waitable."""
 
     executor: int
     group: int
     takes: list[int]
-    """Recorded every `STEP`."""
+    """Durations recorded every `STEP`."""
     kind: int = 1
     period: int | None = None
     phase: int = 0
@@ -47,7 +47,7 @@ class Callback:
 
 @dataclass
 class World:
-    """Executors as kind and number of threads; topics as receivers; sources as times and topic."""
+    """Executors as kind and thread count, topics as receivers, sources as times and topic."""
 
     callbacks: list[Callback]
     executors: list[tuple[str, int]]
@@ -60,7 +60,7 @@ class World:
 
 @dataclass
 class Waiter:
-    """A thread that waits for its executor; `until` None: it sleeps; what woke it, and its gap."""
+    """A thread that waits for its executor; it sleeps if `until` is None; what woke it, its gap."""
 
     thread: Thread
     until: int | None
@@ -126,7 +126,7 @@ class Schedule:
             self.timers()
 
     def threads_step(self) -> bool:
-        """Starts, publications and ends that are due; whether there were any."""
+        """Do the starts, publications and ends that are due; return whether there were any."""
         stepped = False
         while late := [t for t in self.threads if t.steps and t.steps[0][0] <= self.now]:
             self.step(late[0])
@@ -159,7 +159,7 @@ class Schedule:
                 self.set_alarm(callback.executor)
 
     def timers(self) -> None:
-        """Of executors without a wait set: their thread wakes, and tells of all that are due."""
+        """Wake the threads of executors without a wait set, which report all due timers."""
         for executor, (kind, _) in enumerate(self.world.executors):
             while (alarm := self.alarms[executor]) is not None and alarm <= self.now:
                 self.alarms[executor] = None
@@ -180,7 +180,7 @@ class Schedule:
                 self.set_alarm(executor)
 
     def set_alarm(self, executor: int) -> None:
-        """The thread sleeps until the first armed timer is due, and is late by its handover."""
+        """Let the thread sleep until the first armed timer is due, late by its handover."""
         armed = [n for n, c in enumerate(self.all) if c.executor == executor and self.armed[n]]
         if armed and not self.waits(executor):
             first = min(armed, key=lambda n: (self.due[n], n))
@@ -189,7 +189,7 @@ class Schedule:
             self.alarms[executor] = alarm if before is None else min(before, alarm)
 
     def call(self, number: int) -> None:
-        """As rcl_timer_call: the grid goes on, periods that have passed are left out."""
+        """Do what rcl_timer_call does: the grid goes on, and passed periods are skipped."""
         self.waiting[number].append(self.due[number])
         period = self.all[number].period
         assert period is not None
@@ -211,7 +211,7 @@ class Schedule:
                 self.take_turn(callback)
 
     def take_turn(self, callback: Callback) -> None:
-        """Its group stands in the queue of groups if it has work, and neither runs nor stands."""
+        """Queue the callback's group if it has work, and neither runs nor is queued."""
         group, turns = callback.group, self.turns[callback.executor]
         if self.of_group[group] and not self.working[group] and group not in turns:
             turns.append(group)
@@ -232,7 +232,7 @@ class Schedule:
         return self.world.executors[executor][0] in {"SingleThreaded", "MultiThreaded"}
 
     def look(self, executor: int) -> bool:
-        """What an executor with a wait set does next; whether it did anything."""
+        """Do what an executor with a wait set does next; return whether it did anything."""
         waiter = self.waiters[executor]
         if waiter is None:
             idle = self.idle(executor)
@@ -272,7 +272,7 @@ class Schedule:
         return True
 
     def idle(self, executor: int) -> list[Thread]:
-        """Threads that may look, those that came back since the last choice before all others."""
+        """Return threads that may look, first those that came back since the last choice."""
         idle = [t for t in self.threads if t.executor == executor and t.callback is None]
         back = [t for t in idle if t.ended >= self.chosen[executor]]
         return back if back or self.now < self.taken_over[executor] else idle

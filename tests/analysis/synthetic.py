@@ -1,4 +1,4 @@
-"""Recordings without a trace: a manifest, tables and resources that conform to the schema."""
+"""Write recordings without a trace: a manifest, tables and resources that conform to the schema."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def _resources(count: int) -> pl.DataFrame:
 
 
 class Tables:
-    """Tables of one run that hold these rows, null in all other columns."""
+    """Tables of one run with these rows, and null in all other columns."""
 
     def __init__(self, **rows: Sequence[Mapping[str, Any]]) -> None:
         self.rows = rows
@@ -169,7 +169,7 @@ class Tables:
 
 
 def table(name: str, *rows: Mapping[str, object]) -> pl.DataFrame:
-    """Rows of a table of the schema; what is not given is null."""
+    """Make rows of a table of the schema, with null for what is not given."""
     empty = TABLES[name].empty()
     whole = [{column: row.get(column) for column in empty.columns} for row in rows]
     return pl.DataFrame(whole, schema=empty.schema, orient="row")

@@ -1,4 +1,4 @@
-"""Whatever comes in: an estimate, a refusal or one clear error; never a warning and a nan."""
+"""Test that any input gives an estimate, a refusal or one clear error, and no warning or nan."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from roslens.recording.errors import RoslensError
 METRIC = Metric("x", "from a to b", "ns")
 Values = list[float]
 
-# Ties, constants, wild and missing values, single ones and none.
+# Ties, constants, wild and missing values, single values and none.
 value = st.one_of(
     st.sampled_from([0.0, 1.0, 1.0, 2.0, -1.0, 1e300, -1e300, 1e-300, math.inf, -math.inf]),
     st.just(math.nan),
@@ -117,7 +117,7 @@ def numbers(result: object) -> Iterator[float]:
             yield from numbers(item)
     elif dataclasses.is_dataclass(result):
         for field in dataclasses.fields(result):
-            # Values per run are handed through as they came, for tables of runs.
+            # Values per run are passed through as they came, for tables of runs.
             if field.name != "per_run":
                 yield from numbers(getattr(result, field.name))
 
@@ -131,7 +131,7 @@ def check(compute: Callable[[], object]) -> None:
         except (ValueError, RoslensError) as error:
             sentence = str(error)
             result = None
-    # One sentence of ours, not numpy's words for a wrong shape.
+    # The error is one sentence of ours, not numpy's words for a wrong shape.
     assert len(sentence) > 10
     assert "array" not in sentence
     assert not any(math.isnan(number) for number in numbers(result)), result
@@ -149,7 +149,7 @@ def test_of_one_series(name: str, x: Values) -> None:
 @settings(max_examples=60, derandomize=True)
 def test_of_two_series(name: str, x: Values, y: Values, same: bool) -> None:
     if same:
-        # Of one length, as pairs and lines want them.
+        # Pairs and lines need equal lengths.
         size = min(len(x), len(y))
         x, y = x[:size], y[:size]
     check(lambda: TWO[name](x, y))

@@ -1,4 +1,4 @@
-"""Effective samples against the theory of AR(1)."""
+"""Test effective samples against the theory of AR(1)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Bags beside traces: read, joined by the time of publication, and what they say.
+"""Test bags beside traces: read, joined by the time of publication, and what they report.
 
-Bags are written here by the public writer of MCAP and in the tables of rosbag2's SQLite plugin;
+The public writer of MCAP writes the bags, or the test in the tables of rosbag2's SQLite plugin;
 expected values are what was written.
 """
 
@@ -29,14 +29,14 @@ BEGIN = 1_700_000_000_000_000_000
 
 
 def cdr(stamp_ns: int, *, big: bool = False) -> bytes:
-    """A header's stamp and four bytes more, as the middleware serializes it."""
+    """Serialize a header's stamp and four bytes more, as the middleware does."""
     order = ">" if big else "<"
     seconds, rest = divmod(stamp_ns, 1_000_000_000)
     return bytes((0, int(not big), 0, 0)) + struct.pack(f"{order}iII", seconds, rest, 0)
 
 
 def write_mcap(path: Path, rows: list[tuple[str, str, bytes, int, int]]) -> None:
-    """Topic, definition, data, times of publication and recording of each message."""
+    """Write messages, each with topic, definition, data, and publication and recording times."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as stream:
         writer = Writer(stream)
@@ -56,7 +56,7 @@ def test_an_mcap_bag(tmp_path: Path) -> None:
     rows = [
         ("/imu", IMU, cdr(BEGIN), BEGIN + 5, BEGIN + 9),
         ("/imu", IMU, cdr(BEGIN + 1, big=True), BEGIN + 6, BEGIN + 10),
-        # A stamp that was never set is none, and the time of recording is none of publication.
+        # An unset stamp counts as none, and the recording time is no publication time.
         ("/imu", IMU, cdr(0), BEGIN + 11, BEGIN + 11),
         ("/text", TEXT, cdr(BEGIN), BEGIN + 7, BEGIN + 12),
     ]
@@ -143,7 +143,7 @@ SCHEMA = (
     "CREATE TABLE topics(id INTEGER, name TEXT, type TEXT, serialization_format TEXT);"
     "CREATE TABLE messages(id INTEGER PRIMARY KEY, topic_id INTEGER, timestamp, data);"
 )
-"""As rosbag2 makes them, without what SQLite would check."""
+"""Tables as rosbag2 makes them, without what SQLite would check."""
 TOPIC = "INSERT INTO topics VALUES (1, 't', 'p', 'cdr');"
 
 ENDLESS = (
@@ -190,7 +190,7 @@ def test_a_message_without_data_has_no_size(tmp_path: Path) -> None:
 
 
 def test_a_chunk_that_unpacks_to_gigabytes_is_refused(tmp_path: Path) -> None:
-    """1.5 GB of zeros in less than 1 MiB, as one chunk of a file whose index names it."""
+    """One chunk of a file with an index holds 1.5 GB of zeros in less than 1 MiB."""
     path = tmp_path / "bomb.mcap"
     with path.open("wb") as stream:
         writer = Writer(stream, compression=CompressionType.ZSTD, chunk_size=1 << 40)
@@ -208,7 +208,7 @@ def test_a_chunk_that_unpacks_to_gigabytes_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.recording
 def test_a_bag_beside_a_trace(tmp_path: Path) -> None:
-    """The sample's own messages as a recorder gets them, every tenth left out."""
+    """A recorder gets the sample's own messages, except every tenth."""
     place = uncollected(RUN, tmp_path / "run")
     opened = rl.open(place)
     assert opened.bags() == {}
@@ -222,7 +222,7 @@ def test_a_bag_beside_a_trace(tmp_path: Path) -> None:
     rows = [(topic, IMU, cdr(time - age_ns), time, time + 100_000) for time in times]
     write_mcap(place / "bag" / "bag_0.mcap", rows)
     bag = opened.bag()
-    # From the publication, at which the data were that old, to the callback.
+    # The age runs from the publication, when the data were that old, to the callback.
     expected = (kept["callback_start_ns"] - kept["rmw_publish_ns"] + age_ns).to_list()
     assert bag.messages.sort("publish_ns")["age_ns"].to_list() == expected
     between = messages["source_timestamp_ns"].is_between(times[0], times[-1])

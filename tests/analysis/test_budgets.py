@@ -1,4 +1,4 @@
-"""Absolute budgets: verdicts by hand, what the file may hold, what is refused."""
+"""Test absolute budgets: verdicts by hand, what the file may hold, and refusals."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ def side(*estimates: Estimate, **more: int) -> Side:
 
 
 def checked(measured: Side, **more: object) -> Checks:
-    """The budget of a second."""
+    """Check the budget of one second."""
     return check_budgets([parse_budget({"budget": "latency_p99 < 1 s", **more})], measured)
 
 
 @pytest.mark.parametrize(
     ("text", "verdict"),
     [
-        # 10, 11, 12 ms: h = 4.302653 / 11 / sqrt 3 = .225830, 11 exp(-h) = 8.7766 and
-        # 11 (1 + (1 + 1.2 / sqrt 3) h) = 15.2052 ms
+        # 10, 11, 12 ms: h = 4.302653 / 11 / sqrt 3 = .225830, 11 exp(-h) = 8.7766 and 11 (1 + (1 +
+        # 1.2 / sqrt 3) h) = 15.2052 ms
         ("latency_p99 < 15.21 ms", "within"),
         ("latency_p99 < 15.20 ms", "not_enough_evidence"),
         ("latency_p99 < 8.78 ms", "not_enough_evidence"),
@@ -62,8 +62,8 @@ def checked(measured: Side, **more: object) -> Checks:
 def test_verdict_by_the_interval(text: str, verdict: str) -> None:
     budget_check = check(parse_budget(text), p99(10, 11, 12))
     assert budget_check.verdict == verdict
-    # t = 11 sqrt 3 log(11 / limit) below, 11 sqrt 3 (limit / 11 - 1) / (1 + 1.2 / sqrt 3) above:
-    # 5 % at either bound.
+    # t = 11 sqrt 3 log(11 / limit) below, 11 sqrt 3 (limit / 11 - 1) / (1 + 1.2 / sqrt 3) above: 5
+    # % at either bound.
     limit = (budget_check.limit or 0) / 1e6
     h = math.log(11 / limit) if limit < 11 else (limit / 11 - 1) / 1.692820
     assert budget_check.p == pytest.approx(2 * stats.t.sf(11 * math.sqrt(3) * h, 2))
@@ -81,7 +81,7 @@ def test_runs_needed() -> None:
 
 @pytest.mark.parametrize("text", ["latency_p99 < 12 ms", "latency_p99 > 10 ms"])
 def test_that_many_runs_do_in_most_experiments(text: str) -> None:
-    """2,000 simulated experiments of normal runs; 80 % are asked for."""
+    """2,000 experiments of normal runs are simulated; 80 % are required."""
     needed = check(parse_budget(text), p99(10, 11, 12)).runs_needed
     assert needed is not None
     runs = np.random.default_rng(4).normal(11, 1, (2000, needed))
@@ -90,9 +90,9 @@ def test_that_many_runs_do_in_most_experiments(text: str) -> None:
 
 
 def test_runs_needed_of_fractions() -> None:
-    """The upper bound by its formula, around 2 % and t.80 errors; Student's asks for 4.
+    """The upper bound is computed by its formula, around 2 % and t.80 errors; Student's needs 4.
 
-    And 400 simulated experiments of as many runs, of which 80 % are asked for.
+    400 simulated experiments of as many runs follow, of which 80 % are required.
     """
 
     def high(n: int) -> float:
@@ -185,7 +185,7 @@ def test_a_metric_that_was_not_measured_lacks_evidence(text: str) -> None:
 
 
 def test_no_budget_is_kept_by_runs_without_messages() -> None:
-    """A message that was taken without a callback has no latency, but is one for the loss."""
+    """A message taken without a callback has no latency, but counts for the loss."""
     whole = side(p99(1, 1, 1), fraction_over_runs(LOSS, {}, [0] * 3, [1000] * 3))
     budgets = [parse_budget("latency_p99 < 1 s"), parse_budget("loss < 50 %")]
     checks = check_budgets(budgets, replace(whole, cells=[{}] * 4)).checks
@@ -209,7 +209,7 @@ def test_the_limit_of_a_fraction_is_one(text: str) -> None:
 
 
 def test_the_budgets_of_the_documentation_run_as_written(tmp_path: Path) -> None:
-    """Every YAML block of docs that begins with ``budgets:``, against estimates in their units."""
+    """Each YAML block of docs that begins with ``budgets:`` meets estimates in its units."""
     blocks = [
         block
         for page in (Path(__file__).parents[2] / "docs").rglob("*.md")

@@ -1,4 +1,4 @@
-"""What a calibration reports: by hand; its simulations agree with the estimators they stand for."""
+"""Test what a calibration reports, by hand, and that its simulations agree with the estimators."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_fractions_and_bars_by_hand() -> None:
     # Two errors at .5 are .1: .5 is within .6 give or take, .49 is not.
     assert result(50, 0.6).holds is True
     assert result(49, 0.6).holds is False
-    # Of none or all the error is that of one: two errors of 1 in 100 are .0199.
+    # For none or all, the error is that of one: two errors of 1 in 100 are .0199.
     assert result(0).error == pytest.approx(0.00995, abs=1e-5)
     assert result(100, None, 0.97).holds is False
     assert result(100, None, 0.981).holds is True
@@ -71,7 +71,7 @@ def test_series_have_the_correlation_asked_for() -> None:
     assert float(dealt.mean()) == pytest.approx(0, abs=0.02)
     assert float(dealt.std()) == pytest.approx(1, abs=0.02)
     assert float((dealt**3).mean()) == pytest.approx(2, abs=0.3)
-    # The same cell, the same numbers.
+    # The same cell gives the same numbers.
     assert generator("c", 1).normal() == generator("c", 1).normal()
     assert generator("c", 1).normal() != generator("c", 2).normal()
 
@@ -98,7 +98,7 @@ def test_the_vectorised_exit_codes_are_those_of_the_verb() -> None:
 
 @pytest.mark.parametrize("name", [n for n in SECTIONS if n not in {"leaks", "spreads", "shapes"}])
 def test_each_section_simulates(name: str) -> None:
-    """So few that only a gross error can be seen: the bar, give or take two errors, of most."""
+    """So few simulations show only a gross error: most meet the bar, give or take two errors."""
     section = SECTIONS[name](40)
     assert section.results
     assert all(
@@ -112,7 +112,7 @@ def test_each_section_simulates(name: str) -> None:
 
 
 def test_shapes_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few of the shapes, two experiments of each."""
+    """Only a few of the shapes run, with two experiments of each."""
     monkeypatch.setattr(zoo, "OTHERS", ())
     chosen = ["20 kB/s", "saw of 10 MB, 60 s", "8 MB once, at 300 s"]
     monkeypatch.setattr(zoo, "SHAPES", {name: zoo.SHAPES[name] for name in chosen})
@@ -150,12 +150,12 @@ def test_pieces_of_recorded_runs_by_hand() -> None:
     )
     runs = [Run(f"r{i}", {"c": 1}) for i in range(3)]
     by_label = pools(frame.lazy(), callbacks.lazy(), runs)
-    # Durations never vary: left out. Four pieces of 30 of each of 3 runs.
+    # Durations never vary and are left out. There are four pieces of 30 from each of 3 runs.
     assert set(by_label) == {f"c=1, /a: {s}" for s in ("mean", "P50", "P90")}
     first = frame["latency_ns"][:30].to_numpy()
     assert by_label["c=1, /a: mean"].size == 12
     assert by_label["c=1, /a: mean"][0] == pytest.approx(first.mean())
-    # Too short for four pieces of 30, and a run that failed.
+    # One run is too short for four pieces of 30, and one failed.
     assert pools(messages(3, 119).lazy(), callbacks.lazy(), runs) == {}
     failed = [Run(r.name, r.cell, status="failed") for r in runs]
     assert pools(frame.lazy(), callbacks.lazy(), failed) == {}
@@ -172,8 +172,8 @@ def test_splits_of_the_same_are_no_regression() -> None:
 def test_stored_results_hold_every_bar_and_are_those_of_the_page() -> None:
     stored = from_csv(ROOT / "data" / "calibration" / "results.csv")
     assert not [r for r in stored if r.holds is False]
-    # Enough simulations. Shapes of memory take longer, and more of them are shown; of losses those
-    # that are not refused count.
+    # There are enough simulations. Shapes of memory take longer, and more of them are shown; for
+    # losses those that are not refused count.
     held = [r for r in stored if r.holds is not None]
     assert min(r.count for r in held if r.section not in (zoo.TITLE, losses.TITLE)) >= 5000
     assert min(r.count for r in held) >= 200

@@ -1,4 +1,4 @@
-"""Chains through services and actions; expected parts by hand, in microseconds."""
+"""Test chains through services and actions; expected parts by hand, in microseconds."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ CLIENT, SERVICE, SERVE, PUB_C, SUB_C = 0x400, 0x500, 0x510, 0x600, 0x700
 
 
 def through_a_service() -> Trace:
-    """/client (process 1) takes /in, calls /add in its callback, /server (2) publishes /out in
-    the service's callback, /sink (3) receives it. Twice; the second response never comes.
+    """Make /client (process 1) take /in and call /add, and /server (2) publish /out to /sink (3).
+
+    Call and publication are in callbacks. This happens twice; the second response never comes.
     """
     trace = Trace()
     trace.node(1, 0x100, "source", pid=4)
@@ -88,7 +89,7 @@ def test_through_the_request() -> None:
 
 
 def test_what_begins_with_a_call_takes_at_least_so_long() -> None:
-    """The call began before its request was written, at 1020; by hand."""
+    """By hand: the call began before its request was written, at 1020."""
     model = Model(through_a_service())
     asked = chain_instances(model, Chain.of("/client -> /add.request -> /server -> /out -> /sink"))
     assert rows(asked.instances, "latency_ns", "at_least") == [(88_000, True), (88_000, True)]
@@ -117,7 +118,7 @@ def test_what_begins_with_a_call_takes_at_least_so_long() -> None:
 
 
 def test_through_the_response_and_on_by_a_declared_link() -> None:
-    """What follows an answer is in no callback: it is declared. The second answer never came."""
+    """What follows a response is in no callback, so a link is declared; the second never came."""
     model = Model(through_a_service())
     chain = Chain.of(
         "/source -> /in -> /client -> /add.request -> /server -> /add.response -> /client"
@@ -134,7 +135,7 @@ def test_through_the_response_and_on_by_a_declared_link() -> None:
 
 
 def test_through_an_action() -> None:
-    """Goal sent at 100, taken at 110, result sent at 165, taken at 175."""
+    """The goal is sent at 100 and taken at 110, the result is sent at 165 and taken at 175."""
     trace = action()
     call(trace, "send_goal", 1, 100, 110, 120, 130)
     tell(trace, 0x500, 122, 160)

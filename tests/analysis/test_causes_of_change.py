@@ -1,4 +1,4 @@
-"""A change of latency split by cause: the parts add up, and a lengthened segment is found again."""
+"""Test a latency change split by cause: parts add up, and a lengthened segment is found again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TIMER = "executor, timer callback (100 ms) of /subscriber"
 
 
 def altered(folder: Path, repetition: int, *, delayed: bool) -> None:
-    """A run whose messages each wait `DELAY_NS` more for a timer's callback, if `delayed`."""
+    """Write a run whose messages each wait `DELAY_NS` more for a timer's callback, if `delayed`."""
     waited = np.random.default_rng(repetition).integers(200_000, 260_000, 600)
     run = write_run(
         folder, latencies_ns=(waited + delayed * DELAY_NS).tolist(), repetition=repetition,
@@ -30,7 +30,7 @@ def altered(folder: Path, repetition: int, *, delayed: bool) -> None:
         return
     file = run / "tables" / "callback_instances.parquet"
     executions = pl.read_parquet(file)
-    # Until the message is taken, 1 us before its callback.
+    # The timer's callback lasts until the message is taken, 1 us before the message's callback.
     ends = executions["start_ns"] - 1000
     timers = pl.DataFrame(
         {

@@ -1,7 +1,7 @@
-"""The study of chains.
+"""Test the study of chains.
 
-Expected: by hand from events in microseconds; on the sample, what the program itself logged at each
-stage with the system clock.
+Expected values are by hand from events in microseconds and, on the sample, what the program itself
+logged at each stage with the system clock.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CALL_LEFT, CALL_RIGHT, CALL_OUT = 0x200, 0x210, 0x220
 
 
 def fusion(order: str, *, each: bool = False) -> Trace:
-    """/left and /right -> /fusion -> /out -> /sink; `order` is such as ``lrrl``.
+    """Make /left and /right -> /fusion -> /out -> /sink; `order` is such as ``lrrl``.
 
     /fusion publishes when it has one more of both, or `each` time.
     """
@@ -74,7 +74,7 @@ BOTH = [
 def test_a_node_that_waits_for_two_topics_is_found() -> None:
     model = Model(fusion("lrrl" * 5))
     assert links_found(model) == BOTH
-    # Declared ones are left alone.
+    # Declared links are left alone.
     assert links_found(model, BOTH[:1]) == []
 
 
@@ -218,7 +218,7 @@ def test_what_lost_events_forbid_saying_is_not_said(tmp_path: Path, kept: int) -
     os.truncate(cut / "trace/ust/uid/0/64-bit/ch0_1", kept)
     chain = Chain.of("/talker -> /data -> /listener")
     whole, rest = (chain_instances(rl.open(path), chain).instances for path in (RUN, cut))
-    # Of two whose first publish event is lost the second one is the first that is known.
+    # For two instances whose first publish event is lost, the second one is the first known.
     joined = rest.join(whole, on="begin_ns", suffix="_whole")
     assert rest.height - 2 <= joined.height <= rest.height
     assert set(joined["outcome"]) > {"complete"}

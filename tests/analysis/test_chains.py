@@ -1,4 +1,4 @@
-"""Chains; expected instances and parts by hand, from events in microseconds."""
+"""Test chains; expected instances and parts by hand, from events in microseconds."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Model:
 
 
 def line() -> Trace:
-    """/source (a timer, process 1) -> /a -> /b (process 2) -> /b_out -> /sink (process 3)."""
+    """Make /source (a timer, process 1) -> /a -> /b (process 2) -> /b_out -> /sink (process 3)."""
     trace = Trace()
     trace.node(1, SOURCE, "source")
     trace.publisher(3, PUB_A, "/a", node=SOURCE)
@@ -54,13 +54,13 @@ def line() -> Trace:
 
 
 def tick(trace: Trace, us: float) -> None:
-    """Timer callback from `us` - 5 to `us` + 5, publishes /a at `us`, stamped + 2."""
+    """Run the timer from `us` - 5 to `us` + 5, and publish /a at `us`, stamped + 2."""
     trace.run(us - 5, TICK, lasts=10)
     trace.publish(us, PUB_A)
 
 
 def forward(trace: Trace, us: float, stamp: float, out: float | None) -> None:
-    """/b takes at `us`, calls back from + 3 to + 20, publishes at `out`."""
+    """Let /b take at `us`, run its callback from + 3 to + 20, and publish at `out`."""
     trace.take(us, SUB_A, stamp=at(stamp), pid=2)
     trace.run(us + 3, CALL_B, lasts=17, pid=2)
     if out is not None:
@@ -68,12 +68,12 @@ def forward(trace: Trace, us: float, stamp: float, out: float | None) -> None:
 
 
 def end(trace: Trace, us: float, stamp: float) -> None:
-    """/sink takes at `us`, calls back from + 3 to + 8."""
+    """Let /sink take at `us`, and run its callback from + 3 to + 8."""
     trace.receive(us, SUB_B, CALL_SINK, stamp=at(stamp), pid=3)
 
 
 def once() -> Trace:
-    """A message that goes all the way: from 100 to 208 us."""
+    """Send a message all the way, from 100 to 208 us."""
     trace = line()
     tick(trace, 100)
     forward(trace, 150, 102, 160)
@@ -146,7 +146,7 @@ def test_whatever_does_not_arrive_says_where_it_stopped() -> None:
 
 
 def test_the_worst_case_waits_since_the_last_that_arrived() -> None:
-    """What came just after 100 was not seen before 300: 338 - 100."""
+    """A value that came just after 100 was not seen before 300: 338 - 100."""
     trace = line()
     for us in (100, 200, 300):
         tick(trace, us)
@@ -197,7 +197,7 @@ def test_only_the_first_output_of_a_callback_counts() -> None:
 
 
 def test_parts_without_an_event_between_are_one() -> None:
-    """Neither rmw_publish of /a nor rclcpp_take: nobody can say where the one ended."""
+    """Without rmw_publish of /a or rclcpp_take, nobody can say where one part ended."""
     trace = once()
     trace.rows = [row for row in trace.rows if row[0] != "rclcpp_take"]
     chain = chain_instances(Model(trace), CHAIN)
@@ -229,21 +229,21 @@ def test_within_a_process_there_is_no_take() -> None:
 
 
 def timed_b() -> Trace:
-    """/b publishes from a timer of its own."""
+    """Let /b publish from its own timer."""
     trace = line()
     trace.timer(30, 0x400, 100_000, callback=0x410, node=B, pid=2)
     return trace
 
 
 def tock(trace: Trace, us: float) -> None:
-    """/b's timer publishes at `us`, and /sink receives it 10 later."""
+    """Let /b's timer publish at `us`, and /sink receive the message 10 us later."""
     trace.run(us - 1, 0x410, lasts=5, pid=2)
     trace.publish(us, PUB_B, pid=2)
     end(trace, us + 10, us + 2)
 
 
 def test_a_periodic_output_uses_the_last_message_again_and_again() -> None:
-    """/a at 100 and 200 arrive; /b publishes at 190 (of the first), 250 and 350 (of the second)."""
+    """/a at 100 and 200 arrive; /b publishes at 190 (the first), 250 and 350 (the second)."""
     trace = timed_b()
     for us in (100, 200):
         tick(trace, us)
@@ -364,7 +364,7 @@ def test_nothing_blocks_an_idle_thread() -> None:
 
 
 def test_runs_are_kept_apart() -> None:
-    """Numbers count within a run: both have message 0 and callback 0."""
+    """Numbers count within a run: both runs have message 0 and callback 0."""
     traces = [line(), line()]
     for k, trace in enumerate(traces):
         tick(trace, 100)
@@ -388,7 +388,7 @@ def test_runs_are_kept_apart() -> None:
     st.sampled_from([None, "periodic_async", "partial_sync"]),
 )
 def test_parts_always_add_up(gaps: list[int], kind: Any) -> None:
-    """Whatever the waits and the links, to the nanosecond."""
+    """Whatever the waits and the links, parts add up to the nanosecond."""
     trace = timed_b()
     us = 100.0
     for k, gap in enumerate(gaps):

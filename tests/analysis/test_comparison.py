@@ -1,4 +1,4 @@
-"""Verdicts of a comparison: the rule by hand, false alarms and power by simulation."""
+"""Test verdicts of a comparison: the rule by hand, false alarms and power by simulation."""
 
 from __future__ import annotations
 
@@ -138,8 +138,8 @@ def test_nothing_lost_on_either_side() -> None:
 
 
 def test_loss_where_there_was_none() -> None:
-    # Of NEW the error is the binomial sqrt(.02 .98 / 3000), more than that of s = 1 / 1000;
-    # BASE at most .123 % (Clopper and Pearson of 3,000).
+    # NEW's error is the binomial sqrt(.02 .98 / 3000), more than that of s = 1 / 1000; BASE is at
+    # most .123 % (Clopper and Pearson of 3,000).
     comparison = compare(loss([0, 0, 0]), loss([19, 20, 21]))
     assert comparison.verdict == "regression"
     assert comparison.ratio == math.inf
@@ -235,7 +235,7 @@ def test_a_run_without_messages_is_no_evidence_that_nothing_is_worse() -> None:
 
 
 def test_clocks_that_may_be_apart_are_no_scatter_of_runs() -> None:
-    """8 and 12 ms, by clocks that may be 2 ms apart, may both be 10 ms; 8 and 13 ms are not."""
+    """8 and 12 ms, by clocks that may be 2 ms apart, may both be 10 ms; 8 and 13 ms may not."""
 
     def side_at(ms: float) -> Side:
         values = [1e6 * ms * factor for factor in (0.999, 1.0, 1.001) * 4]
@@ -280,7 +280,7 @@ def test_order_of_factors_does_not_matter() -> None:
 
 
 def test_holm_over_all_cells() -> None:
-    # p = .03 each: alone a regression, of two cells no longer (.06).
+    # p = .03 each: one alone would be a regression, two cells are not (.06).
     def pair(name: str) -> tuple[Estimate, Estimate]:
         base, new = np.array([9.0, 10.0, 11.0, 10.0, 10.0]), np.zeros(5)
         shift = 1.0
@@ -327,7 +327,7 @@ def test_one_suite_against_several_matches_the_cells_of_that_suite() -> None:
             ({"suite": "b", "c": "1"}, only)
         ]
         assert comparisons.exit_code == 3
-    # Both of one suite: its name is no factor, so that a renamed suite still matches.
+    # Both are of one suite: its name is no factor, so that a renamed suite still matches.
     renamed = replace(single, suites=frozenset({"c"}))
     assert compare_sides(single, renamed, ["cpu"]).exit_code == 0
 
@@ -401,7 +401,7 @@ def test_false_alarms_of_24_cells(cv: float) -> None:
 
 @pytest.fixture(scope="module")
 def campaigns(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two campaigns of four runs in two cells: in cell b of the second, 30 % slower."""
+    """Make two campaigns of four runs in two cells; cell b of the second is 30 % slower."""
     root = tmp_path_factory.mktemp("campaigns")
     rng = np.random.default_rng(2)
     for name, slower in (("base", 1.0), ("new", 1.3)):
@@ -446,7 +446,7 @@ def test_recordings_and_their_metrics_give_the_same_verdicts(campaigns: Path) ->
 def test_a_regression_must_show_without_the_disturbed_runs(
     disturbed: int, verdict: str, campaigns: Path, tmp_path: Path
 ) -> None:
-    """All four runs are 30 % slower; three of them are enough to say so."""
+    """All four runs are 30 % slower, and three of them are enough to say so."""
     new = tmp_path / "new"
     shutil.copytree(campaigns / "new", new)
     disturb(sorted(new.glob("*_b"))[:disturbed])
@@ -478,7 +478,7 @@ def test_what_is_asked_for_beside_latencies_is_also_measured_without_disturbed_r
 
 
 def test_a_change_that_turns_without_disturbed_runs_says_so() -> None:
-    """By all runs NEW is better; without the slow disturbed ones of BASE it is worse."""
+    """By all runs NEW is better; without BASE's slow disturbed runs it is worse."""
     quiet = side(cpu([1.0, 1.001, 0.999]))
     base = side(
         cpu([1.0, 1.001, 0.999, 9.0, 9.0, 9.0, 9.1, 9.2]),
@@ -509,7 +509,7 @@ def test_of_disturbed_runs_alone_a_factor_of_two_counts(
     )
     (comparison,) = compare_sides(base, new, ["cpu"]).compared
     assert comparison.verdict == verdict
-    # All messages of one side lost, but of disturbed runs alone.
+    # All messages of one side are lost, but all its runs were disturbed.
     lost = [fraction_over_runs(LOSS, {}, [n, n + 3, n + 5], [1000] * 3) for n in (50, 900)]
     base, new = (
         replace(cpu_side, estimates=[e]) for cpu_side, e in zip((base, new), lost, strict=True)
@@ -561,7 +561,7 @@ def test_what_is_shown(campaigns: Path) -> None:
 
 
 def test_a_chart_by_hand() -> None:
-    """In thousandths, to 5; names neither end the block of code nor a label."""
+    """Values are in thousandths, to 5; names end neither the block of code nor a label."""
     drawn = ratio_chart(
         "t", [("p50: x=/a;#```b%%c", "crit", 1.0504, 9.0), ("loss: c", "", 0.95, 0.9501)]
     )
@@ -611,7 +611,7 @@ def test_two_estimates_of_a_cell_are_not_compared(tmp_path: Path) -> None:
 
 
 def test_topics_of_every_node_decide_nothing_beside_the_applications(tmp_path: Path) -> None:
-    """A node's few parameter events would be no evidence, and so no comparison of all the rest."""
+    """A node's few parameter events are no evidence, and would leave all the rest uncompared."""
     by_topic = {
         topic: value_over_runs(P50, {"topic": topic}, [1.0, 2.0, 3.0], 3)
         for topic in ("/scan", "/parameter_events")
@@ -639,7 +639,7 @@ def test_no_threshold(text: str) -> None:
 
 
 def of_levels(values: dict[str, Sequence[float]], blocks: Sequence[str | None]) -> Comparisons:
-    """Levels of one factor, their runs' blocks in the same order."""
+    """Compare the levels of one factor, with their runs' blocks in the same order."""
     estimates = [
         cpu(level_values, executor=level, size="big") for level, level_values in values.items()
     ]
@@ -652,7 +652,7 @@ def of_levels(values: dict[str, Sequence[float]], blocks: Sequence[str | None]) 
 
 
 def test_levels_are_compared_within_their_blocks() -> None:
-    # Blocks differ by a factor of 4, the levels within them by 1.2 and a little.
+    # Blocks differ by a factor of 4, the levels within them by about 1.2.
     base, new = [1.0, 2.0, 4.0, 3.0], [1.2, 2.42, 4.8, 3.57]
     (comparison,) = of_levels({"a": base, "b": new}, ["0", "1", "2", "3"]).compared
     logs = np.log(np.array(new) / np.array(base))
@@ -700,7 +700,7 @@ def test_every_pair_of_levels_and_no_regression_among_them() -> None:
         "no_difference",
         "improvement",
     ]
-    # Holm over all pairs; nobody regressed, and everything is told.
+    # Holm covers all pairs; nothing regressed, and everything is reported.
     assert [c.p_holm for c in comparisons.compared] != [c.p for c in comparisons.compared]
     assert comparisons.exit_code == 0
     table = comparison_table(comparisons)
@@ -719,7 +719,7 @@ def test_a_factor_without_two_levels_cannot_be_compared() -> None:
 
 
 def test_power_grows_with_the_number_of_runs() -> None:
-    """P99 of 600 independent samples a run, 20 % more, in runs that differ by 5 %."""
+    """P99 of 600 independent samples per run rises by 20 %, in runs that differ by 5 %."""
 
     def regressions(runs: int) -> int:
         rng = np.random.default_rng(runs)

@@ -1,4 +1,4 @@
-"""Whether a campaign followed its design is proved from its runs alone; deviations are named."""
+"""Test proving from the runs alone whether a campaign followed its design; deviations are named."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SUITE = parse_suite(
 
 
 def runs_as_planned(seed: int) -> list[Run]:
-    """The runs that the planner (tracing.plan) makes of a suite, each a second after the other."""
+    """Return the runs that the planner (tracing.plan) makes of a suite, one per second."""
     return [
         Run(
             name=run.run,
@@ -48,7 +48,7 @@ def test_what_was_made_as_planned_follows_its_design(seed, shuffle):
     (check,) = check_designs(runs)
     assert check.deviations == ()
     assert (check.runs, check.planned) == (24, 24)
-    # Nor does a part of it deviate.
+    # A part of the campaign does not deviate, either.
     assert check_designs(runs[:7])[0].deviations == ()
 
 

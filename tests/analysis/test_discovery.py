@@ -1,4 +1,4 @@
-"""Discovery of pairs; expected times are counted by hand."""
+"""Test discovery of pairs; expected times are counted by hand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MS = 1_000_000
 
 
 def test_from_the_later_one_to_the_first_message_that_is_taken() -> None:
-    """Subscription 7 is made at 20 ms, publisher 1 at 10, and nobody knows when 2 was."""
+    """Subscription 7 is made at 20 ms, publisher 1 at 10; when 2 was made is unknown."""
     rows = [
         # Published (ms), taken, publisher, outcome, by pointer.
         (15, None, 1, "not_matched", False),
@@ -42,12 +42,12 @@ def test_from_the_later_one_to_the_first_message_that_is_taken() -> None:
     overview = discovery_overview(messages, publishers, subscriptions, losses.clear())
     columns = ("publisher_id", "since_ns", "published_ms", "at_least_ms", "delivered_ms", "missed")
     assert overview.select(columns).rows() == [
-        # What was published before there was anybody to find counts not.
+        # Messages published before there was anybody to find do not count.
         (1, 20 * MS, 5, 15, 27, 2),
         (2, None, None, None, None, 0),
         (3, 20 * MS, 10, 10, None, 1),
     ]
     assert overview.select("topic", "from", "to").unique().rows() == [("/a", "/n", "/m")]
-    # What was taken first, and missed before, may be among what was lost before that take.
+    # Earlier takes may be among the events lost before the first take that is known.
     bounded = discovery_overview(messages, publishers, subscriptions, losses).select(columns)
     assert bounded.filter(publisher_id=1).rows() == [(1, 20 * MS, None, 15, None, None)]

@@ -1,4 +1,4 @@
-"""ECDF and CCDF by hand and against counting."""
+"""Test ECDF and CCDF by hand and against counting."""
 
 from __future__ import annotations
 

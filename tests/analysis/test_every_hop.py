@@ -1,4 +1,4 @@
-"""Chains of random graphs, held against the messages that a simulation of them sent."""
+"""Test the chains of random graphs against the messages of a simulation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Rules = dict[tuple[str, str], list[str]]
 
 
 class Sent:
-    """What a graph sends; `hops`, (publisher, topic, receiver), by the message that they took."""
+    """The messages of a graph; `hops`, (publisher, topic, receiver), by the message they took."""
 
     def __init__(self, begins: list[tuple[str | None, str]], rules: Rules) -> None:
         self.rows: dict[str, list[dict[str, Any]]] = {
@@ -71,7 +71,7 @@ class Sent:
             self.forwarded.add((node, topic, receiver))
 
     def table(self, name: str) -> pl.LazyFrame:
-        """As a recording gives it."""
+        """Return a table as a recording gives it."""
         return Tables(**self.rows).table(name).with_columns(host=pl.lit("h0"))
 
 
@@ -92,7 +92,7 @@ rules = st.dictionaries(
 def test_each_delivered_message_whose_callback_published_is_a_hop_of_some_chain(
     begins: list[tuple[str | None, str]], rules: Rules
 ) -> None:
-    """Whether or not anybody heard what it published; and each node goes over to what it caused."""
+    """This holds whether or not a subscription exists, and each node leads to what it caused."""
     sent = Sent(begins, rules)
     try:
         paths = [chain.path for chain in find_chains(sent)]
@@ -109,25 +109,25 @@ def test_each_delivered_message_whose_callback_published_is_a_hop_of_some_chain(
 @pytest.mark.parametrize(
     ("begins", "rules", "expected"),
     [
-        # A driver that is not traced receives /t2: the chain ends where it is published.
+        # An untraced driver receives /t2: the chain ends where it is published.
         (
             [("/n0", "/t0")],
             {("/n1", "/t0"): ["/t1"], ("/n2", "/t1"): ["/t2"]},
             ["/n0 -> /t0 -> /n1 -> /t1 -> /n2"],
         ),
-        # One of two outputs is heard.
+        # Only one of two outputs has a subscription.
         (
             [("/n0", "/t0")],
             {("/n1", "/t0"): ["/t1", "/t3"], ("/n2", "/t1"): []},
             ["/n0 -> /t0 -> /n1 -> /t1 -> /n2"],
         ),
-        # What triggers /n1 is not traced.
+        # The trigger of /n1 is not traced.
         (
             [(UNTRACED, "/t0")],
             {("/n1", "/t0"): ["/t1"], ("/n2", "/t1"): ["/t2"]},
             ["/n1 -> /t1 -> /n2"],
         ),
-        # Nor what set the two going.
+        # What started the two is not traced, either.
         (
             [(UNTRACED, "/t0")],
             {("/n1", "/t0"): ["/t1"], ("/n2", "/t1"): ["/t0"]},

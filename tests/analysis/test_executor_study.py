@@ -1,4 +1,4 @@
-"""The study of executors over runs made up here; expected values by hand."""
+"""Test the study of executors over made-up runs; expected values by hand."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from roslens.studies.executors.work import (
 
 
 def table(name: str, rows: list[dict[str, object]]) -> pl.LazyFrame:
-    """Rows of a table of the schema, with the column ``run``."""
+    """Make rows of a table of the schema, with the column ``run``."""
     frame = TABLES[name].empty().with_columns(run=pl.lit("", pl.String))
     return pl.DataFrame(rows, schema={n: frame.schema[n] for n in frame.columns}).lazy()
 
@@ -61,7 +61,7 @@ def test_goals_come_before_calls_before_messages() -> None:
             {"run": "calls", "service": "/ask", "request_sent_ns": 0, "response_taken_ns": 70},
             {"run": "calls", "service": "/ask", "request_sent_ns": 10, "response_taken_ns": 100},
             {"run": "calls", "service": "/ask", "request_sent_ns": 20, "response_taken_ns": None},
-            # Of every node, and of an action: no work of their own.
+            # These are of every node, and of an action, and no work of the application.
             {"run": "calls", "service": "/n/get_parameters", "request_sent_ns": 0,
              "response_taken_ns": 1},
             {"run": "goals", "service": "/move/_action/send_goal", "request_sent_ns": 0,
@@ -72,7 +72,7 @@ def test_goals_come_before_calls_before_messages() -> None:
         "action_goals",
         [{"run": "goals", "action": "/move", "goal_sent_ns": 5, "result_taken_ns": 25}],
     )
-    # Of every node: nobody's work, so that the third run has none.
+    # This topic is of every node and nobody's work, so the third run has no work.
     event = {"run": "nothing", "topic": "/parameter_events", "outcome": "delivered",
              "publish_ns": 0, "latency_ns": 300}  # fmt: skip
     works = work_of_runs(table("messages", [event]), calls, goals, runs)
@@ -81,7 +81,7 @@ def test_goals_come_before_calls_before_messages() -> None:
         ("calls", CALL, [70, 90]),
     ]
     estimates = work_estimates(works)
-    # Nothing says when they were called: no value, and what it is at least.
+    # Nothing says when the calls began: there is no value, but a lower bound.
     assert [w.measured for w in works] == [False, False]
     assert {e.value for e in estimates} == {e.low for e in estimates} == {None}
     assert all("does not show when calls began" in (e.refused or "") for e in estimates)
@@ -93,7 +93,7 @@ def test_goals_come_before_calls_before_messages() -> None:
 
 
 def test_calls_are_measured_from_where_they_were_called() -> None:
-    """By hand: taken before it was sent; told later; answered before its own call had returned."""
+    """By hand: taken before sent; told later; answered before its own call had returned."""
     rows: list[dict[str, object]] = [
         {"run": "r", "service": "/ask", "request_called_ns": 100, "request_sent_ns": 160,
          "request_taken_ns": 150, "response_taken_ns": 200},
@@ -105,7 +105,7 @@ def test_calls_are_measured_from_where_they_were_called() -> None:
     empty = table("messages", []), table("action_goals", [])
     (work,) = work_of_runs(empty[0], table("service_calls", rows), empty[1], [Run("r")])
     assert (work.measured, work.values_ns.tolist()) == (True, [100, 130, 190])
-    # Without the calls: no duration is negative, and each is at most what it was.
+    # Without the calls no duration is negative, and each is at most what it was.
     for row in rows:
         del row["request_called_ns"]
     (bound,) = work_of_runs(empty[0], table("service_calls", rows), empty[1], [Run("r")])
@@ -146,7 +146,7 @@ def test_where_the_time_of_two_threads_went() -> None:
     assert shares["callbacks"].to_list() == [pytest.approx(0.15)]
     assert shares["overhead"].to_list() == [pytest.approx(0.30)]
     assert shares["blocked"].to_list() == [0]
-    # Half of what thread 2 did not wait was for the lock: a quarter of its time.
+    # Half of thread 2's time without waiting was spent blocked on the lock: a quarter of its time.
     rows[3] = {**rows[3], "duration_ns": 100}
     rows.append({**rows[3], "state": "blocked", "begin_ns": 300})
     again = busy_per_run(table("executor_intervals", rows))
@@ -155,8 +155,8 @@ def test_where_the_time_of_two_threads_went() -> None:
 
 
 def test_callbacks_and_threads_tell_of_executors_without_events() -> None:
-    # Measured from 100 to 200. Thread 1: 100 to 120 (of one that began before), 130 to 160 with
-    # one nested from 140 to 150: 50 of 100. Thread 2: 10. CPU time is known of thread 1: 40 in 80.
+    # Measured from 100 to 200. Thread 1: 100 to 120 (of one that began before), 130 to 160 with one
+    # nested from 140 to 150: 50 of 100. Thread 2: 10. CPU time is known of thread 1: 40 in 80.
     spans = [(1, 90, 120), (1, 130, 160), (1, 140, 150), (2, 150, 160), (2, 300, 400)]
     instances = pl.LazyFrame(
         [("r", "h0", 1, thread, start, end) for thread, start, end in spans],
@@ -198,7 +198,7 @@ def test_an_executor_without_events_is_refused_by_itself() -> None:
 
 
 def observations(factors: dict[str, float], blocks: int = 5) -> list[Observation]:
-    """Each level's value, times what differs between blocks and hardly between levels."""
+    """Return each level's value, scaled per block and by a little noise."""
     rng = np.random.default_rng(3)
     return [
         Observation(
@@ -228,14 +228,14 @@ def test_pairs_within_blocks() -> None:
 
 
 def test_pairs_over_all_conditions_by_hand() -> None:
-    """Ratios 2 and 4.5 in two conditions: 3 on average; blocks differ by factors x of b."""
+    """Ratios 2 and 4.5 in two conditions average to 3; blocks differ by factors x of b."""
     factors = {0: 0.98, 1: 1.0, 2: 1.03}
     observed = [
         Observation({"executor": executor, "payload": payload}, value * (1 + block), str(block))
         for block, factor in factors.items()
         for executor, payload, value in (
             *(("a", 1, 1.0), ("b", 1, 2.0 * factor), ("a", 2, 2.0), ("b", 2, 9.0 * factor)),
-            # Of one executor only, and of a block that has not both: left out.
+            # These have only one executor, and are left out.
             *(("a", 3, 1.0), ("a", 4, 1.0)),
         )
     ]
@@ -257,7 +257,7 @@ def test_pairs_over_all_conditions_by_hand() -> None:
 
 
 def design(*runs: tuple[str, int, float, str | None]) -> list[Observation]:
-    """Runs of an executor in a condition, with 1 % of noise; one per executor, payload, block."""
+    """Make runs of an executor in a condition with 1 % noise; one per executor, payload, block."""
     rng = np.random.default_rng(8)
     return [
         Observation({"executor": executor, "payload": payload},
@@ -269,7 +269,7 @@ def design(*runs: tuple[str, int, float, str | None]) -> list[Observation]:
 @pytest.mark.parametrize(
     ("runs", "over", "ratio"),
     [
-        # Of one suite more blocks, but one level only: the other suite alone has both.
+        # One suite has more blocks, but one level only: the other suite alone has both.
         (
             [("X", p, v, f"A{b}") for b in range(10) for p, v in ((1, 1.0), (2, 5.0))]
             + [("XY"[i], p, 1.0 + i, f"B{b}") for b in range(3) for p in (3, 4) for i in (0, 1)],
@@ -277,7 +277,7 @@ def design(*runs: tuple[str, int, float, str | None]) -> list[Observation]:
         ),
         # No condition has both.
         ([("XY"[p], p, 1.0 + p, f"B{b}") for b in range(3) for p in (0, 1)], 0, 0),
-        # Interrupted in the fourth block, of which two conditions (of another ratio) are there.
+        # The fourth block was interrupted, so it has two conditions (of another ratio).
         (
             [
                 (e, p, (2.0 if p > 1 else 10.0) if e == "Y" else 1.0, f"B{b}")
@@ -285,7 +285,7 @@ def design(*runs: tuple[str, int, float, str | None]) -> list[Observation]:
             ],
             20, (2.0**18 * 10.0**2) ** (1 / 20),
         ),
-        # Without blocks; one condition has a single run of one level.
+        # There are no blocks; one condition has a single run of one level.
         (
             [
                 (e, p, 2.0 if e == "Y" else 1.0, None)
@@ -293,7 +293,7 @@ def design(*runs: tuple[str, int, float, str | None]) -> list[Observation]:
             ],
             19, 2.0,
         ),
-        # A value without a ratio in one condition.
+        # One condition has a value without a ratio.
         (
             [
                 (e, p, 0.0 if (e, p) == ("X", 0) else 2.0 if e == "Y" else 1.0, f"B{b}")
@@ -318,7 +318,7 @@ def test_averages_of_incomplete_designs(
 
 
 def scipy_interval(values: list[float]) -> tuple[float, float]:
-    """Mean and half-width of Student's 95 % interval, by scipy."""
+    """Return mean and half-width of Student's 95 % interval, by scipy."""
     half = stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)
     return float(np.mean(values)), float(half)
 
@@ -387,7 +387,7 @@ def test_the_tool_s_figures_beside_the_trace_s() -> None:
     assert (lyon["received_tool"], lyon["received_trace"]) == (2, 2)
     assert lyon["mean_tool_ns"] - lyon["mean_trace_ns"] == 2_000
     assert lyon["max_trace_ns"] == 60_000
-    # Heard by the tool alone.
+    # Only the tool received these.
     assert agreements.row(1, named=True)["received_trace"] == 0
 
 
@@ -420,7 +420,7 @@ def test_statements_about_memory_are_confirmed_and_refuted() -> None:
     second = leak_statements(quiet, [])  # type: ignore[arg-type]
     assert second[0].verdict == "refuted"
     assert second[2].verdict == "confirmed"
-    # As the suite of rclcpp names its workloads and executors.
+    # rclcpp's suite names its workloads and executors like this.
     every = ("SingleThreaded", "MultiThreaded", "Events", "EventsCBG")
     rclcpp = [
         leak_of("actions", "Events", 3e4),
@@ -434,7 +434,7 @@ def test_statements_about_memory_are_confirmed_and_refuted() -> None:
 
 
 def test_statements_about_memory_are_not_surer_than_the_runs() -> None:
-    # One of the two executors with events, and of four that every one is.
+    # Runs exist for one of the two executors with events, and for one of four in all.
     part = [leak_of("action", "events", 3e4), leak_of("action", "single", 0.0)]
     statements = leak_statements([*part, leak_of("pubsub", "single", 3e4)], [])  # type: ignore[arg-type]
     assert [s.verdict for s in statements[:2]] == ["not_enough_evidence"] * 2
@@ -446,7 +446,7 @@ def test_statements_about_memory_are_not_surer_than_the_runs() -> None:
     for slope, verdict in ((500.0, "not_enough_evidence"), (0.0, "refuted")):
         slow = leak_statements([leak_of("pubsub", "single", slope)], [])  # type: ignore[arg-type]
         assert slow[1].verdict == verdict
-    # What levels off after five minutes still climbs in the first of them.
+    # Memory that levels off after five minutes still climbs in the first of them.
     for seconds, verdict in ((60, "not_enough_evidence"), (900, "refuted")):
         short = leak_of("service", "single", 5e3, seconds=seconds)
         assert leak_statements([short], [])[2].verdict == verdict  # type: ignore[list-item]
@@ -458,7 +458,7 @@ def test_statements_about_memory_are_not_surer_than_the_runs() -> None:
 
 
 def test_statements_are_about_the_two_executors_that_the_study_compared() -> None:
-    """It has Events and EventsCBG on one thread; of actions long runs only."""
+    """The study compared Events and EventsCBG on one thread; of actions only long runs."""
     for judge in (cpu_statement, latency_statement):
         same = pairs("x", observations({"Events": 1.0, "EventsCBG": 1.0}), "executor")
         differ = pairs("x", observations({"events": 1.0, "events_cbg": 2.0}), "executor")
@@ -500,7 +500,7 @@ def test_the_statement_about_the_payload_looks_at_the_widest_step() -> None:
     flat = payload_statement("CPU", payload_pairs({10: 1.0, 1000: 1.0}))
     assert flat.verdict == "refuted"
     assert "of 1 pair 1 against it; 1000 is 0.998 [0.991, 1.01]" in flat.because
-    # It was said of Cyclone DDS alone.
+    # The statement was about Cyclone DDS alone.
     fast_rtps = payload_statement("CPU", payload_pairs({10: 1.0, 1000: 1.0}, "rmw_fastrtps_cpp"))
     assert fast_rtps.verdict == "not_in_these_recordings"
 
@@ -518,7 +518,7 @@ def test_the_saving_of_the_executor_by_callback_group() -> None:
 
     assert verdict(1.0, 0.8) == verdict(1.0, 0.8, swapped=True) == "confirmed"
     assert verdict(1.0, 0.95) == verdict(1.0, 0.95, swapped=True) == "refuted"
-    # It was said of many publishers: one tells nothing against it, nor for it.
+    # The statement was about many publishers: one publisher is no evidence for or against it.
     one_publisher = pairs(
         "cpu", observations({"SingleThreaded": 1.0, "EventsCBG": 0.75}), "executor"
     )
@@ -529,7 +529,7 @@ def test_the_saving_of_the_executor_by_callback_group() -> None:
 
 
 def write_busy_run(folder: Path, factors: dict[str, Level], block: int, cpu: list[float]) -> None:
-    """A run with so much CPU in each second of the program, sampled at their ends.
+    """Write a run with this much CPU in each second of the program, sampled at their ends.
 
     The measured part begins some way into the first of these seconds, as it happens to.
     """
@@ -558,7 +558,7 @@ def write_busy_run(folder: Path, factors: dict[str, Level], block: int, cpu: lis
         # Means 0.20 and 0.21, largest 0.30 and 0.26, deviations 0.1 and 0.05.
         ((0.10, 0.30), (0.16, 0.26), ["confirmed", "confirmed", "confirmed"]),
         ((0.16, 0.26), (0.10, 0.30), ["refuted", "refuted", "refuted"]),
-        # Alike at most, and half the deviation.
+        # At most equal, and half the deviation.
         ((0.10, 0.30), (0.20, 0.30), ["confirmed", "refuted", "confirmed"]),
     ],
 )
@@ -576,7 +576,7 @@ def test_cpu_over_time_is_judged_in_long_runs(
                 noise = 1 + 0.001 * rng.random()
                 cpu = [noise * share for share in own_shares]
                 write_busy_run(tmp_path / "long", factors, block, cpu * 65)
-                # The contrary by far, in runs that are too short.
+                # The contrary holds by far, in runs that are too short.
                 contrary = [100 * noise * share for share in other_shares]
                 write_busy_run(tmp_path / "short", factors, block, contrary * 50)
     table_of_statements = report(tmp_path).statements().parts[0]
@@ -589,7 +589,7 @@ def test_cpu_over_time_is_judged_in_long_runs(
 
 @pytest.fixture(scope="module")
 def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two executors x two sizes x 4 repetitions; the slow executor takes twice as long."""
+    """Make two executors x two sizes x 4 repetitions; the slow executor takes twice as long."""
     folder = tmp_path_factory.mktemp("executors")
     rng = np.random.default_rng(1)
     order = 0
@@ -625,7 +625,7 @@ def test_the_slower_executor_is_found(campaign: Path, tmp_path: Path) -> None:
     study = report(campaign, output_dir=str(tmp_path))
     assert study.load == "message_bytes"
     latency = study.pairs["latency_p50"]
-    # Made twice as slow, in both sizes.
+    # It was made twice as slow, in both sizes.
     assert [(p.level, p.verdict) for p in latency] == [("slow", "more")] * 2
     assert [p.ratio for p in latency] == [pytest.approx(2, rel=0.02)] * 2
     (overall,) = study.overall["latency_p50"]
@@ -658,7 +658,7 @@ def test_all_sections_can_be_shown(campaign: Path) -> None:
     ):
         assert section._repr_html_()
     assert "have no executor events" in repr(study.busy())
-    # Neither was there anything of: no section.
+    # There were none of these, either: no section.
     assert not study.entities().parts
     assert not study.tools().parts
 
@@ -670,7 +670,7 @@ def test_one_bad_side_file_is_a_warning(tmp_path: Path) -> None:
         )
         (run / "native").mkdir()
         (run / "native" / "latency_all.txt").write_text(text)
-    # Only what the machine was asked for, nothing about messages.
+    # The file has only what the machine was asked for, and nothing about messages.
     log = write_run(tmp_path / "resources", latencies_ns=[1000], order=1) / "some_log"
     log.mkdir()
     (log / "resources.txt").write_text("time[ms] cpu[%]\n500 20\n")

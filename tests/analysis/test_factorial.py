@@ -1,4 +1,4 @@
-"""Effects of factors: by hand, against a linear model, by simulation, by property."""
+"""Test effects of factors: by hand, against a linear model, by simulation, by property."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings("error")
 
 
 def two_by_two(values: Sequence[Sequence[float]], *, blocks: bool = True) -> list[Observation]:
-    """Per block the values of (a, x), (a, y), (b, x), (b, y)."""
+    """Make observations from the values of (a, x), (a, y), (b, x), (b, y) of each block."""
     cells = [{"first": f, "second": s} for f in "ab" for s in "xy"]
     return [
         Observation(cell, value, f"block {i}" if blocks else None)
@@ -128,7 +128,7 @@ def test_incomplete_blocks_are_left_out_and_counted() -> None:
     observations = two_by_two([*BLOCKS, BLOCKS[0]])
     estimates = effects(observations[:-1], scale="difference")
     assert all((e.replications, e.left_out, e.method) == (3, 1, BY_BLOCK) for e in estimates)
-    # Two whole blocks are too few: by cell, where every cell has two runs.
+    # Two whole blocks are too few: the effects are by cell, as every cell has two runs.
     estimates = effects(two_by_two(BLOCKS[:2]), scale="difference")
     assert {e.method for e in estimates} == {BY_CELL}
     # Several runs of a cell in a block count as their mean.

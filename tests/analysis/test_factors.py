@@ -1,4 +1,4 @@
-"""``factors=FILE.csv``: what recordings without a manifest get told. Expected: by construction."""
+"""Test ``factors=FILE.csv`` for recordings without a manifest; expected by construction."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_paths_or_names_and_types_and_repetitions(tmp_path: Path) -> None:
         ("two", "events", 1000),
         ("three", "single", None),
     ]
-    # A view keeps what was told.
+    # A view keeps the given factors.
     assert opened.view(warm_up=0).runs == opened.runs
 
 
@@ -138,7 +138,7 @@ def test_names_of_folders_tell_factors(tmp_path: Path) -> None:
 
 
 def test_no_factor_has_the_name_of_another_column(tmp_path: Path) -> None:
-    """Columns as they are told without any factor; the first column of a file is none."""
+    """Columns that exist without any factor may not be used; the first column of a file is none."""
     for number, name in enumerate(("one", "two")):
         bare(tmp_path / "metric=b" / name, number)
     run = rl.open(tmp_path / "metric=b" / "one", collect=False)

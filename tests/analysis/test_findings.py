@@ -1,4 +1,4 @@
-"""What is not known of a number is said, and never a zero by mistake."""
+"""Test that an unknown number is reported as unknown, and never as a zero by mistake."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OF_TRUTH = {"bool", "any", "all", "filter"}
 
 
 def asked_for_truth(tree: ast.AST) -> Iterator[ast.Attribute]:
-    """Attributes of these names whose truth is asked for: `if x.value`, `x.value or 0`, ..."""
+    """Yield these attributes where their truth is tested: `if x.value`, `x.value or 0`, ..."""
     for node in ast.walk(tree):
         if isinstance(node, ast.If | ast.While | ast.IfExp | ast.Assert):
             yield from _numbers(node.test)
@@ -62,7 +62,7 @@ def test_it_finds_what_it_looks_for() -> None:
 
 @pytest.mark.parametrize("room", ["analysis", "studies", "src/roslens"])
 def test_no_number_is_asked_for_its_truth(room: str) -> None:
-    """A refused one is None, which is as false as a zero: say `is not None`, or `not_none`."""
+    """A refused number is None, which is as false as zero: say `is not None`, or `not_none`."""
     places = [
         f"{path.relative_to(ROOT)}:{node.lineno}: {ast.unparse(node)}"
         for path in sorted((ROOT / room).rglob("*.py"))
@@ -72,7 +72,7 @@ def test_no_number_is_asked_for_its_truth(room: str) -> None:
 
 
 def run(name: str, cell: str, bound_ns: float = 0.0, **outcomes: int) -> RunSamples:
-    """Delivered messages took 5 ms."""
+    """Make a run whose delivered messages took 5 ms."""
     delivered = np.full(outcomes["delivered"], 5e6) + np.arange(outcomes["delivered"]) % 7
     return RunSamples(
         Run(name, {"way": cell}), delivered, delivered, outcomes, seconds=10.0,
@@ -115,7 +115,7 @@ def test_percentiles_over_sent_messages_are_refused_where_some_arrived_without_a
 
 
 def test_latencies_no_longer_than_the_clocks_may_be_apart_are_refused() -> None:
-    """5 ms, where clocks may be 6 ms apart; where it is 1 ms they are told."""
+    """Latencies of 5 ms are refused with clocks 6 ms apart, but given with clocks 1 ms apart."""
 
     def median(bound_ns: float) -> Estimate:
         samples = [run(f"r{i}", "a", bound_ns, delivered=600) for i in range(3)]
@@ -127,7 +127,7 @@ def test_latencies_no_longer_than_the_clocks_may_be_apart_are_refused() -> None:
 
 
 def test_a_refused_loss_is_not_said_to_be_none() -> None:
-    """Of 252 of 591 messages of each run nobody can say: 0 to 42.6 % by hand."""
+    """The fate of 252 of 591 messages of each run is unknown: 0 to 42.6 % by hand."""
     text, (loss,) = said([run(f"r{i}", "a", delivered=339, unknown=252) for i in range(3)])
     assert loss.value is None
     assert loss.bounds == (0, pytest.approx(252 / 591))

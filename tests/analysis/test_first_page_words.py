@@ -1,4 +1,4 @@
-"""Sentences of the first page about several runs, about nothing, and about names."""
+"""Test the first page's sentences about several runs, about nothing, and about names."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def page(folder: Path) -> FirstPage:
 
 
 def test_what_some_runs_lack_is_said_of_these(tmp_path: Path) -> None:
-    """The kernel in run 1 alone, allocations in all; run 2 has the kernel and no callbacks."""
+    """Only run 1 lacks the kernel and all lack allocations; run 2 has the kernel, no callbacks."""
     runs(tmp_path, 3)
     heap = missing("heap", "lttng_ust_libc:malloc")
     health = [heap], [heap, missing("callback_scheduling", "sched_switch")], [
@@ -149,7 +149,7 @@ def test_only_words_begin_with_a_capital(text: str, told: str) -> None:
 def test_times_have_the_digits_that_tell_them_apart() -> None:
     assert _seconds([0.0004, 0.00045]) == ["0.00040", "0.00045"]
     assert _seconds([1.5, 0.25]) == ["1.500", "0.250"]
-    # What is the same stays the same.
+    # Equal values stay equal.
     assert _seconds([0.5, 0.5]) == ["0.500", "0.500"]
     assert _seconds([]) == []
 

@@ -1,4 +1,4 @@
-"""Twins, outliers, warm-up: by hand and by simulation; nothing is dropped."""
+"""Test twins, outliers and warm-up by hand and by simulation; nothing is dropped."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_outliers_by_hand() -> None:
     assert outlying([1, 2, 3, 4, 100]) == [4]
     assert outlying([1, 2, 3, 4, 3, 2, 4, 9]) == [7]
     assert outlying([1, 2, 3, 4, 3, 2, 4, 8]) == []
-    # More than half equal: the mean absolute deviation is 1.25 * 4 / 9.
+    # More than half are equal: the mean absolute deviation is 1.25 * 4 / 9.
     assert outlying([5, 5, 5, 5, 5, 5, 5, 5, 9]) == [8]
     assert outlying([1.0, 1.0, 1.0, 1.0, math.inf]) == [4]
     for nobody_can_say in ([1, 2, 100], [], [1, 2, 3, 4, math.nan], [2] * 6):

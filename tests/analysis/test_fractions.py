@@ -1,4 +1,4 @@
-"""Fractions over runs: by hand, also where not all is known, and by simulation of losses."""
+"""Test fractions over runs: by hand, also with unknowns, and by simulation of losses."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_by_hand() -> None:
 
 
 def test_one_lost_in_each_run_is_no_certainty() -> None:
-    """The same in every run: the error is the binomial one, sqrt(.001 .999 / 3000)."""
+    """If every run has the same, the error is the binomial one, sqrt(.001 .999 / 3000)."""
     low, high = bounds(fraction_over_runs(LOSS, {}, [1, 1, 1], [1000] * 3))
     # Clopper and Pearson's interval of 3 of 3,000 is [.000206, .002919].
     assert low < 0.000206
@@ -93,7 +93,7 @@ def test_p_and_interval_agree(runs: list[tuple[int, int]], limit: float) -> None
 
 @given(counts)
 def test_the_spread_comes_back_out_of_the_interval(runs: list[tuple[int, int]]) -> None:
-    """Against the mean and the standard error that the module's docstring names."""
+    """The truth is the mean and the standard error that the module's docstring names."""
     events, totals = [min(e, n) for e, n in runs], [n for _, n in runs]
     spread = spread_behind(fraction_over_runs(LOSS, {}, events, totals))
     shares = [e / n for e, n in zip(events, totals, strict=True)]
@@ -115,7 +115,7 @@ def test_it_covers_bursts_runs_that_differ_and_bad_runs(kind: str, runs: int) ->
 
 
 def test_check_at_the_border_is_rarely_within() -> None:
-    """A bad run of ten of 5 % makes 0.5 %; in 73 % of experiments three runs meet none."""
+    """One bad run in ten, with 5 %, makes 0.5 %; in 73 % of experiments three runs meet none."""
     events = losses.drawn("bad run, others none", 0.005, 1000, 3, 200)
     budget = parse_budget("loss < 0.5 %")
     estimates = [fraction_over_runs(LOSS, {}, row, [1000] * 3) for row in events.tolist()]
@@ -133,8 +133,10 @@ def test_without_unknown_ones_it_is_the_plain_fraction() -> None:
 
 
 def test_a_few_unknown_ones_widen_the_interval() -> None:
-    """From that of all having arrived to that of none; one of 101 is less than chance leaves open
-    (Clopper and Pearson: 1 - 0.025 ** (1 / 303) = 1.21 %).
+    """The interval goes from all unknown messages having arrived to none having arrived.
+
+    One of 101 is less than chance leaves open (Clopper and Pearson: 1 - 0.025 ** (1 / 303) = 1.21
+    %).
     """
     estimate = bounded([1, 2, 3], [100, 100, 100], [1, 1, 1])
     least = fraction_over_runs(LOSS, {}, [1, 2, 3], [101, 101, 101])
@@ -145,7 +147,7 @@ def test_a_few_unknown_ones_widen_the_interval() -> None:
 
 
 def test_many_unknown_ones_refuse_it_and_tell_the_bounds() -> None:
-    """0 of 339 known ones are lost, 252 more are not known: between 0 and 252 / 591."""
+    """0 of 339 known messages are lost, 252 more are unknown: between 0 and 252 / 591."""
     estimate = bounded([0, 0, 0], [339, 339, 339], [252, 252, 252])
     assert (estimate.value, estimate.low, estimate.high) == (None, None, None)
     assert "of 756 of 1,773 messages nobody can say" in estimate.refused

@@ -1,4 +1,4 @@
-"""The graph of nodes and topics; expected text by hand."""
+"""Test the text graph of nodes and topics; expected text by hand."""
 
 from __future__ import annotations
 

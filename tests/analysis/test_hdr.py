@@ -1,4 +1,4 @@
-"""HdrHistogram files: by hand, and read back by HdrHistogram's own package."""
+"""Test HdrHistogram files: by hand, and read back by HdrHistogram's own package."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def test_lines_agree_with_hdrhistogram(samples: list[int]) -> None:
         histogram.record_value(value)
     for value, fraction, count, *_ in rows(percentile_table(samples)):
         assert count == sum(s <= value for s in samples)
-        # Of 5 digits each value has its own bucket. The package rounds the count asked for to
-        # the nearest, at least 1; ours is the least number of samples that makes up the fraction.
+        # With 5 digits each value has its own bucket. The package rounds the requested count to the
+        # nearest, at least 1; ours is the least number of samples that makes up the fraction.
         if abs(fraction * len(samples) % 1 - 0.5) > 0.49:
             assert value == histogram.get_value_at_percentile(100 * fraction)
 

@@ -1,4 +1,4 @@
-"""Of which topic a report speaks first, and what it says of the others; counted by hand."""
+"""Test which topic a report mentions first, and what it says about others; counted by hand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Rows = Sequence[tuple[str, str, int, int | None]]
 
 
 def messages(rows: Rows) -> pl.LazyFrame:
-    """Topic, outcome, how many, and their latency in us."""
+    """Make messages from topic, outcome, count and latency in us."""
     return pl.LazyFrame(
         [
             {"run": "r", "topic": t, "outcome": o, "latency_ns": us if us is None else us * 1000}
@@ -52,7 +52,7 @@ def test_which_topics_are_the_applications_own(topic: str, *, own: bool) -> None
 @pytest.mark.parametrize(
     ("rows", "first", "told"),
     [
-        # Only a default topic arrived: what nobody heard of the application is the news.
+        # Only a default topic arrived: that nobody received the application's messages is the news.
         (
             [DEFAULT, ("/a", "no_subscriber", 1300, None), ("/b", "no_subscriber", 11, None)],
             "/a",
@@ -63,7 +63,7 @@ def test_which_topics_are_the_applications_own(topic: str, *, own: bool) -> None
             "/a",
             f"{SILENT} 1 topic of the application: /a (32 messages).",
         ),
-        # Delivered before busier: the drop is told beside figures.
+        # Delivered topics come before busier ones: the drop is reported beside figures.
         (
             [DEFAULT, ("/a", "lost", 30, None), ("/b", "delivered", 3, 5)],
             "/b",
@@ -71,7 +71,7 @@ def test_which_topics_are_the_applications_own(topic: str, *, own: bool) -> None
         ),
         ([DEFAULT], "/parameter_events", "No topic of the application is in the recordings."),
         ([DEFAULT, ("/a", "delivered", 1, 5)], "/a", None),
-        # Without a callback in the trace it arrived all the same.
+        # Without a callback in the trace the message arrived all the same.
         ([DEFAULT, ("/a", "taken", 1, None)], "/a", None),
     ],
 )
@@ -106,7 +106,7 @@ def test_a_headline_says_its_share_and_the_worst() -> None:
 
 
 def test_calls_and_goals_that_no_event_tells_of_are_named() -> None:
-    """Of three services of the application, and an action, no request is known."""
+    """No request is known for three services of the application, and for an action."""
     services = ("/add", "/n/get_parameters", "/move/_action/send_goal", "/plan", "/a")
     rows = [("jazzy", name) for name in services] + [("kilted", "/seen")]
     calls = pl.LazyFrame(rows, schema=["run", "service"], orient="row")
@@ -120,7 +120,7 @@ def test_calls_and_goals_that_no_event_tells_of_are_named() -> None:
 
 
 def test_the_report_of_a_recording_whose_application_nobody_heard(tmp_path: Path) -> None:
-    """1,311 messages of which nothing but 7 of /parameter_events was received."""
+    """Of 1,311 messages only 7 of /parameter_events were received."""
     run = write_run(tmp_path / "r", latencies_ns=[1000] * 1318, resources=False)
     path = run / "tables" / "messages.parquet"
     rows = pl.read_parquet(path).to_dicts()

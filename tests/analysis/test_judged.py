@@ -1,4 +1,4 @@
-"""The word of every judged sentence agrees with the interval that stands beside it."""
+"""Test that each judged sentence's word agrees with the interval beside it."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ def pair(low: float, high: float, verdict: Verdict, p: float = 0.001) -> Pair:
 @pytest.mark.parametrize(
     ("found", "expected"),
     [
-        # The publishers of 10 MB: shorter for sure, though by less than what matters.
+        # The publishers of 10 MB: certainly shorter, though by less than the relevant margin.
         (pair(0.979, 0.994, "no_difference"), ["for", "for", "against"]),
         (pair(0.50, 0.60, "less"), ["for", "against", "against"]),
         (pair(1.50, 1.60, "more"), ["against", "against", "for"]),
         (pair(0.99, 1.01, "no_difference"), ["against", "for", "against"]),
         (pair(0.80, 1.30, "not_enough_evidence"), ["open", "open", "open"]),
-        # Below 1, but reaching from what does not matter to what does not quite: told apart.
+        # Below 1, but reaching from irrelevant to barely relevant: the levels are told apart.
         (pair(0.90, 0.999, "less"), ["for", "against", "against"]),
     ],
 )
 def test_sides_by_hand(found: Pair, expected: list[str]) -> None:
-    """Of less, alike and more."""
+    """The claims are less, alike and more."""
     asked: tuple[Stated, ...] = ("less", "alike", "more")
     assert [side(found, stated) for stated in asked] == expected
     back = turned(found)
@@ -70,7 +70,7 @@ def test_the_weakest_is_shown_of_a_confirmed_and_the_strongest_of_a_refuted_one(
 
 
 def agrees(statement: Statement, stated: Stated) -> bool:
-    """Whether the word may stand beside the interval that is shown; by the interval alone."""
+    """Return whether the word may stand beside the interval shown, by the interval alone."""
     shown = INTERVAL.search(statement.because)
     if statement.verdict not in ("confirmed", "refuted"):
         return True
@@ -98,7 +98,7 @@ two = st.lists(st.sampled_from([0.9, 0.97, 0.985, 1.0, 1.01, 1.04, 1.2]), min_si
 @settings(max_examples=60, deadline=None)
 @given(two)
 def test_word_and_interval_of_all_statements_agree(values: list[float]) -> None:
-    """Of the two studies that compare pairs, whatever the data."""
+    """Two studies compare pairs; their words must agree with any data."""
     ways = runs(values, "intra_process", ["off", "on"], pointer="shared")
     pointers = runs(values, "pointer", ["shared", "unique"], intra_process="off")
     outside = runs(values, "outside", [0, 1], pointer="shared", intra_process="on")

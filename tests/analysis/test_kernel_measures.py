@@ -1,4 +1,4 @@
-"""States of threads, who had their CPU, and moments of messages; by hand, times in ns."""
+"""Test thread states, who had the CPU, and moments of messages; by hand, times in ns."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ def test_states_of_a_thread():
         ("preempted", 0, 175, 190),
         ("ran", 0, 190, 300),
     ]
-    # It came at 190; that it left before it came again at 400 is missing.
+    # The thread came at 190; its leaving before it came again at 400 is missing.
     line = pl.concat([SWITCHES.filter(pl.col("time_ns") < 300), switches((400, 1, 0, EXECUTOR, 0))])
     states = find_states(line, WAKES).filter(pl.col("tid") == EXECUTOR)
     assert states["begin_ns"].to_list() == [50, 140, 150, 175]
 
 
 def test_nobody_is_named_where_a_switch_is_missing():
-    """The burner came to the CPU at 175 and another leaves it at 190: from when on is not known."""
+    """The burner came at 175 and another thread leaves at 190: since when is not known."""
     line = switches(
         (100, 0, 0, EXECUTOR, 0), (175, 0, EXECUTOR, BURNER, PREEMPTED),
         (190, 0, OTHER, EXECUTOR, ASLEEP), (300, 0, EXECUTOR, 0, ASLEEP),
@@ -101,7 +101,8 @@ def test_who_had_the_cpu_of_a_thread_and_what_interrupted_it():
         {
             "sched_switch": SWITCHES,
             "sched_waking": WAKES,
-            # One before it was woken, one that goes on when it runs, the last without an end.
+            # One interrupt before the wake-up, one that goes on as the thread runs, the last
+            # without an end.
             "irq_handler_entry": events(
                 0, (120, 7, "nic"), (145, 7, "nic"), (160, 9, "disk"), (298, 9, "disk"),
                 names=("irq", "name"),
@@ -122,7 +123,7 @@ def test_who_had_the_cpu_of_a_thread_and_what_interrupted_it():
 
 
 def moments(woken: pl.LazyFrame = WAKES) -> pl.DataFrame:
-    """The first message wakes the executor; the second arrives while it runs a callback."""
+    """Make two messages: one wakes the executor, one arrives while it runs a callback."""
     messages = pl.DataFrame(
         {
             "message_id": [0, 1],

@@ -1,4 +1,4 @@
-"""Live figures; expected values are counted by hand."""
+"""Test live figures; expected values are counted by hand."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ S = 1_000_000_000
 def figures(
     times_s: list[float], begin_s: float, end_s: float, since: Since | None = None
 ) -> LastSeconds:
-    """Of messages from /n to /m on /a, each of which arrived after 22 ns."""
+    """Return figures of messages from /n to /m on /a, each of which arrived after 22 ns."""
     rows = [
         {"topic": "/a", "publisher_node": "/n", "subscription_node": "/m", "latency_ns": 22,
          "publish_ns": round(t * S), "callback_start_ns": round(t * S) + 22, "outcome": "delivered"}
@@ -38,9 +38,9 @@ def test_a_rate_is_of_the_window_and_of_what_was_there_to_count() -> None:
     ten_hz = [k / 10 for k in range(200)]
     # 3.0, 3.1, ..., 13.0 lie within.
     assert rates(ten_hz, 3, 13) == [10.1]
-    # It began 1.9 s ago: 19 after the first.
+    # The topic began 1.9 s ago: there are 19 after the first.
     assert rates([time + 100 for time in ten_hz], 92, 101.9) == [10]
-    # Nobody knows after half a second, unless nothing longer is asked for.
+    # Half a second is too short to know, unless nothing longer is requested.
     assert rates([time + 100 for time in ten_hz], 92, 100.5) == [None]
     assert rates([time + 100 for time in ten_hz], 100.0, 100.5) == [10]
 
@@ -53,7 +53,7 @@ def test_a_topic_that_died_is_seen_to_be_dead() -> None:
     assert dead.topics.select("topic", "from", "to", "messages", "rate_hz", "p50_ms").rows() == [
         ("/a", "/n", "/m", 0, 0.0, None)
     ]
-    # Also when the messages are forgotten.
+    # This holds even when the messages are forgotten.
     assert rates([], 70, 80, dead.since) == [0]
     assert rates([], 70, 80) == []
     assert rates([79], 70, 80, dead.since) == [0.1]
@@ -91,7 +91,7 @@ def test_an_end_that_is_missing_lies_before_the_next_begin() -> None:
 
 
 def test_a_node_is_what_its_callbacks_and_messages_are() -> None:
-    """Thread 1: /m for 0.5 s at 1, 2, 3 and 4, /k within the first; thread 2: /m from 4 to 5."""
+    """Thread 1 runs /m for 0.5 s at 1, 2, 3 and 4, /k within the first; thread 2 /m from 4 to 5."""
     ran = [(1, "/m", at, at + 0.5) for at in (1, 2, 3, 4)]
     ran += [(1, "/k", 1.1, 1.2), (2, "/m", 4, 5)]
     rows = [
@@ -111,7 +111,7 @@ def test_a_node_is_what_its_callbacks_and_messages_are() -> None:
         ("/k", 0, 0, pytest.approx(100), None, None, None),
         ("/n", 0, 0, None, None, None, None),
     ]
-    # Of 2.5 to 4.5 s: two executions in two seconds and one on another thread, which goes on.
+    # From 2.5 to 4.5 s: two executions in two seconds and one on another thread, which goes on.
     later = last_seconds(messages, instances, round(2.5 * S), round(4.5 * S)).nodes
     assert later.select(names[:4]).row(0) == ("/m", 1.5, pytest.approx(1.5 / 2), 1000)
 
@@ -133,7 +133,7 @@ def test_a_screen_has_room_for_all_its_tables() -> None:
         assert {"topic", "node", "callback", "thread", "said"} <= {
             text.split()[0] for text in lines if text
         }
-    # 50 topics and 40 nodes: nothing is left out where there is room.
+    # Of 50 topics and 40 nodes nothing is left out if there is room.
     assert "more" not in capture.get()
 
 

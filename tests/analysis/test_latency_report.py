@@ -1,4 +1,4 @@
-"""From tables to what the latency notebook shows; tables made by hand, numbers by counting."""
+"""Test what the latency notebook shows of tables; tables are made and numbers counted by hand."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SECTIONS = (
 
 
 def campaign(folder: Path, repetitions: int = 3, messages: int = 300) -> Path:
-    """Two cells; in cell b, every 20th message is lost; latency 1 ms +- a little per message."""
+    """Make two cells; in cell b, every 20th message is lost; latencies are about 1 ms."""
     rng = np.random.default_rng(1)
     order = 0
     for repetition in range(repetitions):
@@ -67,7 +67,7 @@ def report_of(path: Path, **parameters: object) -> LatencyReport:
 
 
 def test_where_p99_ranks_the_other_way_round_the_answer_says_so(tmp_path: Path) -> None:
-    """By hand: 12 of 600 messages, more than 1 %, take 9 ms where the others are the faster."""
+    """By hand: 12 of 600 messages, more than 1 %, take 9 ms in the otherwise faster cell."""
     for number in range(3):
         for cell, latencies in (
             ("a", [1_000_000] * 588 + [9_000_000] * 12),
@@ -109,7 +109,7 @@ def test_omission_is_corrected_only_if_asked_for_and_both_are_shown(tmp_path: Pa
     assert not any(e.metric.startswith("latency_corrected") for e in without.estimates)
     report = report_of(path, correct_omission=True)
     shown = repr(report.omission())
-    # Published on schedule, every 2 ms: nothing is missing, corrected and measured agree.
+    # Publications are on schedule, every 2 ms: nothing is missing, corrected and measured agree.
     assert "0 samples were added, by expected periods of 2 to 2 ms." in shown.replace("2.000", "2")
     by_name = {(e.metric, e.cell["cell"]): e.value for e in report.estimates if "cell" in e.cell}
     assert by_name["latency_corrected_p50", "a"] == pytest.approx(by_name["latency_p50", "a"])
@@ -123,7 +123,7 @@ def test_the_slowest_chain_is_shown_and_nothing_where_there_is_none(tmp_path: Pa
     opened = rl.open(sample)
     report = LatencyReport(opened, LatencyParameters.checked({"recordings": str(sample)}))
     shown = repr(report.chains())
-    # As the workload's own log has it: every one of 1,200 messages came to the end of its chain.
+    # By the workload's own log, every one of 1,200 messages came to the end of its chain.
     assert "All 1,200 instances reached the end of their chain." in shown
     assert "/source -> /a -> /node_b -> /b -> /node_c -> /c -> /sink: where the time goes" in shown
     assert "Found: 2 chains of several hops" in shown
@@ -139,7 +139,7 @@ def test_warm_up_is_left_out_and_counted(tmp_path: Path) -> None:
 
 
 def test_a_warm_up_longer_than_the_run_is_told(tmp_path: Path) -> None:
-    """Four messages, of which one is lost, within 6 ms."""
+    """Four messages, of which one is lost, lie within 6 ms."""
     write_run(tmp_path / "r", latencies_ns=[5, None, 3, 4])
     all_left_out = "All 4 messages are left out as warm-up: give a shorter warm_up_s."
     assert report_of(tmp_path, warm_up_s=1).sentences()[0] == all_left_out
@@ -186,7 +186,7 @@ def test_topics_are_never_pooled_and_come_in_order() -> None:
     slowest = topic_groups(messages, [without], headline="slowest")
     assert [group.topic for group in slowest] == ["/a", "/c"]
     assert [group.topic for group in topic_groups(messages, [without])] == ["/c", "/a"]
-    # What every manifest names is the cell's own; it comes no second time.
+    # The topic that every manifest names is the cell's own, and comes no second time.
     work, *rest = topic_groups(messages, [with_topic])
     assert (work.topic, work.topics_of_run) == (None, {"with": {"/a"}})
     assert [group.topic for group in rest] == ["/b", "/rosout"]
@@ -307,7 +307,7 @@ def test_every_section_of_every_kind_of_input_can_be_shown(tmp_path: Path) -> No
         report = report_of(tmp_path / name, output_dir=str(tmp_path / "out" / name))
         for section in SECTIONS:
             shown = getattr(report, section)()
-            # What was not asked for is not spoken of.
+            # Sections that were not requested say nothing.
             assert bool(shown._repr_html_()) == (section != "omission"), (name, section)
             assert "nan" not in repr(shown).replace("nanosecond", ""), (name, section)
         assert read_metrics(tmp_path / "out" / name).recordings
@@ -426,8 +426,8 @@ def test_the_worst_messages_are_explained_by_what_the_thread_did() -> None:
     paths = Paths(tables, {})
     explanation = explained(worst, lambda _: paths).row(0, named=True)
     assert (explanation["latency_ns"], explanation["since_start_ns"]) == (6 * ms, ms)
-    # By hand, with the executor's own work from taking at 7.5 ms on: 0.5 ms of the service, twice
-    # 1 ms of the timer, 0.5 ms of its own; 3 ms nothing tells.
+    # By hand, with the executor's own work from taking at 7.5 ms on: 0.5 ms of the service, twice 1
+    # ms of the timer, 0.5 ms of its own; 3 ms are unexplained.
     path = paths.of(to_start=True)
     spent = path.group_by("kind", "who").agg(pl.col("duration_ns").sum() / ms)
     assert set(spent.rows()) == {
@@ -444,7 +444,7 @@ def test_the_worst_messages_are_explained_by_what_the_thread_did() -> None:
 
 
 def executions(run: str, name: str, took_ns: Sequence[int | None]) -> pl.LazyFrame:
-    """Callbacks of process 7, one every us."""
+    """Make callbacks of process 7, one every us."""
     start = pl.int_range(len(took_ns), dtype=pl.Int64) * 1_000
     return pl.LazyFrame({"duration_ns": took_ns}, {"duration_ns": pl.Int64}).select(
         "duration_ns", run=pl.lit(run), host=pl.lit("h"), vpid=7, kind=pl.lit("timer"),
@@ -475,7 +475,7 @@ def test_durations_are_those_of_a_run_averaged_over_runs() -> None:
     assert rows.keys() == {"1 ms", "once", "no end"}
     row = rows["1 ms"]
     assert (row["runs"], row["count"], row["unfinished"], row["max_ns"]) == (2, 24, 0, 20 * us)
-    # Of b: 11 to 16, then 12 times 20: the middle two of 18 are 20; the mean is 321 / 18.
+    # Run b: 11 to 16, then 12 times 20: the middle two of 18 are 20; the mean is 321 / 18.
     assert row["p50_ns"] == (3.5 * us + 20 * us) / 2
     assert row["mean_ns"] == pytest.approx((3.5 + 321 / 18) / 2 * us)
     assert row["p90_ns"] is row["p99_ns"] is None
@@ -490,11 +490,11 @@ def test_durations_are_those_of_a_run_averaged_over_runs() -> None:
     [
         # Its own process was recorded for 10 us, the run for 30 us.
         ([("a", "h", 7, 0, 10_000), ("a", "h", 8, 0, 30_000)], 0.1),
-        # Unknown: the run's time.
+        # The process is unknown, so the run's time counts.
         ([("a", "h", 8, 0, 30_000)], 1 / 30),
         ([], None),
         ([("a", "h", 7, None, None)], None),
-        # One event.
+        # There is only one event.
         ([("a", "h", 7, 5, 5)], None),
     ],
 )
@@ -509,7 +509,7 @@ def test_busy_is_of_the_time_in_which_the_process_was_recorded(
 
 
 def test_callbacks_are_the_same_on_the_first_page(tmp_path: Path) -> None:
-    """5 ms of callbacks in a window of 10 ms of a process that was recorded for 20 ms."""
+    """Callbacks take 5 ms in a window of 10 ms of a process that was recorded for 20 ms."""
     run = write_run(tmp_path / "r", latencies_ns=[1000] * 100, busy_ns=50_000, period_ns=100_000)
     process = {"host": "h0", "vpid": SUBSCRIBER, "begin_ns": START, "end_ns": START + 20_000_000}
     table("processes", process).write_parquet(run / "tables" / "processes.parquet")
@@ -524,7 +524,7 @@ def test_callbacks_are_the_same_on_the_first_page(tmp_path: Path) -> None:
 
 
 def test_periods_by_hand() -> None:
-    """A run weighs as much as another, and each thread calls a function in a loop of its own."""
+    """Every run weighs the same, and each thread calls a function in its own loop."""
     starts = [
         *(("a", 1, "timer", 1, start) for start in (0, 10, 20, 30, 50)),
         *(("b", 1, "timer", 1, start) for start in (0, 12, 24)),
@@ -558,7 +558,7 @@ def test_usage_by_hand(tmp_path: Path) -> None:
     row = usage_per_run(opened.resources, parts).row(0, named=True)
     assert row["cpu"] == pytest.approx(0.5)
     assert row["startup_cpu"] is None  # nobody said when the workload was ready
-    # The first sample of a process, taken while it is being loaded, is no level of memory.
+    # A process's first sample, taken while it is being loaded, is no level of memory.
     assert row["pss"] == 50_000_000
     assert row["rss"] == 60_000_000
 
@@ -589,12 +589,12 @@ def test_usage_is_that_of_the_measured_part() -> None:
     assert (row["begin_ns"], row["end_ns"]) == (2 * 10**9, 6 * 10**9)
     later = usage_per_run(resources, measured_parts(messages, [run]), warm_up_s=1)
     assert later["cpu"].to_list() == pytest.approx([0.75])
-    # From sample to sample; what the other process used before its first one is not known.
+    # From sample to sample; the other process's use before its first sample is not known.
     parts = measured_parts(messages, [run])
     each = cpu_between_samples(resources, parts)
     assert each.drop("cpu").rows() == [("r", 1.0)] * 4
     assert each["cpu"].to_list() == pytest.approx([0.25, 0.75, 0.75, 0.75])
-    # None that is not whole.
+    # Partial intervals are left out.
     assert cpu_between_samples(resources, parts, warm_up_s=1.5)["cpu"].to_list() == pytest.approx(
         [0.75, 0.75]
     )
@@ -713,7 +713,7 @@ def triggered(folder: Path, *hits: tuple[int, float]) -> None:
 
 
 def test_what_a_trigger_recorded_opens_at_its_moment(tmp_path: Path) -> None:
-    """Message 250 was published 500 ms after the begin and took 40 ms; 400 took 90, later."""
+    """Message 250 was published 500 ms after the begin and took 40 ms; 400 took 90 ms, later."""
     latencies = [1_000_000 + i for i in range(500)]
     latencies[250], latencies[400] = 40_000_000, 90_000_000
     write_run(tmp_path / "r", latencies_ns=latencies)
@@ -736,7 +736,7 @@ def test_what_a_trigger_recorded_opens_at_its_moment(tmp_path: Path) -> None:
     assert drawing._repr_html_() in front._repr_html_()
     widget = rl.timeline(rl.open(tmp_path, collect=False))
     assert widget.selection == (START + 460_000_000, START + 620_000_000)
-    # The workbench's panes are of the range.
+    # The workbench's panes are of that range.
     page = StartPage([str(tmp_path)], rl.open(tmp_path, collect=False))
     assert page._worst()["ms"].to_list()[0] == 40
     assert "Triggered at 2023-11-14 22:13:20.540" in page._folded_loss()
@@ -753,7 +753,7 @@ def test_triggers_beyond_the_recording_are_told_and_not_drawn(tmp_path: Path) ->
 
 @pytest.mark.recording
 def test_what_the_runs_were_made_with(tmp_path: Path) -> None:
-    """By the manifests of the sample themselves."""
+    """The manifests of the sample give the expected values."""
     sample = tmp_path / "two_process"
     shutil.copytree(SAMPLES / "two_process", sample)
     (manifest,) = (json.loads(path.read_text()) for path in sample.glob("*/manifest.json"))

@@ -1,4 +1,4 @@
-"""Verdicts on memory: injected leaks, plateaus and noise; what is refused."""
+"""Test verdicts on memory: injected leaks, plateaus and noise, and refusals."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_levels_off_after_five_minutes() -> None:
 
 
 def test_levels_off_in_noise() -> None:
-    # A rise of only 1.5 MB in noise of 150 kB: two lines do away with less than half the error.
+    # A rise of only 1.5 MB in noise of 150 kB: two lines remove less than half the error.
     rng = np.random.default_rng(8)
     series = [
         Series(SECONDS, 5e7 + 5000 * np.minimum(SECONDS, 300) + noise(rng, 0.3, 150e3))
@@ -124,7 +124,7 @@ def test_one_run_says_so() -> None:
     judged = leak("rss", {}, runs(lambda t: 5000 * t, 1))
     assert "says nothing about how much runs differ" in judged.per_second.method
     assert judged.per_second.runs == 1
-    # Autocorrelation .9 and more: even that interval is not to be trusted.
+    # With an autocorrelation of .9 and more, even that interval is not to be trusted.
     rng = np.random.default_rng(1)
     slow = leak("rss", {}, [Series(SECONDS, 5e7 + 5000 * SECONDS + noise(rng, 0.99, 1e6))])
     assert slow.verdict == "not_enough_evidence"
@@ -176,7 +176,7 @@ def test_steps_that_go_on_climb_and_one_is_the_beginning_of_anything() -> None:
     assert (verdict, why) == ("climbs", "memory rises in steps, which go on in every run")
     verdict, why = told(lambda t: 8e6 * (t >= 300))
     assert verdict == "not_enough_evidence"
-    # The longest pause is that of 300 s to the end; three times as long a wait is needed.
+    # The longest pause is that of 300 s to the end; a wait three times as long is needed.
     assert "runs of about 1,200 s" in why
     assert told(lambda t: 8e6 * (t >= 30))[0] == "steep_start_then_stable"
 
@@ -210,7 +210,7 @@ def test_growth_that_dies_down_and_waves_are_no_leak_yet() -> None:
 
 
 def test_growth_that_was_faster_for_a_while_climbs() -> None:
-    """By what they are made of: 20 kB/s to the end, and what is over at 450 s or dies down."""
+    """By construction: 20 kB/s to the end, and growth that ends at 450 s or dies down."""
     assert told(lambda t: 20e3 * (t + np.clip(t - 200, 0, 100)))[0] == "climbs"
     over = told(lambda t: 20e3 * (np.minimum(t, 450) + 2 * np.clip(t - 200, 0, 150)))
     assert over[0] == "not_enough_evidence"
@@ -251,13 +251,13 @@ def of_shape(shape: zoo.Other, count: int = 8) -> list[str]:
 @pytest.mark.parametrize("hz", [1.0, 2.0])
 @pytest.mark.parametrize("tau", [2.0, 5.0, 10.0])
 def test_a_start_of_short_runs_is_no_leak(length: float, hz: float, tau: float) -> None:
-    """60 MB with this time constant, which levels off by definition; five runs."""
+    """60 MB with this time constant level off by definition; there are five runs."""
     shape = zoo.Other("settles", lambda t, _: 60e6 * (1 - np.exp(-t / tau)), length, hz)
     assert "climbs" not in of_shape(shape)
 
 
 def test_a_leak_of_which_a_part_is_given_back_climbs() -> None:
-    """50 kB/s for 600 s, of which 10 MB are given back at 400 s; all of it may be a tooth."""
+    """At 50 kB/s for 600 s, freeing 10 MB leaves a leak; freeing everything may be one tooth."""
     part = zoo.Other("leak", lambda t, _: 50e3 * t - 10e6 * (t > 400), 600)
     assert set(of_shape(part)) == {"climbs"}
     everything = zoo.Other("leak", lambda t, _: 50e3 * t - 15e6 * (t > 300), 600)
@@ -285,7 +285,7 @@ def test_the_verdict_is_a_function_of_the_interval(
 
 @st.composite
 def memory(draw: st.DrawFn) -> list[Series]:
-    """Runs of steps, teeth, warm-ups and slopes, in any mixture."""
+    """Draw runs of steps, teeth, warm-ups and slopes, in any mixture."""
     rng = np.random.default_rng(draw(st.integers(0, 10_000)))
     length, hz = draw(st.sampled_from([30.0, 60, 120, 600])), draw(st.sampled_from([0.5, 1, 2]))
     size, tau, slope = (

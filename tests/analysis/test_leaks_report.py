@@ -1,4 +1,4 @@
-"""The leaks notebook's sections over recordings whose leak is known, for it was written there."""
+"""Test the leaks notebook's sections over recordings with a written, and so known, leak."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MESSAGES = 600
 def leaking(
     folder: Path, leak: int, repetition: int, *, status: str = "complete", buffers: int = 4096
 ) -> Path:
-    """10 messages per second for 60 s; `leak` bytes each, and what differs between runs."""
+    """Write 10 messages per second for 60 s; each leaks `leak` bytes, plus a difference per run."""
     write_run(
         folder,
         latencies_ns=[1_000_000] * MESSAGES,
@@ -52,7 +52,7 @@ def leaking(
 
 @pytest.fixture(scope="module")
 def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three runs without a leak, three with 1,000 B per message, two that failed."""
+    """Make three runs without a leak, three with 1,000 B per message, two that failed."""
     folder = tmp_path_factory.mktemp("leaks")
     for repetition in range(3):
         for leak in (0, 1000):

@@ -1,4 +1,4 @@
-"""Losses that bend no figure of messages: of the kernel's tracer, or before all that is there."""
+"""Test losses that affect no figure of messages: the kernel tracer's, or before the recording."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_evidence_of_messages(of_kernel: bool, kind: str) -> None:
     ],
 )
 def test_what_a_flight_recorder_overwrites(kinds: list[str], discarded: int, told: str) -> None:
-    """The manifest may count events of which the trace does not tell when they were lost."""
+    """The manifest may count events whose time of loss the trace does not tell."""
     lost = {"host": "h0", "count": 3, "trace": "ros2-kilted-0-0"}
     losses = Tables(losses=[{**lost, "kind": kind} for kind in kinds]).table("losses")
     run = Run("r", discarded_events=discarded)

@@ -1,4 +1,4 @@
-"""What a recording tells once a stream of it is cut off or gone, held against the whole one."""
+"""Test what a recording with a cut or missing stream reports, against the whole one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(params=[halved, gone])
 def hurt(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Path], Two]:
-    """Opens a run, and a copy whose last stream of programs is damaged."""
+    """Return a function that opens a run, and a copy whose last stream of programs is damaged."""
 
     def opened(run: Path) -> Two:
         copy = uncollected(run, tmp_path / "copy")
@@ -95,7 +95,7 @@ def test_the_own_work_of_an_executor_is_not_what_was_lost(
 
 
 def test_memory_per_message_needs_all_messages(unpacked: Path, hurt: Callable[[Path], Two]) -> None:
-    """The program leaks 1,024 bytes of each message, and what malloc adds."""
+    """The program leaks 1,024 bytes per message, plus what malloc adds."""
     name = "memory_slope_per_message"
     whole, rest = hurt(next(unpacked.glob("leak/*r1*1024*")))
     (slope,) = whole.memory.estimates().filter(metric=name)["value"]

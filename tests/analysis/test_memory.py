@@ -1,4 +1,4 @@
-"""Memory series from tables made by hand."""
+"""Test memory series from tables made by hand."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def series_of(
 
 
 def test_processes_are_added_up_at_common_times() -> None:
-    # 1 is sampled at 0, 1, 2, 3; 2 a little later and ends after 1.1.
+    # Process 1 is sampled at 0, 1, 2, 3; 2 a little later, and ends after 1.1.
     rows = [("r", 1, t, 100 + t) for t in range(4)] + [("r", 2, 0.1, 10), ("r", 2, 1.1, 20)]
     series = series_of(resources([*rows, ("r", 3, 0, None)]), messages([]), "/a")
     assert series.seconds.tolist() == [0, 0.1, 1, 1.1, 2, 3]
-    # The median step is .9: 2 counts until 1.1 + 1.8.
+    # The median step is .9: process 2 counts until 1.1 + 1.8.
     assert series.values.tolist() == [100, 110, 111, 121, 122, 103]
     assert series.messages is None
 
@@ -53,19 +53,19 @@ def test_processes_are_added_up_at_common_times() -> None:
 def test_publications_on_the_work_topic_are_counted_once() -> None:
     rows = [("r", "/a", 1, 0.5), ("r", "/a", 1, 0.5), ("r", "/a", 2, 1.0), ("r", "/b", 3, 0.2)]
     series = series_of(resources([("r", 1, t, 100) for t in range(3)]), messages(rows), "/a")
-    # What was sampled after the last publication (1.0 s) is left out.
+    # Samples after the last publication (1.0 s) are left out.
     assert series.messages.tolist() == [0, 2]
 
 
 def test_without_a_work_topic_or_a_log_what_the_application_publishes_is_counted() -> None:
-    # Several topics of their own, as the rclcpp suites have; not those of ROS itself.
+    # The application has several topics, as in the rclcpp suites; ROS' own do not count.
     rows = [("r", "/data_0", 1, 0.5), ("r", "/data_1", 2, 0.9), ("r", "/data_0", 3, 2.0)]
     of_ros = ("/rosout", "/parameter_events", "ros_discovery_info", "/x/_action/feedback")
     rows += [("r", topic, 10 + i, 1.5) for i, topic in enumerate(of_ros)]
     sampled = resources([("r", 1, t, 100) for t in range(3)])
     series = series_of(sampled, messages(rows), None)
     assert series.messages.tolist() == [0, 2, 3]
-    # A log of what the run did knows better.
+    # A log of the run's work takes precedence.
     times = (np.array([0.2, 1.2, 1.8, 2.0]) * SECOND).astype(np.int64)
     log = WorkLog("request", times)
     logged = series_of(sampled, messages(rows), None, log)

@@ -1,4 +1,4 @@
-"""Adjusted p values by hand, and as properties."""
+"""Test adjusted p values by hand, and as properties."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ p_values = st.lists(st.floats(0, 1), max_size=30)
 def test_holm_by_hand() -> None:
     # Sorted .005 .01 .03 .04 times 4 3 2 1: .02 .03 .06 .04, made non-decreasing.
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    # What could not be tested is none of those that the others are corrected for.
+    # Values that could not be tested are not among those that the others are corrected for.
     corrected = holm_of_known([0.01, None, 0.04, 0.03, 0.005])
     assert corrected == pytest.approx([0.03, None, 0.06, 0.06, 0.02])
 

@@ -1,4 +1,4 @@
-"""NIST StRD univariate summary statistics: certified values, by log relative error."""
+"""Test NIST StRD univariate summary statistics: certified values, by log relative error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CERTIFIED = tomllib.loads((Path(__file__).parent / "nist_univariate.toml").read_
 
 
 def pi_digits(count: int) -> list[int]:
-    """First digits of pi by Machin's formula in integers."""
+    """Return the first digits of pi by Machin's formula in integers."""
     unit = 10 ** (count + 10)
 
     def arctan_of_inverse(number: int) -> int:
@@ -37,12 +37,12 @@ def pi_digits(count: int) -> list[int]:
 
 
 def alternating(first: str, low: str, high: str) -> list[float]:
-    """The NumAcc sets: a first value, then 500 times low and high."""
+    """Return a NumAcc set: a first value, then 500 times low and high."""
     return [float(first), *[float(low), float(high)] * 500]
 
 
 def data_sets() -> dict[str, tuple[list[float], str, str, str]]:
-    """Values, certified mean, standard deviation and lag-1 autocorrelation."""
+    """Return values, certified mean, standard deviation and lag-1 autocorrelation of each set."""
     sets = {
         name: (
             [float(v) for v in entry["values"].split()],
@@ -71,15 +71,15 @@ def data_sets() -> dict[str, tuple[list[float], str, str, str]]:
 
 
 def log_relative_error(computed: float, certified: str) -> float:
-    """Correct significant digits, at most 15."""
+    """Return the number of correct significant digits, at most 15."""
     expected = float(certified)
     if computed == expected:
         return 15.0
     return min(15.0, -math.log10(abs(computed - expected) / abs(expected)))
 
 
-# The data of these two are not numbers that float64 has: 0.1 beside 10^6 and 10^7 is stored with
-# 9.5 and 8.3 correct digits, and no algorithm gets more from it.
+# These data are not numbers that float64 has: 0.1 beside 10^6 and 10^7 is stored with 9.5 and 8.3
+# correct digits, and no algorithm gets more from it.
 DIGITS_OF_DEVIATION = {"numacc3": 9.4, "numacc4": 8.2}
 DIGITS_OF_LAG_1 = {"numacc3": 11.0, "numacc4": 10.0}
 

@@ -1,4 +1,4 @@
-"""Coordinated omission: by hand."""
+"""Test coordinated omission by hand."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_held_up_publisher_by_hand() -> None:
     # On schedule, however late: nothing was omitted.
     queue = corrected_by_schedule(np.arange(100) * 10, np.full(100, 500.0), 10)
     assert queue.added == 0
-    # Jitter is no gap; what did not arrive is no sample and dates nothing.
+    # Jitter is no gap; a lost message is no sample and dates nothing.
     assert corrected_by_schedule([0, 14, 20], [1, 1, 1], 10).added == 0
     lossy = corrected_by_schedule([0, 30, 60], [1, math.nan, 1], 10)
     assert lossy.samples.tolist() == [1, 1, 21, 11]

@@ -1,4 +1,4 @@
-"""Intervals from one run: the binomial table, by simulation, refusals."""
+"""Test intervals from one run: the binomial table, simulation, refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Spans of OpenTelemetry and timings as MCAP: what the tables say, read by others' readers."""
+"""Test OpenTelemetry spans and MCAP timings of the tables, with other projects' readers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.recording
 
 
 def spans(path: Path) -> list[dict[str, Any]]:
-    """All spans of a file, each with the attributes of its resource."""
+    """Return all spans of a file, each with the attributes of its resource."""
     all_spans = []
     for line in path.read_text().splitlines():
         for resource in json.loads(line)["resourceSpans"]:

@@ -1,4 +1,4 @@
-"""Intervals over runs: by hand, by simulation, by property; what is refused, and why."""
+"""Test intervals over runs: by hand, by simulation, by property; refusals and their reasons."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from roslens.analysis.statistics.over_runs import (
     value_over_runs,
 )
 
-# An estimate or a refusal, never a warning of numpy.
+# An estimate or a refusal is expected, never a warning of numpy.
 pytestmark = pytest.mark.filterwarnings("error")
 
 METRIC = Metric("latency", "from a to b", "ns")
@@ -59,7 +59,7 @@ def test_mean_over_runs_weighs_runs_not_samples() -> None:
     assert estimate.value == 3
     assert (estimate.runs, estimate.samples) == (3, 104)
     low, high = bounds(estimate)
-    # Of quantities that cannot be negative: 3 exp(-h) and 3 (1 + (1 + 1.2 / sqrt 3) h).
+    # For quantities that cannot be negative: 3 exp(-h) and 3 (1 + (1 + 1.2 / sqrt 3) h).
     h = 4.302653 * math.sqrt(7) / 3 / math.sqrt(3)
     assert low == pytest.approx(3 * math.exp(-h), abs=1e-5)
     assert high == pytest.approx(3 * (1 + (1 + 1.2 / math.sqrt(3)) * h), abs=1e-4)
@@ -78,7 +78,7 @@ def test_no_bound_of_what_cannot_be_negative_is(values: list[float], scale: Scal
 
 
 def test_a_negative_run_is_told_as_it_is() -> None:
-    # Between two hosts' clocks a latency can come out below zero.
+    # Between two hosts' clocks a latency can be below zero.
     interval, how = over_runs(METRIC, [-1.0, 1.0, 3.0])
     assert (interval.low, how) == (student_t([-1.0, 1.0, 3.0]).low, "Student t over runs")
 
@@ -119,18 +119,18 @@ def test_runs_without_samples_are_left_out_and_named() -> None:
 
 
 def test_a_quantised_clock_gives_its_width() -> None:
-    # Microseconds: the median of all runs is 2,000 ns, which a stamp's tick may be off by.
+    # Microseconds: the median of all runs is 2,000 ns, which a timestamp's tick may be off by.
     runs = [np.array([1000.0, 2000, 2000, 2000, 3000, 2000] * 4)] * 3
     for estimate in (
         mean_over_runs(METRIC, {}, runs),
         percentile_over_runs(METRIC, {}, runs, 0.5),
     ):
         assert bounds(estimate) == (1000, 3000)
-    # The tick of one value alone is the power of ten that divides it; none is below zero.
+    # The tick of a single value is the power of ten that divides it; none is below zero.
     same = [np.full(100, 5_000_000.0)] * 3
     assert bounds(percentile_over_runs(METRIC, {}, same, 0.5)) == (4e6, 6e6)
     assert bounds(mean_over_runs(METRIC, {}, [np.full(9, 100.0)] * 3)) == (0, 200)
-    # Nanoseconds, and what is no time, add nothing to speak of.
+    # Nanoseconds, and quantities that are no times, add next to nothing.
     fine = [np.array([1001.0, 2000, 2000, 2000, 3000, 2000] * 4)] * 3
     assert bounds(percentile_over_runs(METRIC, {}, fine, 0.5)) == (1999, 2001)
     bytes_each = replace(METRIC, unit="byte")
@@ -162,7 +162,7 @@ def test_a_percentile_needs_five_effective_samples_beyond_it() -> None:
 
 def test_correlated_samples_do_not_count_as_independent() -> None:
     rng = np.random.default_rng(2)
-    # Each value 10 times: 2,600 samples that are worth 260.
+    # Each value occurs 10 times: 2,600 samples that are worth 260.
     runs = [np.repeat(rng.standard_normal(260), 10) for _ in range(5)]
     estimate = percentile_over_runs(METRIC, {}, runs, 0.99)
     assert estimate.refused is not None
@@ -195,9 +195,9 @@ def test_lost_messages_make_a_percentile_infinite() -> None:
 def test_coverage_where_runs_differ_and_samples_are_correlated() -> None:
     """5 runs, within-run AR(1) with phi = 0.9, run-to-run deviation 0.2 of a sample's.
 
-    600 simulations: the Monte Carlo standard error of a coverage of .95 is .009, and .92 to .98
-    is +-3.4 of them. The interval over pooled samples covers about .2 of the time, which shows
-    that the test can fail.
+    600 simulations: the Monte Carlo standard error of a coverage of .95 is .009, and .92 to .98 is
+    +-3.4 of them. The interval over pooled samples covers about .2 of the time, which shows that
+    the test can fail.
     """
     rng = np.random.default_rng(5)
     simulations, runs, samples, phi = 600, 5, 400, 0.9
@@ -303,7 +303,7 @@ def test_anything_gives_an_estimate_or_a_refusal(runs: list[list[float]], q: flo
 
 
 def refused_p99(runs: int, count: int) -> float:
-    """How often P99 of 600 independent samples a run, of which 500 are needed, is refused."""
+    """Return how often P99 of 600 independent samples per run is refused; 500 are needed."""
     rng = np.random.default_rng(runs)
     estimates = [
         percentile_over_runs(METRIC, {}, list(rng.exponential(1e6, (runs, 600))), 0.99)

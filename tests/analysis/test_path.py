@@ -1,7 +1,7 @@
-"""The causal path of messages: that segments add up, and that each cause gets its kind.
+"""Test the causal path of messages: segments add up, and each cause gets its kind.
 
-Expected kinds and times are laid out by hand; what must hold of every path is asked of tables and
-kernel events drawn at random, and of the samples.
+Expected kinds and times are laid out by hand; what must hold for every path is tested on random
+tables and kernel events, and on the samples.
 """
 
 import itertools
@@ -27,7 +27,7 @@ ASLEEP, DISK = 1, 2
 
 
 def message(number: int, *moments: int | None, **more: object) -> dict:
-    """From process 50 to process 70 of one host: publish, sent, take, start and end."""
+    """Make a message from process 50 to 70 of one host: publish, sent, take, start and end."""
     publish, sent, take, start, end = moments
     return {
         "message_id": number, "subscription_id": 3, "topic": "/scan", "publisher_node": "/lidar",
@@ -76,7 +76,7 @@ def short(path: pl.DataFrame) -> list[tuple]:
 
 
 def assert_whole(path: pl.DataFrame, tables: dict[str, pl.DataFrame]) -> None:
-    """Segments of each delivered message go without a gap from publish to callback_end."""
+    """Check that delivered messages' segments go from publish to callback_end without a gap."""
     whole = tables["messages"].filter(
         pl.col("outcome") == "delivered", pl.col("publish_ns") <= pl.col("callback_start_ns"),
         pl.col("callback_start_ns") <= pl.col("callback_end_ns"),
@@ -171,16 +171,16 @@ HELD = 8
 def grouped(
     *, overlap: bool = False, shared: bool = True, state: str = "wait", executed: int = 0
 ) -> pl.DataFrame:
-    """A timer on thread 75 runs 500 of every 1000; each second message comes meanwhile.
+    """Run a timer on thread 75 for 500 of every 1000; every second message comes meanwhile.
 
     Parameters
     ----------
     overlap
         The message's callback and the timer's ran at the same time once.
     shared
-        Thread 75 also ran a callback of a message, so that both threads are one executor's.
+        Thread 75 also ran a callback of a message, so both threads are one executor's.
     state, executed
-        What the other thread did meanwhile, and how much it executed in that.
+        What the other thread did meanwhile, and how much it executed in that time.
     """
     messages, executions, intervals = [], [], []
     for n in range(2 * HELD + 4):
@@ -218,9 +218,10 @@ def test_a_callback_group_is_not_named_without_proof(given):
 
 
 def kernel(*, flags: int = 0) -> dict[str, pl.LazyFrame]:
-    """The sender wakes the receiver at 130, that the node's thread at 140; a burner has its CPU.
+    """The sender wakes the receiver at 130, and that the node's thread at 140.
 
-    In its callback the node's thread sleeps 220..260 (a lock), 270..280 (a disk).
+    A burner has the CPU of the node's thread, which in its callback sleeps 220..260 (a lock) and
+    270..280 (a disk).
     """
     return {
         "sched_switch": events(
@@ -273,7 +274,7 @@ def test_who_an_interrupt_wakes_slept_in_a_system_call():
 
 
 def test_an_executor_that_is_busy_when_the_message_arrives_and_then_has_no_cpu():
-    """The one is the timer's time, the other is the burner's, and neither is transport."""
+    """The first is the timer's time, the second the burner's, and neither is transport."""
     tables = run(
         [message(0, 10, 11, 40, 45, 50), message(1, 100, 110, 190, 200, 210)],
         [execution(0, 45, 50), execution(7, 80, 160, **TIMER), execution(1, 200, 210)],
@@ -309,7 +310,7 @@ def test_a_thread_that_may_not_run_while_its_cpu_is_idle_is_throttled():
 
 
 def test_a_thread_that_looks_again_and_again_waits_for_who_wakes_it_at_last():
-    """As Python does for its lock; it is woken for the message at 140, and still waits for work."""
+    """Python does this for its lock; woken for the message at 140, it still waits for work."""
     switches = events(
         SWITCH, (5, 0, NODE, ASLEEP, 0, "idle"), (22, 0, 0, 0, NODE, "planner"),
         (60, 0, NODE, ASLEEP, 0, "idle"), (142, 0, 0, 0, NODE, "planner"),
@@ -342,7 +343,7 @@ def test_a_thread_that_looks_again_and_again_waits_for_who_wakes_it_at_last():
 
 
 def test_a_message_that_is_taken_after_the_next_one_was_sent_arrived_before():
-    """What arrives at 152 is the next one; the thread is woken for both before it takes one."""
+    """At 152 the next message arrives; the thread is woken for both before it takes one."""
     switches = events(
         SWITCH, (5, 0, NODE, ASLEEP, 0, "idle"), (22, 0, 0, 0, NODE, "planner"),
         (60, 0, NODE, ASLEEP, 0, "idle"), (142, 0, 0, 0, NODE, "planner"),
@@ -365,7 +366,7 @@ def test_a_message_that_is_taken_after_the_next_one_was_sent_arrived_before():
 
 
 def test_an_interrupt_that_keeps_a_thread_from_its_cpu():
-    """Its CPU is in a soft interrupt from 120 to 170, in which there is another from 150 to 155."""
+    """A soft interrupt has its CPU from 120 to 170, with another interrupt from 150 to 155."""
     recorded = kernel()
     at = ("time_ns", "cpu_id", "vec")
     recorded |= {
@@ -421,7 +422,7 @@ def test_a_page_fault_lasts_until_its_thread_runs_again_after_the_sleep_in_it():
 def scheduled(
     rng: np.random.Generator, end: int, tids: tuple[int, ...]
 ) -> tuple[list[tuple], list[tuple]]:
-    """Switches and wake-ups of a machine of two CPUs that decides at random; one in 20 is lost."""
+    """Draw switches and wake-ups of a random machine of two CPUs; one in 20 is lost."""
     on, ready, asleep = [0, 0], [], list(tids)
     switches, wakes = [], []
     for t in range(0, end, 3):
@@ -443,7 +444,7 @@ def scheduled(
 
 
 def drawn(seed: int) -> tuple[dict[str, pl.DataFrame], dict[str, pl.LazyFrame]]:
-    """Tables and kernel events at random, with what real ones may lack, nested and overlapping."""
+    """Draw tables and kernel events with what real ones may lack, nested and overlapping."""
     rng = np.random.default_rng(seed)
     end, tids = 4000, (71, 72, 73)
 

@@ -1,4 +1,4 @@
-"""Perfetto traces, decoded with Perfetto's own protobuf classes and held against the tables."""
+"""Test Perfetto traces, decoded with Perfetto's own protobuf classes, against the tables."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ EVENT = pb.TrackEvent
 
 
 class Decoded:
-    """What a viewer makes of a file: slices by stack per track, moments, counters, flows.
+    """A file as a viewer sees it: slices by stack per track, moments, counters, flows.
 
-    Slices and moments of messages and of executors stand by themselves, with their arguments.
+    Slices and moments of messages and of executors are kept separately, with their arguments.
     """
 
     def __init__(self, path: Path) -> None:  # noqa: PLR0915  (one format, read once)
@@ -111,7 +111,7 @@ def test_a_message_and_its_flow(tmp_path: Path) -> None:
 
 
 def test_where_the_time_of_a_late_message_went(tmp_path: Path) -> None:
-    """Within its slice, which ends when the callback starts, at 153."""
+    """The segments lie within its slice, which ends when the callback starts, at 153."""
     tables = one_delivered().tables()
     ids = tables["messages"].select("message_id", "subscription_id").row(0, named=True)
     parts = [("transport", 100, 130, None), ("executor", 130, 160, "a timer"),
@@ -136,7 +136,7 @@ def test_where_the_time_of_a_late_message_went(tmp_path: Path) -> None:
 
 
 def test_messages_and_callbacks_have_arguments(tmp_path: Path) -> None:
-    """One message that waits behind another, and one that is lost; all three overlap."""
+    """One message waits behind another, and one is lost; all three overlap."""
     trace = talker_and_listener()
     for us in (100, 110, 120):
         trace.publish(us, PUB)
@@ -197,7 +197,7 @@ def test_a_service_call(tmp_path: Path) -> None:
 
 
 def test_nested_and_unfinished_callbacks(tmp_path: Path) -> None:
-    """Two that end together, one in the other; one of no length; one that never ends."""
+    """Two nested callbacks end together; one has no length; one never ends."""
     trace = talker_and_listener()
     trace.run(100, CALLBACK, lasts=50, pid=2)
     trace.run(120, CALLBACK + 8, lasts=30, pid=2)
@@ -213,9 +213,9 @@ def test_nested_and_unfinished_callbacks(tmp_path: Path) -> None:
 
 
 def scheduled(path: Path) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]], list[str]]:
-    """Switches (CPU, time, state before, thread, priority) and wake-ups, with the names they give.
+    """Return switches (CPU, time, state before, thread, priority) and wake-ups, with their names.
 
-    By Perfetto's own classes: times are distances, names places in each packet's own table.
+    By Perfetto's own classes: times are distances, names are places in each packet's own table.
     """
     trace = pb.Trace()
     trace.ParseFromString(path.read_bytes())
@@ -258,7 +258,7 @@ def test_who_had_each_cpu_and_who_woke_whom(tmp_path: Path, monkeypatch, bundle:
 
     def frame(rows: list[tuple[Any, ...]], *names: str) -> pl.DataFrame:
         events = pl.DataFrame(rows, schema=["cpu_id", "time_ns", *names], orient="row")
-        # In whatever order, as those of several CPUs are.
+        # They come in any order, as those of several CPUs do.
         return events.with_columns(host=pl.lit("h0")).reverse()
 
     tables: dict[str, pl.DataFrame] = {
@@ -282,7 +282,7 @@ def test_who_had_each_cpu_and_who_woke_whom(tmp_path: Path, monkeypatch, bundle:
 
 
 def test_counters(tmp_path: Path) -> None:
-    """Half a core between two samples one second apart; 3 MiB resident."""
+    """Half a core is used between two samples one second apart; 3 MiB are resident."""
     resources = pl.DataFrame(
         {
             "time_ns": [at(0), at(1_000_000)],
@@ -306,7 +306,7 @@ def test_counters(tmp_path: Path) -> None:
 
 
 def test_the_heap_as_the_allocator_tells(tmp_path: Path) -> None:
-    """1 MiB at first; 3 MiB after 150 ms, freed again within the same step of 100 ms but for 1."""
+    """1 MiB is live at first; after 150 ms 3 MiB come and the 1 MiB goes, in one 100 ms step."""
     trace = Trace()
     for us, size, block in ((10, 1, 0x10), (150_000, 3, 0x20)):
         trace.emit(us, "lttng_ust_libc:malloc", size=size * 2**20, ptr=block, pid=7)
@@ -322,9 +322,10 @@ Sample = tuple[int, int, int, str]
 
 
 def stacks_in(path: Path) -> list[Sample]:
-    """Samples (time, process, thread, functions as in ``cpu_samples``), by Perfetto's classes.
+    """Return samples (time, process, thread, functions) by Perfetto's classes.
 
-    As its trace processor does, which leaves out stacks of which anything is not there.
+    Functions are as in ``cpu_samples``. Stacks with missing parts are left out, as by Perfetto's
+    trace processor.
     """
     trace = pb.Trace()
     trace.ParseFromString(path.read_bytes())

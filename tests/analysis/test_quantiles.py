@@ -1,4 +1,4 @@
-"""Quantiles against numpy where that has an answer, by hand beside infinities."""
+"""Test quantiles against numpy where it has an answer, and by hand beside infinities."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _OTHERS = re.compile(
 
 
 def test_the_product_has_one_quantile_function() -> None:
-    """Medians are alike by all definitions; what takes another quantile takes `quantile`."""
+    """Medians agree by all definitions; other quantiles must come from `quantile`."""
     root = Path(__file__).parents[2]
     rooms = ("analysis", "collectors", "notebooks", "studies", "tracing", "src/roslens")
     files = [
@@ -67,7 +67,7 @@ def test_the_product_has_one_quantile_function() -> None:
         if (calls := _OTHERS.findall(file.read_text(encoding="utf-8")))
     }
     assert calls_by_file == {}
-    # That the pattern finds them.
+    # The pattern does find them.
     assert _OTHERS.search("latency.quantile(0.99)")
     assert _OTHERS.search("np.percentile(x, 99)")
 

@@ -1,4 +1,4 @@
-"""Comparison by ranks: by hand, against scipy's Mann-Whitney, by simulation."""
+"""Test comparison by ranks: by hand, against scipy's Mann-Whitney, by simulation."""
 
 import math
 
@@ -18,7 +18,7 @@ def test_three_by_three_by_hand() -> None:
     new, base = [3.0, 5.0, 8.0], [1.0, 2.0, 4.0]
     assert hodges_lehmann(new, base).value == 3
     assert cliffs_delta(new, base) == pytest.approx(7 / 9)
-    # Two-sided exact 95 % is out of reach with 3 and 3: P(U = 0) = 1/20 on either side.
+    # A two-sided exact 95 % is out of reach with 3 and 3: P(U = 0) = 1/20 on either side.
     assert hodges_lehmann(new, base).refused is not None
 
 

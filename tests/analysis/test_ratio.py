@@ -1,4 +1,4 @@
-"""Ratios, differences, equivalence: by hand, against scipy, by simulation, by property."""
+"""Test ratios, differences, equivalence: by hand, against scipy, by simulation, by property."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_fieller_by_hand() -> None:
 
 
 def test_difference_is_welch() -> None:
-    # scipy's Welch test and interval as the second implementation.
+    # scipy's Welch test and interval are the second implementation.
     a, b = [10.0, 12.0, 11.0, 15.0], [9.0, 9.5, 8.0, 10.0, 9.0]
     expected = stats.ttest_ind(a, b, equal_var=False)
     interval = expected.confidence_interval(0.95)
@@ -118,7 +118,7 @@ def test_coverage_of_the_ratio(cv_new: float, cv_base: float) -> None:
 
 
 def test_with_unequal_runs_both_tests_must_reject() -> None:
-    # Three runs that happen to be alike: Welch takes their spread for known, the pooled t does not.
+    # Three runs happen to be alike: Welch takes their spread for known, the pooled t does not.
     few, many = [1.0, 1.01, 0.99], [0.9, 1.2, 1.4, 1.1, 1.3, 1.0, 1.5, 1.2, 1.1, 1.3]
     sides = Spread.of(few), Spread.of(many)
     welch = stats.ttest_ind(few, many, equal_var=False)
@@ -126,7 +126,7 @@ def test_with_unequal_runs_both_tests_must_reject() -> None:
     assert p_of_difference(*sides) == pytest.approx(pooled.pvalue) == ratio_of_means(*sides).p
     assert welch.pvalue < 0.05 < pooled.pvalue
     assert ratio_of_means(*sides).high > 1
-    # And the other way round: few that differ much.
+    # The other way round, a few runs differ much.
     few = [0.2, 1.0, 2.6]
     welch = stats.ttest_ind(few, many, equal_var=False)
     assert p_of_difference(Spread.of(few), Spread.of(many)) == pytest.approx(welch.pvalue)
@@ -229,7 +229,7 @@ four = st.lists(st.floats(90, 110), min_size=4, max_size=4, unique=True)
 def test_equivalent_exactly_where_the_interval_at_90_percent_lies_inside(
     y: list[float], x: list[float], threshold: float
 ) -> None:
-    """Two tests at 5 % and the interval at 90 % are two ways to one answer."""
+    """Two tests at 5 % and the interval at 90 % give the same answer."""
     for effect, p in (
         (
             ratio_of_means(Spread.of(y), Spread.of(x), 0.9),

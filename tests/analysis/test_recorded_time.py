@@ -1,4 +1,4 @@
-"""Times without pauses in which nothing was recorded on purpose, or events were lost, by hand."""
+"""Test times without pauses, in which nothing was recorded on purpose, or lost events, by hand."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_pauses_take_no_time() -> None:
 
 
 def test_a_rate_is_of_the_time_that_was_recorded() -> None:
-    """Every 10 ms a message; of two seconds, the one from 0.305 s on was not recorded."""
+    """Messages come every 10 ms; of two seconds, the one from 0.305 s on was not recorded."""
     pause = {"begin_ns": 305 * MS, "end_ns": 1305 * MS}
     # One publisher is called so rarely that its probe stayed: its messages in the pause are there.
     sent = [("/often", number) for number in range(200) if not 305 <= 10 * number < 1305]

@@ -1,4 +1,4 @@
-"""``rl.open``: all runs that are found, with their factors as columns."""
+"""Test that ``rl.open`` finds all runs, with their factors as columns."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_nothing_to_open(paths: Any) -> None:
 
 @pytest.mark.recording
 def test_what_is_shown_of_a_recording() -> None:
-    """Times and topics as 'lttng' and the workload left them, read off with babeltrace2."""
+    """babeltrace2 reads times and topics as 'lttng' and the workload left them."""
     shown = repr(rl.open("data/samples/two_process")).splitlines()
     assert shown[2:] == [
         "recorded for 6.9 s",

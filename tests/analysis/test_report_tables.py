@@ -1,4 +1,4 @@
-"""Tables and numbers of reports, by hand: a column of cells is one column per factor."""
+"""Test tables and numbers of reports by hand: a column of cells is one column per factor."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Bounds of response times: by hand, against a second implementation, and against schedules.
+"""Test response-time bounds: by hand, by a second implementation, and against schedules.
 
-The schedules are simulated here: one thread, no preemption, any order of dispatch. What an
-execution took from when it was ready is what the simulation itself noted.
+The schedules are simulated here: one thread, no preemption, any order of dispatch. The simulation
+itself notes how long each execution took from when it was ready.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Job = tuple[int, int, int, int]
 
 
 def executed(jobs: Sequence[Job], *, told: bool = True, threads: int = 1) -> Tables:
-    """What a recording of these executions gives, all of which are of subscriptions."""
+    """Make the tables of a recording of these executions, all of which are of subscriptions."""
     calls = [
         {
             "callback_instance_id": n, "callback_id": c, "host": "h0", "vpid": 1,
@@ -57,7 +57,7 @@ def executed(jobs: Sequence[Job], *, told: bool = True, threads: int = 1) -> Tab
 def scheduled(
     ready: Sequence[tuple[int, int, int]], choose: Callable[[Sequence[int]], int]
 ) -> list[Job]:
-    """Jobs (callback, ready, cost) on one thread without preemption; FIFO within a callback."""
+    """Schedule (callback, ready, cost) on one thread without preemption; FIFO within a callback."""
     waiting = sorted(ready, key=lambda job: job[1])
     done: list[Job] = []
     now = 0
@@ -84,7 +84,7 @@ class Plain:
         self.all = range(len(arrivals))
 
     def arrived(self, n: int, delta: int) -> int:
-        """Most arrivals in a half-open interval of a length up to that of the recording."""
+        """Return the most arrivals in a half-open interval of a length up to the recording's."""
         times = self.arrivals[n]
         return max((sum(t <= time < t + delta for time in times) for t in times), default=0)
 
@@ -131,7 +131,7 @@ class Plain:
 
 
 def test_by_hand():
-    """Every 10 ms two messages at once, whose callbacks take 2 and 3 ms: 5 ms for whichever."""
+    """Two messages come at once every 10 ms; their callbacks take 2 and 3 ms: 5 ms for either."""
     jobs = [
         job
         for k in range(20)
@@ -163,7 +163,7 @@ def test_functions_around_callbacks_change_no_bound():
 
 
 def test_a_handover_is_part_of_the_bound():
-    """An idle thread took the message up after 1 ms once, else at once; the callback takes 2 ms."""
+    """An idle thread took a message up after 1 ms once, otherwise at once; callbacks take 2 ms."""
     late = {7: MS}
     jobs = [(1, t, t + late.get(k, 0), t + late.get(k, 0) + 2 * MS)
             for k in range(20) for t in [10 * MS * k]]  # fmt: skip
@@ -220,7 +220,7 @@ def test_the_same_as_the_lemmas_step_by_step(callbacks):
 
 @pytest.fixture(scope="session")
 def direct() -> Path:
-    """The program that calls the crate directly."""
+    """Build the program that calls the crate directly."""
     cargo = shutil.which("cargo", path=f"{os.environ['PATH']}:{Path.home() / '.cargo' / 'bin'}")
     if cargo is None:
         pytest.skip("cargo is not installed")
@@ -231,7 +231,7 @@ def direct() -> Path:
 
 
 def directly(program: Path, asked: tuple[Any, ...]) -> list[int | None]:
-    """The bounds by that program, from curves that are made here."""
+    """Return the bounds of that program, from curves that are made here."""
     arrivals, costs, jitter, length, jobs = asked
     lines = [str(length)]
     for times, spent, later in zip(arrivals, costs, jitter, strict=True):
@@ -272,7 +272,7 @@ def test_no_execution_of_any_schedule_is_beyond(seed, callbacks, load):
 
 
 def simulated(seed: int, callbacks: int, load: float, jobs: int) -> list[pl.DataFrame]:
-    """Bounds of random bursts, costs and three orders of dispatch."""
+    """Return bounds of random bursts, costs and three orders of dispatch."""
     chance = random.Random(seed)
     mean = 1000
     ready = []
@@ -288,7 +288,7 @@ def simulated(seed: int, callbacks: int, load: float, jobs: int) -> list[pl.Data
 
 @pytest.mark.recording
 def test_recordings():
-    """One thread each: bounded, and none of the recorded ones beyond; several threads: refused."""
+    """With one thread each, no recorded time exceeds its bound; several threads are refused."""
     bounds = rl.open(SAMPLES / "two_process").callbacks.bounds()
     bounded = bounds.drop_nulls("bound_ns")
     assert {"/data", "5 ms"} <= set(bounded["name"])
@@ -299,7 +299,7 @@ def test_recordings():
 
 @pytest.mark.recording
 def test_chains_and_budgets():
-    """The bound of a chain of one hop is that of its callback; a budget is held against it."""
+    """The bound of a chain of one hop is its callback's, and a budget is checked against it."""
     run = rl.open(SAMPLES / "two_process")
     of_callback = run.callbacks.bounds().filter(name="/data").drop_nulls("bound_ns")
     report = run.chains._report(None, bound=True)

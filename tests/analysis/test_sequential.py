@@ -1,4 +1,4 @@
-"""Confidence sequences: by hand, by enumeration, against confseq's formula, by simulation."""
+"""Test confidence sequences: by hand, enumeration, confseq's formula, and simulation."""
 
 import math
 from itertools import combinations, product
@@ -29,7 +29,7 @@ def wins(size: float) -> float:
 
 
 def payoff(won: int) -> float:
-    """55 % on the one order of 70 in which B wins all 16, the rest in proportion to exp(0.3 U)."""
+    """Return 55 % for the one order of 70 in which B wins all 16, the rest like exp(0.3 U)."""
     # How many of the 70 orders give each U: Mann and Whitney (1947), table of four and four.
     orders = (1, 1, 2, 3, 5, 5, 7, 7, 8, 7, 7, 5, 5, 3, 2, 1, 1)
     mean = sum(n * math.exp(0.3 * u) for u, n in enumerate(orders)) / 70
@@ -57,7 +57,7 @@ def test_eight_runs_are_the_least_that_tell() -> None:
     b = np.array([1.21, 1.2, 1.22, 1.19, 1.2])
     three, four = (confidence_sequence(a[:n], b[:n], 0.05) for n in (3, 4))
     assert (three.low, three.high) == (0, math.inf)
-    # All of B above all of A, and below.
+    # All of B is above all of A, and below.
     assert four.low == pytest.approx(1.19 / 1.01, abs=1e-4)
     assert four.high == pytest.approx(1.22 / 0.99, abs=1e-4)
     # The middle two of 1.21, 1.2 / 1.01, 1.22 / 0.99, 1.19.
@@ -65,7 +65,7 @@ def test_eight_runs_are_the_least_that_tell() -> None:
     assert decided(three, 0.1) is None
     assert decided(four, 0.1) == "regression"
     assert decided(four, 0.1, better="higher") == "improvement"
-    # Half as much may err: one more pair that is won doubles what there is.
+    # Half as much may err: one more pair that is won doubles the wealth.
     four, five = (confidence_sequence(a[:n], b[:n], 0.05, 0.975) for n in (4, 5))
     assert four.low == 0
     assert five.low > 1
@@ -103,8 +103,8 @@ def test_ties_are_worth_no_more_than_their_orders() -> None:
 
 
 def test_wealth_is_at_least_the_self_normalised_one() -> None:
-    # De la Pena's exp(u s - u^2 / 2), whose mixtures are the boundaries of Howard et al. and of
-    # the package confseq, is never above exp(u s) / cosh(u): their wealth for the same bets.
+    # De la Pena's exp(u s - u^2 / 2), whose mixtures are the boundaries of Howard et al. and of the
+    # package confseq, is never above exp(u s) / cosh(u): their wealth for the same bets.
     rng = np.random.default_rng(3)
     a, b = rng.normal(0, 0.2, 200), rng.normal(0.1, 0.2, 200)
     among = [slice(max(0, i - 16), i) for i in range(200)]
@@ -140,7 +140,7 @@ def test_scale_and_exchange(d: list[float], resolution: float, scale: float) -> 
 
 
 def logs_of(interval: RatioInterval) -> np.ndarray:
-    """Of both bounds, those beyond what a float holds as infinite."""
+    """Return the logarithms of both bounds, with infinities beyond what a float holds."""
     with np.errstate(divide="ignore"):
         bounds = np.log([interval.low, interval.high])
     return np.where(np.abs(bounds) < 690, bounds, np.inf * np.sign(bounds))
@@ -227,7 +227,7 @@ def test_the_picture_shows_each_interval_that_is_known() -> None:
     assert [np.asarray(line).tolist() for line in drawn.get_segments()] == [
         [[2, 0.9], [2, 40]], [[3, 0.95], [3, 1.2]],
     ]  # fmt: skip
-    # What lies beyond ten times leaves the rest to be seen.
+    # Values beyond a factor of ten leave the rest visible.
     assert upper.get_ylim() == pytest.approx((0.95 * 0.9, 10))
     assert lower.get_title(loc="left") == "other"
     assert plot.png().startswith(b"\x89PNG")

@@ -1,4 +1,4 @@
-"""Silence and hangs. Cases are laid out by hand; the recording of a hung program is a real one."""
+"""Test silence and hangs, with cases made by hand and a real recording of a hung program."""
 
 import polars as pl
 import pytest
@@ -13,7 +13,7 @@ P = {"host": "h0", "vpid": 70}
 
 
 def timer(last: int, *, tid: int = 71, callback: int = 1, since: int = 0) -> list[dict]:
-    """Executions of 1 ms, ten a second."""
+    """Make executions of 1 ms, ten per second."""
     return [
         {**P, "vtid": tid, "callback_id": callback, "kind": "timer", "name": "100 ms",
          "node": "/node", "start_ns": t, "end_ns": t + 10**6, "duration_ns": 10**6}
@@ -26,9 +26,9 @@ def found(
     events: int | None = None, failure: str | None = None, used: float | None = None,
     **more: list[dict],
 ) -> pl.DataFrame:  # fmt: skip
-    """Silences of process 70, of which `events` is the last event; all times in s.
+    """Return the silences of process 70, of which `events` is the last event; all times in s.
 
-    It used so many CPUs.
+    The process used `used` CPUs.
     """
     ends = [instance["end_ns"] or instance["start_ns"] for instance in ran]
     process = {**P, "procname": "program", "begin_ns": 0,
@@ -81,7 +81,7 @@ def test_a_program_that_ends_with_its_recording_or_before() -> None:
 def test_a_timer_was_cancelled_where_its_executor_goes_on() -> None:
     second_timer = timer(60, callback=2)
     assert found(timer(10) + second_timer, sampled=60).is_empty()
-    # And on another thread of the same executor, as both ran a callback.
+    # It may go on on another thread of the same executor, as both ran a callback.
     moved = timer(10, tid=72, callback=2) + timer(60, callback=2, since=10)
     assert found(timer(10) + moved, sampled=60).is_empty()
 
@@ -93,7 +93,7 @@ def test_a_thread_inside_a_callback() -> None:
         "program (/node) hangs: its thread 71 has been inside the timer callback 100 ms since "
         "10.0 s of 15.0 s, which took at most 1.00 ms before; its 100 ms timer did not fire again."
     )
-    # The process ended within it, for all that is known; and it may take as long as before.
+    # The process may have ended within it; and it may take as long as before.
     assert found([*timer(10), INSIDE], recorded=15).is_empty()
     slow = {**INSIDE, "start_ns": SECOND, "end_ns": 3 * SECOND, "duration_ns": 2 * SECOND}
     assert found([slow, INSIDE], sampled=15).is_empty()
@@ -138,7 +138,7 @@ def test_a_thread_that_publishes_outside_of_callbacks() -> None:
 
 @pytest.mark.recording
 def test_a_hung_program_is_named_and_sound_ones_are_not() -> None:
-    # The log of its last timer: 44.515 s after its first event, by babeltrace2.
+    # The log of its last timer, by babeltrace2, is 44.515 s after its first event.
     (row,) = rl.open(SAMPLES / "hung.tar.zst").silences().to_dicts()
     assert row["state"] == "hung"
     assert "hangs: it fell silent after 44.5 s of 699 s; its 50 ms timer" in row["sentence"]
@@ -150,7 +150,7 @@ def test_a_hung_program_is_named_and_sound_ones_are_not() -> None:
 
 
 def inside(tid: int, node: str, *, end: float | None = None, number: int = 1) -> dict:
-    """The execution that a thread of a node is in from 10 s on."""
+    """Make the execution that a thread of a node is in from 10 s on."""
     return INSIDE | {
         "vtid": tid, "callback_id": tid, "node": node, "callback_instance_id": number,
         "end_ns": None if end is None else round(end * SECOND),
@@ -159,7 +159,7 @@ def inside(tid: int, node: str, *, end: float | None = None, number: int = 1) ->
 
 
 def request(service: str, node: str, at: float = 10.5, **more: object) -> dict:
-    """A request that was sent and got no answer."""
+    """Make a request that was sent and got no answer."""
     return {"host": "h0", "service": service, "client_node": node,
             "request_called_ns": round(at * SECOND), **more}  # fmt: skip
 
@@ -177,7 +177,7 @@ def serves(*pairs: tuple[str, str]) -> list[dict]:
     ],
 )
 def test_a_service_of_the_own_thread(used: float | None, verb: str | None, end: str | None) -> None:
-    """A process that uses the CPU does not wait for the service that it asked."""
+    """A process that uses the CPU does not wait for the service that it called."""
     rows = found([inside(71, "/node")], sampled=50, service_calls=[request("/own", "/node")],
                  services=serves(("/own", "/node")), used=used)  # fmt: skip
     assert rows["state"].to_list() == ([] if verb is None else ["hung"])
@@ -208,14 +208,14 @@ def test_two_threads_that_wait_for_each_other() -> None:
         "/b of /two, which only thread 72 could serve, which has not got that of /a: a deadlock"
     )
     assert expected in rows["sentence"][0]
-    # A thread of the same executor that is free could serve.
+    # A free thread of the same executor could serve.
     free = [row | {"callback_id": 72, "node": "/two"} for row in timer(49, tid=73)]
     rows = found([*waiting, *free], sampled=50, events=50, service_calls=calls, services=services)
     assert not rows["sentence"].str.contains("deadlock").any()
 
 
 def test_a_service_that_a_thread_that_waits_for_work_does_not_serve() -> None:
-    """Before that this thread ran the same timer; a request of another node would be its own."""
+    """Before that this thread ran the same timer; another node's request would be its own."""
     free = [row | {"callback_id": 71} for row in timer(9, tid=72)]
     wait = {**P, "vtid": 72, "state": "wait", "begin_ns": 9 * SECOND, "end_ns": None}
     ran = [*free, inside(71, "/node")]

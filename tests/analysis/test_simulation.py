@@ -1,4 +1,4 @@
-"""The simulation: schedules by hand, and a second implementation on random small systems."""
+"""Test the simulation: schedules by hand, and a second implementation on small random systems."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ORDERS = {
 
 
 def native(world: World, **more: Any) -> dict[str, Any]:
-    """The world as the simulation takes it: one block, so that times are those of the recording."""
+    """Convert the world for the simulation: one block, so that times are the recording's."""
 
     def series(values: list[int]) -> dict[str, list[int]]:
         return {"at": [n * STEP for n in range(len(values))], "value": values}
@@ -71,7 +71,7 @@ def one(kind: str, threads: int, callbacks: list[Callback], length: int, **more:
 
 
 def test_two_timers_in_one_thread() -> None:
-    """10 and 15, both due at 0; the second one waits for the first one's 4 (and 3 of the gap)."""
+    """Timers of 10 and 15 are due at 0; the second waits for the first one's 4 (and 3 of gap)."""
     timers = [timer(10, 4), timer(15, 5, gap=3)]
     assert schedule(one("SingleThreaded", 1, timers, 43)) == [
         (0, 0, 0, 4),
@@ -93,24 +93,24 @@ def test_two_groups_on_two_threads_and_one_group_on_two() -> None:
 
 @pytest.mark.parametrize("kind", ["SingleThreaded", "Events", "EventsCBG"])
 def test_a_full_queue_gives_its_oldest_message_away(kind: str) -> None:
-    """Messages at 0, 1, 2, 3, 4; each takes 10; two wait at most: those of 1 and 2 are lost."""
+    """Messages come at 0, 1, 2, 3, 4 and take 10 each; two wait at most: 1 and 2 are lost."""
     world = one(
         kind, 1, [Callback(0, 0, [10], depth=2)], 40, topics=[[0]], sources=[([0, 1, 2, 3, 4], 0)]
     )
     result = simulate(native(world), [0], [0.5], 1, 1, True)
     assert [ready for _, ready, _, _ in result["schedule"]] == [0, 3, 4]
     assert (result["lost"], result["executions"]) == ([[2]], [[3]])
-    # Waits 0, 7 and 16.
+    # Waits are 0, 7 and 16.
     assert result["waits"] == [[[7.0], [7.0]]]
     assert result["busy"] == [[30]]
 
 
 def test_a_late_timer_skips_periods_or_catches_up() -> None:
-    """Period 10, 25 each: rcl skips what has passed; EventsExecutor has queued it."""
+    """With period 10 and 25 each, rcl skips what has passed; EventsExecutor has queued it."""
     late = [timer(10, 25)]
     for kind, ready in (("SingleThreaded", [0, 10, 30]), ("Events", [0, 10, 20])):
         assert [execution[1] for execution in schedule(one(kind, 1, late, 80))] == ready
-    # Armed after its execution: due at 10 it starts at 25, then 30 is due, at 50.
+    # The timer is armed after its execution: due at 10 it starts at 25, then 30 is due, at 50.
     assert schedule(one("EventsCBG", 1, late, 80)) == [
         (0, 0, 0, 25),
         (0, 10, 25, 50),
@@ -153,7 +153,7 @@ def test_a_thread_that_is_woken_begins_with_what_is_first_then() -> None:
     callbacks = [Callback(0, 0, [4], handover=9, gap=2), timer(100, 2, phase=5, gap=1)]
     world = one("SingleThreaded", 1, callbacks, 50, **parts)
     assert schedule(world) == [(1, 5, 9, 11), (0, 1, 13, 17)]
-    # By events each starts when it may.
+    # With an events executor each starts when it may.
     assert schedule(one("Events", 1, callbacks, 50, **parts)) == [(0, 1, 10, 14), (1, 5, 15, 17)]
 
 
@@ -170,7 +170,7 @@ def test_timers_of_events_executors_are_told_by_a_thread_of_their_own(kind: str)
 
 
 def test_executions_repeat_what_was_recorded_nearest_to_their_time() -> None:
-    """Recorded at 0, 50 and 100; of two as near the later."""
+    """Durations are recorded at 0, 50 and 100; of two equally near, the later counts."""
     world = one("SingleThreaded", 1, [timer(25, 1)], 120)
     world.callbacks[0].takes = [1, 2, 3]
     took = [(start, end - start) for _, _, start, end in schedule(world)]
@@ -180,7 +180,7 @@ def test_executions_repeat_what_was_recorded_nearest_to_their_time() -> None:
 def test_one_thread_waits_and_keeps_the_other_from_it() -> None:
     """At 3 the poll from 0 on ends: the first thread takes one message, the second the other.
 
-    A third message at 4 is found by whoever is free first, at 8, after a poll of 3.
+    A third message at 4 is found by whichever thread is free first, at 8, after a poll of 3.
     """
     callbacks = [Callback(0, n, [5]) for n in range(3)]
     parts: dict[str, Any] = {"topics": [[0, 1], [2]], "sources": [([0], 0), ([4], 1)]}
@@ -236,7 +236,7 @@ def test_callbacks_without_a_place_stand_in_the_order_of_their_creation() -> Non
 
 
 def test_cpus_are_shared_and_priorities_go_first() -> None:
-    """Two executions of 10 on one CPU: both end at 20 as equals; the higher one ends at 10."""
+    """Two executions of 10 on one CPU both end at 20 as equals; a higher one ends at 10."""
     callbacks = [timer(100, 10), timer(100, 10, executor=1, group=1)]
     world = World(callbacks, [("SingleThreaded", 1)] * 2, [True, True], [], [], 100)
     assert [end for *_, end in schedule(world, cpus=1)] == [20, 20]
@@ -248,7 +248,7 @@ def test_cpus_are_shared_and_priorities_go_first() -> None:
 
 
 def random_world(seed: int) -> World:
-    """Few callbacks of all kinds in one or two executors; times from a small grid collide often."""
+    """Draw a few callbacks of all kinds in one or two executors, with times that often collide."""
     draw = random.Random(seed)
     executors = [
         draw.choice(
@@ -277,7 +277,7 @@ def random_world(seed: int) -> World:
         draw.sample(receivers, draw.randint(1, len(receivers))) for _ in range(3 * bool(receivers))
     ]
     for number, callback in enumerate(callbacks):
-        # To later ones only, so that nothing triggers itself without an end.
+        # Only to later ones, so that nothing triggers itself without an end.
         later = [t for t, to in enumerate(topics) if min(to) > number]
         callback.publishes = sorted(
             (draw.randint(0, 10), draw.choice(later))
@@ -306,7 +306,7 @@ def test_a_second_implementation_gives_the_same_schedule(block: int) -> None:
 
 
 def resampled(seed: int | None, replications: int = 3) -> dict[str, Any]:
-    """A timer of 10 with executions of 1 to 5, in blocks of a tenth of the recording."""
+    """Simulate a timer of 10 with executions of 1 to 5, in blocks of a tenth of the recording."""
     at = list(range(0, 10_000, 10))
     draw = random.Random(5)
     callback = timer(10, 1, publishes=[(1, 0)])
@@ -342,7 +342,7 @@ def test_without_a_seed_the_recording_is_repeated() -> None:
 
 
 def test_blocks_from_before_a_timer_was_made_have_no_timer() -> None:
-    """It is first due after half of the recording: 500 times, as often in resampled ones."""
+    """The timer is first due after half of the recording: 500 times, and so in resampled ones."""
     system = native(one("SingleThreaded", 1, [timer(10, 1, phase=5000)], 10_000), block=500)
     assert simulate(system, [], [], 1, None, False)["executions"] == [[500]]
     counts = [count for (count,) in simulate(system, [], [], 200, 1, False)["executions"]]
@@ -351,7 +351,7 @@ def test_blocks_from_before_a_timer_was_made_have_no_timer() -> None:
 
 
 def test_a_million_executions_take_two_seconds() -> None:
-    """Ten timers of 10 us, each with a receiver, in one executor: a second of it, five times."""
+    """Ten timers of 100 us, each with a receiver, in one executor: one second, five times."""
     timers = [timer(100_000, 3_000, phase=n * 9_000, publishes=[(1_000, n)]) for n in range(10)]
     receivers = [Callback(0, 0, [3_000], depth=10) for _ in timers]
     world = one(

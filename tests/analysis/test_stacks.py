@@ -1,4 +1,4 @@
-"""Samples of call stacks: what perf script prints, whose they are, shares and changes by hand."""
+"""Test call-stack samples: perf script's output, their owners, shares and changes by hand."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ SWITCHED = """\
 
 
 def test_a_wait_lasts_from_leaving_a_cpu_to_the_next_one() -> None:
-    """Not a preemption; 40 waits without a stack; when the last wait of 41 ended was lost."""
+    """No preemptions count; 40 waits without a stack; the end of 41's last wait was lost."""
     sampled, waits = tables_of(io.StringIO(SWITCHED), 1_000)
     assert sampled.select("vtid", "cpu_ns", "path").rows() == [(41, 5_000_000, "f")]
     assert waits.drop("host", "vpid").rows() == [
@@ -133,10 +133,10 @@ def test_where_slow_executions_wait_by_hand() -> None:
 
 
 def test_maps_from_before_exec_are_taken_away_in_any_order(tmp_path: Path) -> None:
-    """Process 8 is of 7 and runs exec twice, 9 does not; the file is not in the order of time."""
+    """Process 8 is 7's child and runs exec twice, 9 does not; the file is not ordered by time."""
 
     def record(kind: int, misc: int, pids: tuple[int, ...], time: int, rest: bytes = b"") -> bytes:
-        # Behind each: process, thread, time, as TID and TIME alone are asked for.
+        # Each record ends with process, thread and time, as only TID and TIME are requested.
         body = struct.pack(f"<{len(pids)}I", *pids) + rest + struct.pack("<IIQ", *pids[:2], time)
         return struct.pack("<IHH", kind, misc, 8 + len(body)) + body
 
@@ -170,7 +170,7 @@ def test_maps_from_before_exec_are_taken_away_in_any_order(tmp_path: Path) -> No
 
 
 def executions(*rows: tuple[object, ...], run: str = "r") -> pl.DataFrame:
-    """Id, thread, kind, start, end."""
+    """Make executions from id, thread, kind, start and end."""
     frame = TABLES["callback_instances"].of_rows(
         [
             {
@@ -185,7 +185,7 @@ def executions(*rows: tuple[object, ...], run: str = "r") -> pl.DataFrame:
 
 
 def samples(*rows: tuple[int, int, str], run: str = "r") -> pl.DataFrame:
-    """Thread, time, path."""
+    """Make samples from thread, time and path."""
     frame = CPU_SAMPLES.of_rows(
         [
             {
@@ -199,7 +199,7 @@ def samples(*rows: tuple[int, int, str], run: str = "r") -> pl.DataFrame:
 
 
 def test_a_sample_belongs_to_the_innermost_execution_of_its_thread() -> None:
-    """0 holds 1 and 2; 3 never ended; 4 is of another thread."""
+    """Execution 0 holds 1 and 2; 3 never ended; 4 is of another thread."""
     instances = executions(
         (0, 1, "timer", 100, 200), (1, 1, "service", 110, 120), (2, 1, "service", 130, 140),
         (3, 1, "timer", 300, None), (4, 2, "timer", 100, 400),
@@ -218,7 +218,7 @@ def test_a_sample_belongs_to_the_innermost_execution_of_its_thread() -> None:
 
 
 def test_shares_by_hand() -> None:
-    """Ten executions with two samples each; f calls itself and g; the last is the slow one."""
+    """Ten executions have two samples each; f calls itself and g; the last is the slow one."""
     timers = executions(
         *((k, 1, "timer", 100 * k, 100 * k + (60 if k == 9 else 50)) for k in range(10))
     )
@@ -261,7 +261,7 @@ PER_RUN = ("kind", "name", "node", "function", "run", "self_ns", "total_ns")
 
 
 def per_run(generator: np.random.Generator, means: dict[str, float], side: str) -> pl.DataFrame:
-    """Five runs with 3 % between them and the noise of 199 samples per s over 20 s."""
+    """Draw five runs with 3 % between them and the noise of 199 samples per s over 20 s."""
     rows = [
         ("timer", "/x", "/n", name, f"{side}{k}", *2 * (1e6 * mean * (1 + 0.03 * whole + error),))
         for k in range(5)
@@ -292,7 +292,7 @@ def test_false_alarms_and_what_is_found() -> None:
 
 
 def test_a_slower_machine_is_no_change_of_a_function() -> None:
-    """Six functions; what is new runs at 1.2, 1.25 and 1.3 of the speed, and f0 takes twice."""
+    """Of six functions, the new side runs 1.2, 1.25 and 1.3 times as long, and f0 twice that."""
     sides = [
         pl.DataFrame(
             [
@@ -356,7 +356,7 @@ def test_frames_of_a_flame_graph_by_hand() -> None:
         (2, 1, 2, "f", 30, 0.6, 0.25),
         (3, 1, 2, "g", 20, 0.4, 0.75),
     ]
-    # What is too narrow is its caller's.
+    # A frame that is too narrow counts for its caller.
     narrow = pl.DataFrame({"path": ["f\nmain"], "cpu_ns": [1], "slow": [False]})
     many = pl.DataFrame({"path": ["main"], "cpu_ns": [999], "slow": [False]})
     assert frames_of(pl.concat([narrow, many])).select(
@@ -369,7 +369,7 @@ def test_frames_of_a_flame_graph_by_hand() -> None:
 
 @pytest.fixture
 def found() -> pl.DataFrame:
-    """10 ns of g;h in f in a timer, 5 ns of f outside of it."""
+    """Make 10 ns of g;h in f in a timer, and 5 ns of f outside of it."""
     instances = executions((0, 1, "timer", 0, 50))
     taken = samples((1, 10, ("g;h", "f")), (1, 20, ("g;h", "f")), (1, 60, ("f",)))
     return inside(taken.lazy(), instances.lazy())
@@ -386,7 +386,7 @@ def test_both_formats_have_all_of_the_time(found: pl.DataFrame) -> None:
     assert profiles["outside of callbacks"]["weights"] == [5]
 
 
-# Of proto/profile.proto of github.com/google/pprof what is written: number, name, kind.
+# The written part of proto/profile.proto of github.com/google/pprof: number, name, kind.
 PROFILE = {
     "Profile": "1 sample_type ValueType, 2 sample Sample, 4 location Location, "
     "5 function Function, 6 string_table string",
@@ -400,7 +400,7 @@ PROFILE = {
 
 
 def profile_class() -> type:
-    """The message, by the Python protobuf package."""
+    """Return the message class, by the Python protobuf package."""
     field = descriptor_pb2.FieldDescriptorProto
     file = descriptor_pb2.FileDescriptorProto(name="profile.proto", package="p", syntax="proto3")
     for message, fields in PROFILE.items():
@@ -442,7 +442,7 @@ def test_pprof_file_by_the_protobuf_package(found: pl.DataFrame) -> None:
 
 
 def read_by_pprof(file: Path, *options: str) -> dict[str, tuple[int, int]]:
-    """Of each function its own time and that with what it calls [ns]."""
+    """Return each function's own time and its time with callees [ns]."""
     command = ["go", "tool", "pprof", "-top", "-unit=ns", "-nodefraction=0", *options, file]
     printed = subprocess.check_output(command, text=True)
     rows = [line.split(maxsplit=5) for line in printed.splitlines() if line.strip()[:1].isdigit()]

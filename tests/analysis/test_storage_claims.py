@@ -1,4 +1,4 @@
-"""The published storage study: its 96 intervals recomputed exactly, its claims answered."""
+"""Test the published storage study: 96 intervals recomputed exactly, and its claims answered."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def t_975_4() -> Decimal:
 
 
 def recomputed() -> dict[tuple[str, ...], tuple[Decimal, Decimal, Decimal]]:
-    """Mean, sd x 3.92 and t sd / sqrt(5) in exact fractions from the text of the files."""
+    """Return mean, sd x 3.92 and t sd / sqrt(5) in exact fractions from the files' text."""
     throughputs: dict[tuple[str, ...], list[Fraction]] = {}
     for machine in ("m1", "nuc"):
         with (PUBLISHED / f"storage_plugins_{machine}.csv").open(newline="") as stream:
@@ -66,7 +66,7 @@ def test_all_96_cells_to_nine_digits() -> None:
         assert row["n"] == 5
         for value, exact in zip(values, expected[key], strict=True):
             assert abs(Decimal(value) / exact - 1) < Decimal("1e-11"), key
-        # 3.92 sqrt(5) / 2.776: the published interval is so many times too wide.
+        # 3.92 sqrt(5) / 2.776: by this factor the published interval is too wide.
         assert row["half_width_published"] / row["half_width_t"] == pytest.approx(3.157, abs=5e-4)
 
 
@@ -80,7 +80,7 @@ def on_par(digests: pl.DataFrame) -> pl.DataFrame:
 
 
 def test_mcap_is_on_par_or_better_but_in_one_cell() -> None:
-    """Means and half widths as in the literature on this study, p by scipy beforehand."""
+    """Means and half widths are as in the literature on this study; p is scipy's, beforehand."""
     judged = on_par(read_digests(PUBLISHED))
     assert judged.height == 16
     (refuted,) = judged.filter(pl.col("answer") == "false").iter_rows(named=True)
@@ -101,7 +101,7 @@ def test_the_cell_on_which_methods_disagree() -> None:
     mixed = cell(judged, "nuc", "mixed", "10MiB")
     assert mixed["p_welch"] == pytest.approx(0.107, abs=5e-4)
     assert mixed["p_paired"] == pytest.approx(0.047, abs=5e-4)
-    # Of mcap / sqlite .987 to .9998; here the inverse.
+    # The study's mcap / sqlite is .987 to .9998; here it is the inverse.
     assert 1 / mixed["paired_high"] == pytest.approx(0.987, abs=5e-4)
     assert 1 / mixed["paired_low"] == pytest.approx(0.9998, abs=1e-4)
     assert max(mixed["p_equivalent"], mixed["p_equivalent_paired"]) < 1e-4

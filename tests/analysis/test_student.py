@@ -1,4 +1,4 @@
-"""Student's t and its kin beside scipy, a second implementation, and in closed forms.
+"""Test Student's t and related functions against scipy and closed forms.
 
 Detection limits: by tabulated power, a second implementation, simulation.
 """
@@ -24,7 +24,7 @@ FREEDOM = st.floats(0.5, 1e5)
 
 
 def test_closed_forms() -> None:
-    """Of one degree of freedom it is Cauchy's distribution, of two algebraic, of all normal."""
+    """One degree of freedom is Cauchy's distribution, two are algebraic, infinitely many normal."""
     assert t_quantile(0.975, 1) == pytest.approx(math.tan(0.475 * math.pi), rel=1e-13)
     assert t_quantile(0.9, 2) == pytest.approx(0.8 / math.sqrt(2 * 0.9 * 0.1), rel=1e-13)
     assert t_quantile(0.975, math.inf) == pytest.approx(1.959963984540054, rel=1e-14)
@@ -84,7 +84,7 @@ def test_power_at_the_limit_by_the_noncentral_t_of_scipy_stats(freedom: int, pow
 
 
 def test_experiments_find_what_such_experiments_state() -> None:
-    """5 runs: the mean stated limit is found in .8; 4,000 experiments, error .0063."""
+    """With 5 runs, the mean stated limit is found in .8; 4,000 experiments, error .0063."""
     rng = np.random.default_rng(1)
     count, k = 4000, 5
     first = rng.standard_normal((count, k)).std(axis=1, ddof=1) / np.sqrt(k)

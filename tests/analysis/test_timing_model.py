@@ -1,4 +1,4 @@
-"""The timing model: against a program's own log, by hand, and as JSON."""
+"""Test the timing model against a program's own log, by hand, and as JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MS = 1_000_000
 
 
 def execution(number: int, callback: int, start: float, end: float, **more: Any) -> dict[str, Any]:
-    """One execution on thread 10 of process 1 [ms]."""
+    """Make one execution on thread 10 of process 1 [ms]."""
     kind, name = ("timer", "10 ms") if callback == 1 else ("subscription", f"/t{callback}")
     return {
         "callback_instance_id": number, "callback_id": callback, "host": "h0", "vpid": 1,
@@ -34,7 +34,10 @@ def execution(number: int, callback: int, start: float, end: float, **more: Any)
 
 
 def two_in_one_thread(scheduling: Sequence[dict[str, Any]] = ()) -> Tables:
-    """A timer of 10 ms, 0.1 ms late, takes 2 ms and publishes after 1; its receiver 3 ms."""
+    """Make a timer of 10 ms that is 0.1 ms late, takes 2 ms and publishes after 1 ms.
+
+    Its receiver takes 3 ms.
+    """
     timers = [execution(2 * n, 1, 10 * n + 0.1, 10 * n + 2.1) for n in range(20)]
     receivers = [
         execution(2 * n + 1, 2, 10 * n + 2.6, 10 * n + 5.6, intra_process=False) for n in range(20)
@@ -77,19 +80,19 @@ def test_by_hand() -> None:
     model = recorded_timing(two_in_one_thread(), Run("r"), warm_up_s=0.05)
     timer, receiver = model.callbacks
     assert (model.start_up_ns, model.execution_time) == (50 * MS, "duration")
-    # The first execution is at 0.1 ms, so 50.1 ms are cut off, and the one at 50.1 ms counts.
-    # The last message is published at 191.1 ms, and what began later is left out.
+    # The first execution is at 0.1 ms, so 50.1 ms are cut off, and the one at 50.1 ms counts. The
+    # last message is published at 191.1 ms, and what began later is left out.
     assert model.length_ns == round((191.1 - 50.1) * MS)
     assert [executor.kind for executor in model.executors] == ["SingleThreaded"]
     assert timer.executions.value_ns == [2 * MS] * 15
     assert timer.handovers.value_ns == [100_000] * 15
-    # Each is noted for when the timer was due, but for the first, which was due before the cut.
+    # Each is dated to when the timer was due, except the first, which was due before the cut.
     assert timer.handovers.at_ns[:3] == [0, 9_900_000, 19_900_000]
     assert (timer.period_ns, timer.phase_ns) == (10 * MS, 9_900_000)
     assert {(publication.offset_ns, publication.topic) for publication in timer.publications} == {
         (1 * MS, "/t2")
     }
-    # Published 1 ms before the timer's callback ended; taken up 0.5 ms after that.
+    # Messages are published 1 ms before the timer's callback ends, and taken up 0.5 ms after that.
     assert receiver.handovers.value_ns == []
     assert receiver.gaps.value_ns == [500_000] * 14
     assert receiver.waits_ns == [1_500_000] * 14
@@ -98,7 +101,7 @@ def test_by_hand() -> None:
 
 
 def test_a_timer_is_not_due_before_it_was_made() -> None:
-    """Something else ran 25 ms before the timer was first due."""
+    """Another callback ran 25 ms before the timer was first due."""
     tables = two_in_one_thread()
     tables.rows["callback_instances"] = [
         execution(100, 3, -25, -24), *tables.rows["callback_instances"]
@@ -109,7 +112,7 @@ def test_a_timer_is_not_due_before_it_was_made() -> None:
 
 
 def test_what_another_thread_publishes_can_be_taken_after_the_soonest_handover() -> None:
-    """A driver's thread publishes every 10 ms; it takes 1.5 ms at least, and the callback 3."""
+    """A driver's thread publishes every 10 ms; handover takes at least 1.5 ms, the callback 3."""
     waits = [1.5 + 0.1 * (n % 3) for n in range(20)]
     calls = [execution(n, 2, 10 * n + w, 10 * n + w + 3) for n, w in enumerate(waits)]
     ends = {
@@ -133,7 +136,7 @@ def test_what_another_thread_publishes_can_be_taken_after_the_soonest_handover()
     assert callback.handovers.value_ns[:3] == [1_500_000, 1_600_000, 1_700_000]
     assert callback.gaps.value_ns == []
     (source,) = model.sources
-    # Of the first message, published before the first callback began, the model knows nothing.
+    # The model knows nothing of the first message, published before the first callback began.
     assert (source.topic, len(source.at_ns)) == ("/t2", 19)
 
 
@@ -165,10 +168,10 @@ def test_another_thread_waits_soon_or_after_the_first_one_came_back() -> None:
     # From the timer's start to the second thread's wait, or to that of the first one itself.
     assert timer.takeovers_ns == [200_000, 2_100_000] * 10
     # In odd rounds the next wait begins at 8 ms, 5.4 after the receiver. In even ones the first
-    # thread executes when the second one chooses, so the median counts: of 10 x 0.2, 10 x 2.1 and
-    # 9 x 5.4, as the last of these is too late.
+    # thread executes when the second one chooses, so the median counts: of 10 x 0.2, 10 x 2.1 and 9
+    # x 5.4, as the last of these is too late.
     assert receiver.takeovers_ns[:4] == [2_100_000, 5_400_000] * 2
-    # What the first thread published, the second found 0.3 ms later, and started after 0.1 more.
+    # The second thread found the first one's message 0.3 ms later, and started after 0.1 more.
     assert receiver.lag_ns == 300_000
     assert set(receiver.handovers.value_ns) == {400_000}
     assert set(receiver.gaps.value_ns) == {100_000}
@@ -177,7 +180,7 @@ def test_another_thread_waits_soon_or_after_the_first_one_came_back() -> None:
 
 
 def test_the_order_of_a_wait_set_shows_between_two_waits() -> None:
-    """Three rounds: 4, 2; 3, 2; 4, 3. So 4 comes before 3 and that before 2."""
+    """Three rounds are 4, 2; 3, 2; 4, 3. So 4 comes before 3, and 3 before 2."""
     rounds = [(4, 2), (3, 2), (4, 3)]
     calls = [
         execution(2 * n + k, callback, 10 * n + 1 + k, 10 * n + 1.5 + k)
@@ -200,7 +203,7 @@ def test_the_order_of_a_wait_set_shows_between_two_waits() -> None:
 
 
 def test_the_kernel_tells_the_own_time_and_publications_keep_their_place_in_it() -> None:
-    """Of the timer's 2 ms others took 1, so that it publishes after half of its own time."""
+    """Others took 1 of the timer's 2 ms, so it publishes after half of its own time."""
     scheduling = [
         {"callback_instance_id": 2 * n, "cpu_ns": 800_000, "blocked_ns": 200_000} for n in range(20)
     ] + [{"callback_instance_id": 2 * n + 1, "cpu_ns": 3 * MS, "blocked_ns": 0} for n in range(20)]
@@ -276,7 +279,7 @@ def test_a_recording_is_timed_as_its_program_logged() -> None:
         ("/node_b", "/b", "/node_c"),
         ("/node_c", "/c", "/sink"),
     ]
-    # A burst of two samples per activation.
+    # Each activation has a burst of two samples.
     assert links.filter(topic="/a")["per_execution"].item() == 2
     (b,) = links.filter(topic="/b")["offset_p50_ns"]
     assert b == pytest.approx(offset, rel=0.01)

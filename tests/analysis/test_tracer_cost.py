@@ -1,4 +1,4 @@
-"""The cost of tracing is a difference within blocks; values by hand."""
+"""Test that the cost of tracing is a difference within blocks; values by hand."""
 
 import polars as pl
 import pytest

@@ -1,5 +1,6 @@
-"""Frames of tracetools_analysis: names, index and columns are those of its `Ros2DataModel`, written
-here by hand.
+"""Test frames of tracetools_analysis against its `Ros2DataModel`.
+
+Names, index and columns are written here by hand.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ def test_executions_that_overlap_are_all_there_in_the_order_in_which_they_end() 
 
 @pytest.mark.recording
 def test_of_a_recording(tmp_path: Path) -> None:
-    """As many rows as there are raw events; every callback of this sample has ended."""
+    """There are as many rows as raw events; every callback of this sample has ended."""
     opened = rl.open(uncollected(RUN, tmp_path / "run"))
     model = opened.to_tracetools_data_model()
     counts = {path.stem: path for path in opened.recordings[0].events.glob("ros2/*.parquet")}

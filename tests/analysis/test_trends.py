@@ -1,4 +1,4 @@
-"""Slopes and bends: certified data, a second implementation, by hand, by property."""
+"""Test slopes and bends: certified data, a second implementation, by hand, by property."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ series = st.lists(st.integers(-1000, 1000).map(float), min_size=2, max_size=40)
 
 
 def norris() -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    """NIST StRD Norris, as scipy ships it: columns y and x after 60 lines of text."""
+    """Load NIST StRD Norris, as scipy ships it: columns y and x after 60 lines of text."""
     path = resources.files("scipy") / "stats/tests/data/nist_linregress/Norris.dat"
     return np.loadtxt(path.read_text().splitlines()[60:])
 
@@ -78,8 +78,8 @@ def test_glsar_against_statsmodels() -> None:
 
 
 def test_lines_are_those_nist_certifies() -> None:
-    # Certified slope 1.00211681802045: with all errors of one sign pattern phi is small, and the
-    # generalised line lies within two standard errors (.000429796848199937) of it.
+    # The certified slope is 1.00211681802045: with all errors of one sign pattern phi is small, and
+    # the generalised line lies within two standard errors (.000429796848199937) of it.
     y, x = norris().T
     order = np.argsort(x)
     assert theil_sen(x[order], y[order]) == pytest.approx(1.00211681802045, abs=2 * 0.00043)
@@ -101,7 +101,7 @@ def test_glsar_needs_points() -> None:
 
 
 def test_bend_by_hand() -> None:
-    # Climbs to 40, then flat: two lines are exact.
+    # The series climbs to 40, then is flat: two lines are exact.
     x = np.arange(100.0)
     bend = best_bend(np.minimum(x, 40))
     assert abs(bend.index - 40) <= 1
@@ -113,7 +113,7 @@ def test_bend_is_that_of_all_rows() -> None:
     x = np.arange(200.0)
     rows = np.minimum(x, 60) + rng.normal(0, 3, (5, 200))
     assert abs(best_bend(rows).index - 60) <= 5
-    # A row of a thousand times the size has no more to say.
+    # A row of a thousand times the size has no more weight.
     rows[0] = 1000 * np.minimum(x, 150)
     assert abs(best_bend(rows).index - 60) <= 10
 

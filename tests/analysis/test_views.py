@@ -1,4 +1,4 @@
-"""Views of recordings: which rows they leave, by hand; times in seconds after the first event."""
+"""Test which rows views keep, by hand; times in seconds after the first event."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ S = 1_000_000
 
 
 def two_topics() -> Trace:
-    """/talker (process 1) publishes /a and /b each second from 1 to 4 s, for /ear (2), /eye (3).
+    """Let /talker (process 1) publish /a and /b each second from 1 to 4 s, for /ear (2), /eye (3).
 
-    /ear subscribes to /a, /eye to /b; callbacks follow 50 us after. A service call at 2.5 s. The
+    /ear subscribes to /a, /eye to /b; callbacks follow 50 us after. A service call is at 2.5 s. The
     executor of process 2 waits from 1.5 to 2.5 s, and from 3.5 s on.
     """
     trace = client_and_servers(4)
@@ -46,7 +46,7 @@ def two_topics() -> Trace:
 
 
 def write(folder: Path, trace: Trace) -> Path:
-    """A bare recording's tables, without its trace; what is there is all that `open` needs."""
+    """Write a bare recording's tables without its trace, which is all that `open` needs."""
     tables = folder / "roslens" / "tables"
     tables.mkdir(parents=True)
     for name, frame in trace.tables().items():
@@ -87,7 +87,7 @@ def test_a_window_begins_with_its_first_moment_and_ends_before_its_last(whole: R
 
 
 def test_stretches_count_that_touch_the_window(whole: Recordings) -> None:
-    """wait 1.5-2.5, busy 2.5-3.5, wait from 3.5 on without end."""
+    """The stretches are wait 1.5-2.5, busy 2.5-3.5, and wait from 3.5 on without end."""
     states = whole.view(window=(2.6, 3)).executor_intervals.collect()
     assert states["state"].to_list() == ["busy"]
     later = whole.view(window=(3.9, None)).executor_intervals.collect()

@@ -1,4 +1,4 @@
-"""What is changed in a timing model, and what is said of predictions."""
+"""Test changes of a timing model, and what is said about predictions."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def every(value: int, step: int = 10 * MS, count: int = 100) -> Samples:
 
 
 def model(kind: str = "SingleThreaded", cpus: int | None = 4) -> TimingModel:
-    """A timer of 10 ms takes 4 and publishes /t2 after 1; its receiver takes 3, after 1 of gap."""
+    """Make a timer of 10 ms that takes 4 and publishes /t2 after 1; its receiver takes 3, gap 1."""
     first = callback(
         1, kind="timer", name="10 ms", period_ns=10 * MS, phase_ns=0, executions=every(4 * MS),
         publications=[Publication(execution=n, offset_ns=MS, topic="/t2") for n in range(100)],
@@ -63,7 +63,7 @@ def model(kind: str = "SingleThreaded", cpus: int | None = 4) -> TimingModel:
 
 
 def altered(number: int, given: TimingModel | None = None, /, **fields: Any) -> TimingModel:
-    """The model, or the given one, in which one callback has other fields."""
+    """Return the model, or the given one, with other fields in one callback."""
     altered_model = given or model()
     altered_model.callbacks[number] = altered_model.callbacks[number].model_copy(update=fields)
     return altered_model
@@ -75,19 +75,19 @@ def of(figures: list[Predicted], metric: str, topic: str | None = None) -> Predi
 
 
 def test_what_was_recorded_comes_out_by_hand() -> None:
-    """Publication 1 ms after the start: 3 until the timer's callback ends, and 1 of gap."""
+    """Publication is 1 ms after the start: 3 until the timer's callback ends, and 1 of gap."""
     prediction = predicted([model()], Changes(), seed=1)
     assert prediction.refused is None
     p50 = of(list(prediction.figures), "latency_p50", "/t2")
     assert (p50.recorded, p50.simulated, p50.value, p50.low, p50.high) == (4 * MS,) * 5
-    # 4 and 3 of 10 ms, and 1 of 50.
+    # The timer takes 4 of 10 ms, the receiver 3, and the other callback 1 of 50.
     assert of(list(prediction.figures), "cpu").recorded == pytest.approx(0.72)
     assert of(list(prediction.figures), "cpu").value == pytest.approx(0.72, abs=0.01)
     assert of(list(prediction.figures), "lost").value == 0
 
 
 def test_the_curve_of_a_constant_latency_is_upright_and_refused_with_its_figures() -> None:
-    """4 ms recorded and simulated; where 6 were recorded, 4 do not reproduce them."""
+    """4 ms are recorded and simulated; if 6 were recorded, 4 would not reproduce them."""
     (curve,) = [
         curve for curve in predicted([model()], Changes(), seed=1).curves if curve.topic == "/t2"
     ]
@@ -124,7 +124,7 @@ def test_changes_by_hand(changes: Changes, latency: float, cpu: float) -> None:
 
 
 def test_other_executors_need_other_times_for_their_own_work() -> None:
-    """Entities collected anew: 2 to 3 times the poll; several threads: 1.3 to 2 times all of it."""
+    """Entities collected anew cost 2 to 3 times the poll; several threads, 1.3 to 2 times all."""
     recorded = model()
     recorded.executors[0] = recorded.executors[0].model_copy(update={"polls": every(1000)})
 
@@ -138,7 +138,7 @@ def test_other_executors_need_other_times_for_their_own_work() -> None:
     assert own_times(recorded, 0, "MultiThreaded", 2) == (2600, 1300)
     assert own_times(recorded, 1, "MultiThreaded", 2) == (6000, 2000)
     assert own_times(recorded, 1, "EventsCBG", 2)[1] == 2000
-    # A prediction takes all that lies between: the receiver waits for its group, then for a gap.
+    # A prediction covers all between: the receiver waits for its group, then for a gap.
     callbacks = [callback.model_copy(update={"group": "g"}) for callback in recorded.callbacks]
     grouped = recorded.model_copy(update={"callbacks": callbacks})
     asked = Changes(executor="EventsCBG", threads=2)
@@ -171,9 +171,9 @@ def test_polls_that_were_not_recorded_take_no_longer_than_handovers() -> None:
 
 
 def test_an_interval_reaches_as_far_as_the_recording_was_missed() -> None:
-    """4 ms simulated where 4.2 were recorded: 4 to 4.2 again, and of what changes in proportion.
+    """4 ms are simulated where 4.2 were recorded: 4 to 4.2 again, and changes in proportion.
 
-    There the model's error of 7 % is added.
+    The model's error of 7 % is added to changes.
     """
     missed = altered(1, waits_ns=[4_200_000] * 100)
     half = Changes(took=[Took.of("callback=10 ms:0.5x")])
@@ -184,7 +184,7 @@ def test_an_interval_reaches_as_far_as_the_recording_was_missed() -> None:
 
 
 def test_fewer_cpus_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three threads on one CPU: what runs at the same time gets equal parts of it.
+    """Three threads on one CPU get equal parts of it while they run at the same time.
 
     0 to 2 ms: timer and /t3, 1 ms each, which ends /t3; the timer publishes. 2 to 8 ms: the last 3
     of the timer, and the receiver's 3.
@@ -199,10 +199,11 @@ def test_fewer_cpus_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_overload_loses_what_the_queue_does_not_hold() -> None:
-    """The receiver takes 20 ms, the timer 4, which is due every 10.
+    """The receiver takes 20 ms; the timer takes 4 and is due every 10.
 
-    In a wait set the timer comes once per message, and what was due meanwhile is skipped: nothing
-    is lost. EventsExecutor queues each call, and messages with them, more than the ten that wait.
+    In a wait set the timer comes once per message, and periods due meanwhile are skipped: nothing
+    is lost. EventsExecutor queues each call, and messages with them, more than the ten that may
+    wait.
     """
     figures = list(predicted([model()], Changes(took=[Took.of("callback=/n2:20ms")]), 1).figures)
     lost = of(figures, "lost", "/t2")
@@ -213,7 +214,7 @@ def test_an_overload_loses_what_the_queue_does_not_hold() -> None:
 
 
 def test_a_rate_that_the_executor_does_not_keep_up_with_is_said() -> None:
-    """One thread has 4 ms of timer, 1 of gap and 3 of its receiver: 125 times in a second."""
+    """One round has 4 ms of timer, 1 of gap and 3 of the receiver: 125 times in a second."""
     assumptions = " ".join(predicted([model()], Changes(rates=[("/t2", 500.0)]), 1).assumptions)
     match = re.search(r"/t2 reaches about (\d+) of 500 Hz", assumptions)
     assert match
@@ -283,7 +284,7 @@ def test_no_evidence_is_named() -> None:
 
 
 def test_the_order_in_a_wait_set_is_the_recorded_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two receivers of one message: the one that was made later goes first where its place says."""
+    """Of two receivers of one message, the later one goes first if its place says so."""
     monkeypatch.setattr(system, "LEAST_BLOCKS", 1)
 
     def starts(first: int | None, second: int | None) -> list[int]:

@@ -1,4 +1,4 @@
-"""The command line in this process, whose start is half of most verbs."""
+"""Run the command line in this process, as starting Python takes half the time of most verbs."""
 
 import subprocess
 from collections.abc import Callable
@@ -14,7 +14,7 @@ Roslens = Callable[..., subprocess.CompletedProcess[str]]
 def roslens_here(
     capfd: pytest.CaptureFixture[str], *arguments: object
 ) -> subprocess.CompletedProcess[str]:
-    """Run a verb as another process would: its exit code, and what it wrote."""
+    """Run a verb as another process would, and return its exit code and output."""
     words = list(map(str, arguments))
     capfd.readouterr()
     with pytest.raises(SystemExit) as ended:

@@ -1,4 +1,4 @@
-"""Runs the command line as a user would."""
+"""Run the command line as a user would."""
 
 import subprocess
 from pathlib import Path
@@ -8,8 +8,10 @@ from command_line import Roslens, roslens_here
 from tests import programs
 
 RECORDS = ("record", "race")
-"""These end programs that they started and heed signals: each in a process of its own, as help
-is, whose width is that of the first console."""
+"""Verbs that end programs they started and handle signals: each runs as a separate process.
+
+So does help, whose width is that of the first console.
+"""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""``roslens chains`` as a user types it, and budgets about chains."""
+"""Test ``roslens chains`` as a user types it, and budgets for chains."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_what_is_required_is_judged(roslens: Roslens, tmp_path: Path) -> None:
     file.write_text(REQUIRED)
     out = tmp_path / "out.json"
     ended = roslens("chains", SAMPLE, "--requirements", file, "--json", out)
-    # Four instances took longer than 12 ms, by the log as well.
+    # Four instances took longer than 12 ms, according to the log as well.
     assert ended.returncode == 1
     assert "1 exceeded (main: response_time_max < 12 ms)" in ended.stdout
     answer = json.loads(out.read_text())
@@ -46,7 +46,7 @@ def test_what_is_required_is_judged(roslens: Roslens, tmp_path: Path) -> None:
 def test_check_and_chains_judge_a_maximum_alike(
     roslens: Roslens, tmp_path: Path, limit: str, code: int
 ) -> None:
-    """By the log four instances took longer than 12 ms, and none a second."""
+    """In the log, four instances took longer than 12 ms, and none took longer than a second."""
     asked, budgets = tmp_path / "asked.yaml", tmp_path / "budgets.yaml"
     asked.write_text(f"chains: [{{path: {MAIN}, response_time: {{max: {limit}}}}}]")
     budgets.write_text(
@@ -71,7 +71,7 @@ def test_budgets_may_be_about_chains_callbacks_periods_and_timers(
     file.write_text(f"budgets: {[f'{metric} < 1 s' for metric in (*metrics, 'latency_p95')]}")
     out = tmp_path / "out.json"
     ended = roslens("check", file, SAMPLE, "--json", out)
-    # One run has no interval.
+    # A single run gives no interval.
     assert ended.returncode == 3
     checks = json.loads(out.read_text())["checks"]
     assert {c["estimate"]["metric"] for c in checks} == {*metrics, "latency_p95"}

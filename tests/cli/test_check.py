@@ -1,4 +1,4 @@
-"""``roslens check`` as a user types it."""
+"""Test ``roslens check`` as a user types it."""
 
 import json
 from pathlib import Path
@@ -46,7 +46,7 @@ budgets:
 """
     )
     run = roslens("check", budgets, SAMPLES / "communication")
-    # P50 of one cell is refused for lack of effective samples; nothing is exceeded.
+    # P50 of one cell is refused for lack of effective samples; no budget is exceeded.
     assert run.returncode in (0, 3), run.stderr
     assert "within" in run.stdout
     assert "exceeded" not in run.stdout

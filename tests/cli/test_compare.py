@@ -1,4 +1,4 @@
-"""``roslens compare`` as a user types it."""
+"""Test ``roslens compare`` as a user types it."""
 
 import json
 import subprocess
@@ -78,7 +78,7 @@ def test_factors_that_are_not_matched_on(roslens: Roslens, tmp_path: Path) -> No
     check_one_line(roslens("compare", base), 2, "give two paths", "--by")
     check_one_line(roslens("compare", base, new, "--by", "rmw"), 2, "leave out")
     check_one_line(roslens("compare", base, "--by", "rmw"), 2, "has one level, fastrtps")
-    # Levels of a metrics.json, whose runs are not known: as independent sides.
+    # Levels in a metrics.json, whose runs are not known, are compared as independent sides.
     run = roslens("compare", cells, "--by", "cell")
     assert run.returncode == 0, run.stderr
     assert "b / a" in run.stdout
@@ -102,7 +102,8 @@ def test_levels_of_recordings_within_blocks(roslens: Roslens, tmp_path: Path) ->
     assert run.returncode == 3, run.stderr  # P99 of so few messages
     comparisons = json.loads((tmp_path / "out.json").read_text())["comparisons"]
     by_metric = {c["metric"]: c for c in comparisons}
-    # Ground truth: the program's own log says that intra-process messages are faster, none is lost.
+    # Ground truth: the program's own log says that intra-process messages are faster, and that none
+    # is lost.
     assert by_metric["latency_p50"]["verdict"] == by_metric["loss"]["verdict"] == "improvement"
     assert "ratio of geometric means within 3 blocks" in by_metric["latency_p50"]["notes"]
 
@@ -110,7 +111,7 @@ def test_levels_of_recordings_within_blocks(roslens: Roslens, tmp_path: Path) ->
 @pytest.mark.recording
 def test_recordings_against_themselves(roslens: Roslens) -> None:
     run = roslens("compare", SAMPLES / "communication", SAMPLES / "communication")
-    # Few short runs: P99 and others cannot be told; nothing can have regressed.
+    # With few short runs, P99 and other metrics are undecided; no metric can have regressed.
     assert run.returncode == 3, run.stderr
     assert "is it the same data?" in " ".join(run.stdout.split())
     assert "regression" not in run.stdout

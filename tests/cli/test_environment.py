@@ -1,4 +1,4 @@
-"""Comparisons name what differs between the environments; other machines forbid a verdict."""
+"""Test that comparisons name differing environments, and that other machines forbid a verdict."""
 
 import json
 import shutil
@@ -63,7 +63,7 @@ Shown = Callable[..., tuple[int, str, str, dict[str, Any]]]
 
 @pytest.fixture
 def shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Shown:
-    """Exit code, text, Markdown and JSON of a comparison."""
+    """Return a function that runs a comparison and gives exit code, text, Markdown and JSON."""
 
     def show(base: Path, new: Path, **more: Any) -> tuple[int, str, str, dict[str, Any]]:
         texts = []
@@ -72,7 +72,7 @@ def shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Shown:
                 base, new, (), "5%", json_file=tmp_path / "c.json", plot_file=None,
                 markdown=markdown, **more,
             )  # fmt: skip
-            # Markdown escapes what it would take for emphasis.
+            # Markdown escapes characters that it would take for emphasis.
             texts.append(" ".join(capsys.readouterr().out.replace("\\", "").split()))
         return code, texts[0], texts[1], json.loads((tmp_path / "c.json").read_text())
 
@@ -108,7 +108,7 @@ def test_the_same_environment_is_not_spoken_of(shown: Shown, tmp_path: Path) -> 
     assert code == 0
     assert "differ" not in text.replace("no_difference", "")
     assert result["environment"]["differences"] == []
-    # Of its estimates each says which environment it holds for.
+    # Each estimate says for which environment it holds.
     data = json.loads(base.read_text())
     assert data["estimates"][0]["environments"] == [0]
     assert data["environments"][0]["machine"]["CPU"] == "M"

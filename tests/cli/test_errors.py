@@ -1,4 +1,4 @@
-"""Wrong use and unreadable input: one line on standard error, exit code 2, no traceback."""
+"""Test wrong use and unreadable input: one line on stderr, exit code 2, no traceback."""
 
 import re
 import shutil
@@ -64,7 +64,7 @@ def test_folder_without_metadata(roslens: Roslens, tmp_path: Path, verb: str) ->
 
 @pytest.mark.parametrize("verb", ["schema", "suites"])
 def test_output_that_cannot_be_written(tmp_path: Path, verb: str) -> None:
-    """More than is held back until the end, and less."""
+    """The verbs write more, and less, than is buffered until the end."""
     with Path("/dev/full").open("w") as full:
         run = subprocess.run(
             roslens_command(verb),
@@ -107,14 +107,14 @@ def test_unknown_notebook_parameter(roslens: Roslens, tmp_path: Path) -> None:
 
 
 def in_pydantic(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It compiles the pattern."""
+    """Let pydantic compile a pattern while SIGINT is raised."""
     with monkeypatch.context() as patched:
         patched.setattr(re, "compile", lambda *_: signal.raise_signal(signal.SIGINT))
         SchemaValidator(core_schema.str_schema(pattern="a", regex_engine="python-re"))
 
 
 class Unheard:
-    """Python has nobody to tell what is raised here, and would print it."""
+    """An object whose __del__ raises: Python has no caller to tell and would print the error."""
 
     def __del__(self) -> None:
         signal.raise_signal(signal.SIGINT)
@@ -131,10 +131,10 @@ def test_ctrl_c_within_native_code(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Native code makes an error of its own of whatever comes meanwhile."""
+    """Native code turns an interruption that comes meanwhile into an error of its own."""
     monkeypatch.setattr(cli, "app", lambda *_, **__: native(monkeypatch))
-    monkeypatch.setattr(sys, "unraisablehook", sys.__unraisablehook__)  # not that of pytest
-    # Of tests in the background it is ignored.
+    monkeypatch.setattr(sys, "unraisablehook", sys.__unraisablehook__)  # not pytest's hook
+    # SIGINT is ignored when tests run in the background.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(SystemExit) as ended:

@@ -1,4 +1,4 @@
-"""``roslens estimates``: numbers with intervals, against numpy and the verbs that judge by them."""
+"""Test ``roslens estimates`` against numpy and against the verbs that judge by its numbers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def estimates(roslens: Roslens, *words: str | Path) -> list[dict[str, Any]]:
 
 
 def test_the_median_is_that_of_numpy(roslens: Roslens, demo: Path) -> None:
-    """One median per run, by another implementation of the same type of quantile; their mean."""
+    """numpy computes one median per run, with the same type of quantile, and their mean."""
     rows = estimates(roslens, demo, "--metric", "latency_p50", "--topic", "/samples")
     delivered = rl.open(demo).messages.filter(
         (pl.col("topic") == "/samples") & (pl.col("outcome") == "delivered")

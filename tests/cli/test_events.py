@@ -1,4 +1,4 @@
-"""`roslens events`: what is shown is what the reader reads. Values from the sample recordings."""
+"""Test that `roslens events` shows what the reader reads; values are of the sample recordings."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_parquet_of_several_events_is_a_folder(tmp_path, everything):
 
 
 def test_times_select(roslens: Roslens, everything):
-    # +0s is the first event, as for every other verb; the packet before it begins earlier.
+    # +0s is the first event, as for every other verb; the packet before that event begins earlier.
     first = min(
         int(frame["time_ns"].min())
         for frame in open_trace(RECORDING.path).read().values()
@@ -147,7 +147,7 @@ def test_times_as_people_give_them(monkeypatch):
         assert parse_time("+0.000000001", first) == first + 1
         assert parse_time("08:53:25.000001243", first) == first
         assert parse_time("09:00", first) == 1_760_000_400_000_000_000
-        # Before it began: on the next day.
+        # A time before the recording's begin means the next day.
         assert parse_time("00:10:00", first) == 1_760_054_400_000_000_000 + 600_000_000_000
         for wrong in ("25:00:00", "08:61", "2.5s", "+2 hours", ""):
             with pytest.raises(UsageError):
@@ -161,7 +161,7 @@ def test_nothing_in_a_window_is_said(capsys):
     write_events(RECORDING.path, names=NAMES, start="+5min")
     out, err = capsys.readouterr()
     assert out == ""
-    # Of the last event; the last packet ends at +7.082 s.
+    # The end is that of the last event; the last packet ends at +7.082 s.
     assert "none of 2 kinds of events in this time; the trace has" in err
     assert err.endswith(" to 1795260543914339001, that is +0s to +6.914s\n")
 

@@ -1,7 +1,7 @@
-"""Whatever the width: each number that a verb gives as JSON stands whole in its text.
+"""Test at each width that every number a verb gives as JSON stands whole in its text.
 
-Text rounds to three digits or more and scales units, so that a number of the text is one of the
-JSON if it is the same but for a power of ten, to within half of its last digit.
+Text rounds to three digits or more and scales units, so a number of the text matches one of the
+JSON if it is the same except for a power of ten, to within half of its last digit.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ chains: [{path: /talker -> /data -> /listener, response_time: {p50: 5 ms, max: 1
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of two processes, and budgets beside it."""
+    """Make a folder with a run of two processes, and budgets beside it."""
     folder = tmp_path_factory.mktemp("width")
     shutil.copytree(SAMPLES / "two_process" / "000_r0_fastrtps", folder / "run")
     (folder / "budgets.yaml").write_text(BUDGETS)
@@ -41,7 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def numbers(value: Any, names: tuple[str, ...], within: bool = False) -> Iterator[float]:
-    """The numbers below these keys."""
+    """Yield the numbers below these keys."""
     if isinstance(value, dict):
         for name, below in value.items():
             yield from numbers(below, names, within or name in names)
@@ -53,7 +53,7 @@ def numbers(value: Any, names: tuple[str, ...], within: bool = False) -> Iterato
 
 
 def shown(number: float, text: str) -> bool:
-    """Whether a number of the text is this one, rounded and scaled."""
+    """Return whether the text holds this number, rounded and scaled."""
     for written in NUMBER.findall(text):
         digits = written.lstrip("+-").replace(",", "").partition("e")[0]
         scaled = digits.replace(".", "").lstrip("0")
@@ -89,17 +89,17 @@ WORDS = {
     "merge": ("merge", "run", "other", "-o", "merged"),
     "catalog": ("catalog", "nightly"),
 }
-"""What is asserted of these is that names and sentences are whole."""
+"""Verbs of which only names and sentences are asserted to be whole."""
 
 
 @pytest.fixture(scope="module")
 def as_json() -> dict[str, str]:
-    """What each verb writes as JSON, which is the same at each width: asked for once."""
+    """Return the cache of each verb's JSON, which is the same at each width."""
     return {}
 
 
 def ask(verb: str, as_json: dict[str, str], capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
-    """What a verb writes as JSON, and what it prints."""
+    """Return a verb's JSON and its printed text."""
     words = WORDS[verb] if verb in WORDS else VERBS[verb][0]
     out = Path("out.json")
     to_file = [str(out)] if verb in TO_FILE else []
@@ -119,7 +119,7 @@ def ask(verb: str, as_json: dict[str, str], capsys: pytest.CaptureFixture[str]) 
 
 @pytest.fixture(params=WIDTHS)
 def at_width(request: pytest.FixtureRequest, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the folder, in a terminal so wide."""
+    """Run in the folder, in a terminal of the requested width."""
     monkeypatch.chdir(folder)
     monkeypatch.delenv("COLUMNS", raising=False)
     if request.param:
@@ -152,7 +152,7 @@ def test_every_number_stands_in_the_text(
         assert [word for word in " ".join(given["answer"]).split() if word not in words] == []
         shown_there = ("latency_mean", "latency_p50", "latency_p99")
         estimates = json.loads(Path(given["metrics"]).read_text())["estimates"]
-        # Of the topic that the terminal tells of; the page has all.
+        # The terminal shows only the overall estimates; the page has those of all topics.
         given = [e for e in estimates if e["metric"] in shown_there and "topic" not in e["cell"]]
     if isinstance(given, dict):
         given = given.get("checks", given.get("comparisons", given))

@@ -1,4 +1,4 @@
-"""``roslens export``: files for other tools."""
+"""Test ``roslens export``: files for other tools."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_every_format(roslens: Roslens, run: Path, tmp_path: Path) -> None:
         done = roslens("export", "--format", form, run, out, *table)
         assert (done.returncode, done.stderr) == (0, "")
         data = out.read_bytes()
-        # The line ends with what the list of formats says, whatever stops are in it.
+        # The line ends with the format's description, whatever full stops that has.
         assert f"{FORMATS[form]}: {len(data):,} bytes\n" in done.stdout
         if form == "perfetto":
             trace = pb.Trace()
@@ -52,7 +52,7 @@ def test_every_format(roslens: Roslens, run: Path, tmp_path: Path) -> None:
 
 
 def test_what_was_sampled_as_csv(roslens: Roslens, run: Path, tmp_path: Path) -> None:
-    """Of this recording processes were sampled, and neither threads nor the machine."""
+    """This recording has samples of processes, but not of threads or of the machine."""
     for table, sampled in (("resources", True), ("threads", False), ("system", False)):
         done = roslens("export", "--format", "csv", "--table", table, run, tmp_path / table)
         assert (done.returncode, done.stderr) == (0, "")

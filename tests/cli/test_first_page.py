@@ -1,4 +1,4 @@
-"""``roslens PATH``: the first page of a bare recording, held against the program's own log."""
+"""Test ``roslens PATH``, the first page of a bare recording, against the program's own log."""
 
 import json
 import re
@@ -21,14 +21,14 @@ NAMES = ("topic", "from", "to", "chain", "node", "name")
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A session as `ros2 trace` leaves it: without a manifest."""
+    """Copy a session as `ros2 trace` leaves it: without a manifest."""
     path = tmp_path_factory.mktemp("traces") / "session-1"
     shutil.copytree(RUN / "trace", path)
     return path
 
 
 def duration(ns: float) -> str:
-    """Three digits and a unit, written a second time."""
+    """Write a duration with three digits and a unit, as a second implementation."""
     power = min(3, max(0, int(np.floor(np.log10(ns) / 3))))
     value = ns / 1000**power
     decimals = 0 if value >= 100 else 1 if value >= 10 else 2
@@ -53,7 +53,7 @@ def test_figures_are_those_of_the_programs_log(bare: Path, roslens: Roslens) -> 
     (chain,) = page["chains"]
     assert chain["chain"] == "/talker -> /data -> /listener"
     assert chain["instances"] == chain["complete"] == log.height
-    # By hand: 1,000 releases of the 5 ms timer in the log's 4.995 s, of which one has no message.
+    # By hand: the 5 ms timer has 1,000 releases in the log's 4.995 s, one of which has no message.
     (wrong,) = page["looks_wrong"]
     assert "The 5.00 ms timer of /talker did not run 1 of the 1,000 times" in wrong["what"]
     assert page["recorded"]["ROS 2"] == "Jazzy (tracetools 8.2.2)"
@@ -68,7 +68,7 @@ def test_runs_of_several_cells_are_not_told_as_if_they_were_one(roslens: Roslens
 
 
 def test_each_cell_has_rows_of_its_own_as_the_programs_log_has_them(roslens: Roslens) -> None:
-    """The log's latency is longer by what logging and copying take; what is lost is in both."""
+    """The log's latency also includes logging and copying; lost messages are in both."""
     page = json.loads(roslens(SAMPLES / "communication", "--json").stdout)
     rows = {row["cell"]: row for row in page["topics"]}
     for name, pattern in (("False", "*ipc-off"), ("True", "*ipc-on")):
@@ -86,7 +86,7 @@ def test_each_cell_has_rows_of_its_own_as_the_programs_log_has_them(roslens: Ros
 
 
 def test_cpu_is_that_of_the_samples_by_process(roslens: Roslens) -> None:
-    """A second computation, process by process, of what was sampled beside the run."""
+    """The process samples taken beside the run are evaluated a second time, per process."""
     page = json.loads(roslens(RUN, "--json").stdout)
     used = {}
     for (process,), rows in pl.read_parquet(RUN / "resources.parquet").group_by("vpid"):
@@ -100,7 +100,7 @@ def test_cpu_is_that_of_the_samples_by_process(roslens: Roslens) -> None:
 
 
 def test_that_no_callback_was_recorded_is_said(bare: Path) -> None:
-    """As of a Python node that was started without roslens: its callbacks emit no events."""
+    """A Python node started without roslens is such a case: its callbacks emit no events."""
     with_them, without = (FirstPage(rl.open(bare), [bare]) for _ in range(2))
     without.callbacks = with_them.callbacks.clear()
     assert "callbacks" not in with_them.not_seen
@@ -141,7 +141,7 @@ def whole_at(width: str | None, page: dict[str, Any], bare: Path, text: str) -> 
 
 
 def test_topics_of_ros_itself_are_not_the_applications(roslens: Roslens, bare: Path) -> None:
-    """/parameter_events and /rosout are slowest, by far: they are of the start."""
+    """/parameter_events and /rosout are by far the slowest, as they belong to the start."""
     page = json.loads(roslens(bare, "--json").stdout)
     topics = {row["topic"] for row in page["topics"]}
     callbacks = {row["name"] for row in page["callbacks"]}
@@ -167,13 +167,13 @@ def test_several_sessions_and_runs_with_a_manifest(roslens: Roslens, tmp_path: P
     assert page["recorded"]["middleware"] == "rmw_fastrtps_cpp"
     pairs = [(row["cell"], row["topic"]) for row in page["topics"]]
     assert pairs == [("executor=SingleThreaded", "/samples"), ("executor=Events", "/samples")]
-    # The latest ten of all runs, as the frame of all late messages has them.
+    # The page lists the latest ten of all runs, as the frame of all late messages has them.
     late = rl.open(tmp_path / "demo").why()["late_by_ns"].sort(descending=True)
     assert [row["late_by_ns"] for row in page["late"]] == late.head(10).to_list()
 
 
 def test_commands_that_are_proposed_can_be_run(roslens: Roslens, tmp_path: Path) -> None:
-    """Of several paths, and of a topic whose name means something to a shell and to YAML."""
+    """There are several paths, and a topic whose name means something to a shell and to YAML."""
     run = tmp_path / "a b"
     shutil.copytree(min(SAMPLES.glob("demo/001*")), run, ignore=shutil.ignore_patterns("tables"))
     evil = b"/a';id>z"
@@ -201,7 +201,7 @@ def test_what_is_neither_a_command_nor_a_path(roslens: Roslens) -> None:
 
 
 def test_a_leak_is_told_of_the_cell_that_was_made_to_leak(roslens: Roslens) -> None:
-    """By hand: 50 messages/s keep 1,024 B each, 51,200 B/s, and what the allocator adds to each."""
+    """By hand: 50 messages/s keep 1,024 B each, 51,200 B/s, plus the allocator's share of each."""
     page = json.loads(roslens(SAMPLES / "leak.tar.zst", "--json").stdout)
     (leak,) = (row for row in page["looks_wrong"] if row["what"].startswith("Memory"))
     match = re.fullmatch(

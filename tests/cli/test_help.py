@@ -1,4 +1,4 @@
-"""What the command line says of itself, and that a reader who goes away changes no exit code."""
+"""Test the help of the command line, and that a closed reader changes no exit code."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COMMANDS = [verb for verb in VERBS if verb != "dev"]
 
 
 def commands(verb: str) -> list[App]:
-    """The command of a verb, or those of a group of verbs."""
+    """Return the command of a verb, or the commands of a group of verbs."""
     command = app[verb]
     assert isinstance(command, App)
     if command.default_command is not None:
@@ -38,7 +38,7 @@ def commands(verb: str) -> list[App]:
 
 
 def arguments(verb: str) -> Iterator[tuple[str, str]]:
-    """Names and help of the arguments of a verb, as its help page has them."""
+    """Yield names and help of a verb's arguments, as its help page has them."""
     for command in commands(verb):
         for argument in command.assemble_argument_collection(parse_docstring=True):
             yield argument.name, argument.parameter.help or ""
@@ -53,7 +53,7 @@ def test_every_argument_is_explained_in_whole_sentences(verb: str) -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_no_help_has_asterisks_that_markdown_takes_for_its_own(verb: str) -> None:
-    """Two in a paragraph are emphasis, and vanish."""
+    """Two asterisks in a paragraph mean emphasis, and vanish."""
     for command in commands(verb):
         for paragraph in re.split(r"\n\s*\n", command.help):
             words = re.sub(r"^\s*\* ", "", paragraph, flags=re.MULTILINE)
@@ -68,14 +68,14 @@ def test_help_shows_how_to_call_it_and_nothing_by_accident(
     verb: str, width: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", width)
-    # A console of its own: what ran before in this process may have left one of another width.
+    # Use a new console: an earlier run in this process may have left one of another width.
     app([verb, "--help"], console=Console(), result_action="return_value")
     text = capsys.readouterr().out
     assert text.startswith(f"Usage: roslens {verb}")
     assert max(map(len, text.splitlines())) <= int(width)
     for accident in ("--empty-", "[]", "()", "default: False", "default: True", "ARGS", "PATHS "):
         assert accident not in text
-    # Paragraphs and options only: no heading of the docstring is left.
+    # Only paragraphs and options are left, and no heading of the docstring.
     assert "----------" not in text
 
 
@@ -92,7 +92,7 @@ def test_help_ends_with_an_example_that_is_one(
 
 
 def test_metrics_in_help_are_known() -> None:
-    """Those of `trend` are those of the catalog; of `compare`, those that can be asked for."""
+    """`trend` lists the metrics of the catalog, `compare` those that can be asked for."""
     metrics = {}
     for verb in ("trend", "compare"):
         text = dict(arguments(verb))["--metric"]
@@ -123,7 +123,7 @@ def test_help_lists_every_verb_and_the_exit_codes(roslens: Roslens) -> None:
 
 
 def test_help_of_record_shows_twelve_options_and_all_of_them_when_asked(roslens: Roslens) -> None:
-    """Every option but the protocol between two recorders, which nobody types."""
+    """The full help has every option except the protocol between two recorders."""
     options = {name for name, _ in arguments("record") if name.startswith("--")}
     short, everything = (
         set(re.findall(r"^│ (--[\w-]+)", roslens("record", flag).stdout, re.MULTILINE))
@@ -145,13 +145,13 @@ def test_help_of_report_names_every_notebook_but_the_labs() -> None:
 def test_papermill_reads_every_parameter_of_a_notebook(
     notebook: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It warns of a line that it cannot parse, such as one whose comment has an equals sign."""
+    """Papermill warns of a line that it cannot parse, such as a comment with an equals sign."""
     inspect_notebook(notebook)
     assert caplog.messages == []
 
 
 def test_parameters_of_a_notebook(roslens: Roslens, tmp_path: Path) -> None:
-    """Those that the source of the notebook assigns, in its order."""
+    """The parameters are those that the notebook's source assigns, in the same order."""
     run = roslens("report", "latency", "--list-parameters")
     assert run.returncode == 0, run.stderr
     cells = json.loads(shipped("notebooks", "latency.ipynb").read_text())["cells"]
@@ -202,7 +202,7 @@ def test_what_is_too_much_is_named(roslens: Roslens) -> None:
 
 
 def unread(*given: str | Path, cwd: Path) -> tuple[int, bytes]:
-    """Exit code and standard error where nobody reads the standard output."""
+    """Run a verb whose standard output nobody reads; return exit code and standard error."""
     reader, writer = os.pipe()
     os.close(reader)
     try:
@@ -233,6 +233,6 @@ def test_a_verdict_that_nobody_reads_is_still_given(roslens: Roslens, tmp_path: 
     budgets = tmp_path / "budgets.yaml"
     budgets.write_text("budgets:\n- latency_p99 < 1 ns\n")
     heard = roslens("check", budgets, RUN.parent)
-    # One run of a cell is no evidence.
+    # One run per cell is not enough evidence.
     assert heard.returncode == 3
     assert unread("check", budgets, RUN.parent, cwd=tmp_path)[0] == heard.returncode

@@ -1,4 +1,4 @@
-"""``roslens info --check``: what could be wrong with a recording, by the rows of ``health``."""
+"""Test ``roslens info --check``: possible faults of a recording, from the rows of ``health``."""
 
 import io
 import json
@@ -22,7 +22,7 @@ SAMPLE = SAMPLES / "two_process"
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A run of which the sample's own notes tell nothing bad."""
+    """Return a run whose notes report nothing wrong."""
     shutil.copytree(SAMPLE, tmp_path / "here")
     (folder,) = (tmp_path / "here").iterdir()
     return folder
@@ -69,7 +69,7 @@ def test_each_fault_is_told_with_who_says_so(roslens: Roslens, run: Path, what: 
 
 
 def test_a_finding_of_the_model_is_told(roslens: Roslens) -> None:
-    # No rmw_take is among its events: takes are found by time.
+    # The recording has no rmw_take events, so takes are found by time.
     done = roslens("info", "--check", SAMPLE.with_name("leak.tar.zst"))
     assert done.returncode == 3, done.stderr
     assert "warning: approximate_matches: " in done.stdout
@@ -91,7 +91,7 @@ def test_a_hung_program_is_named_by_info_and_on_the_first_page(
 
 
 def test_what_of_ros_was_recorded_once_it_is_collected(roslens: Roslens, run: Path) -> None:
-    """Against the log of the program: /data, from one node to the other, 999 times."""
+    """The program's log says: /data, from one node to the other, 999 times."""
     for tables in ("tables", "events"):
         shutil.rmtree(run / tables, ignore_errors=True)
     before = roslens("info", run)
@@ -106,7 +106,8 @@ def test_what_of_ros_was_recorded_once_it_is_collected(roslens: Roslens, run: Pa
     assert (topic["topic"], topic["messages"]) == ("/data", log.len())
     assert topic["rate_hz"] == pytest.approx(1e9 * (log.len() - 1) / (log[-1] - log[0]), rel=1e-3)
     assert "/data  /talker  /listener  999  200" in roslens("info", run).stdout
-    # /talker was made last; what its first message to arrive waited for is in the raw events.
+    # /talker was made last; the raw events tell how long discovery took until its first delivered
+    # message.
     events = open_trace(run).read()
     kinds = ("publisher", "subscription")
     inits = [events[f"ros2:rcl_{kind}_init"].filter(topic_name="/data") for kind in kinds]

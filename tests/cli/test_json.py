@@ -1,4 +1,4 @@
-"""Verbs that print results print them as JSON, too: against what else these verbs leave and say."""
+"""Test the JSON of verbs that print results, against the files and the text of these verbs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def asked(*words: object) -> Any:
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs, not collected."""
+    """Make a campaign of two runs that are not collected."""
     folder = tmp_path_factory.mktemp("json") / "demo"
     for name in ("000_r0_executor-Events", "001_r0_executor-SingleThreaded"):
         uncollected(SAMPLES / "demo" / name, folder / name)
@@ -60,7 +60,7 @@ def test_suites() -> None:
 
 
 def test_plan_of_a_suite() -> None:
-    """By hand: two payloads, two executors, five repetitions."""
+    """By hand: two payloads times two executors times five repetitions."""
     plan = asked("record", "--suite", "demo", "--dry-run", "--seed", "7")
     assert (plan["seed"], len(plan["runs"])) == (7, 20)
     assert {run["factors"]["payload"] for run in plan["runs"]} == {100, 100000}

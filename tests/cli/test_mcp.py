@@ -1,6 +1,6 @@
-"""Questions over the Model Context Protocol, asked by the protocol's own client.
+"""Test questions over the Model Context Protocol, asked by the protocol's own client.
 
-What is expected is what the command line says, and what the samples' programs logged.
+Expected values are what the command line says and what the samples' programs logged.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SQL = (
     "SELECT topic FROM messages WHERE false",
 )
 
-# What is told before tables are there comes first.
+# Questions that are answered before there are tables come first.
 QUESTIONS: list[Question] = [
     *(("info", {"path": name}) for name in ALL),
     *(("info_check", {"path": name}) for name in ALL),
@@ -67,7 +67,7 @@ QUESTIONS: list[Question] = [
 def ask(
     folder: Path, questions: Sequence[Question], *limits: str, cache: Path
 ) -> list[tuple[bool, Any]]:
-    """Whether each answer is an error, and what it says."""
+    """Return, for each answer, whether it is an error, and its content."""
 
     async def asking() -> list[tuple[bool, Any]]:
         server = StdioServerParameters(
@@ -100,7 +100,7 @@ def unchanged(folder: Path) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy without tables."""
+    """Copy the samples without their tables."""
     copy = tmp_path_factory.mktemp("mcp").resolve() / "samples"
     return uncollected(SAMPLES, copy)
 
@@ -112,14 +112,14 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def answers(samples: Path, cache: Path) -> list[tuple[bool, Any]]:
-    """Of all questions, before anybody else asked of these samples."""
+    """Return the answers to all questions, before any other question about these samples."""
     with unchanged(samples):
         return ask(samples, QUESTIONS, "--rows", "100000", "--max-bytes", "50000000",
                    "--timeout", "900", cache=cache)  # fmt: skip
 
 
 def words_of(tool: str, given: dict[str, Any], samples: Path, folder: Path) -> list[str]:
-    """The same question for the command line, as its help says to ask it."""
+    """Return the same question as words for the command line, as its help says."""
     if "budgets" in given:
         (folder / "budgets.yaml").write_text(json.dumps({"budgets": given["budgets"]}))
     names = given.get("paths") or [given.get("path"), given.get("base"), given.get("new")]
@@ -141,7 +141,10 @@ def words_of(tool: str, given: dict[str, Any], samples: Path, folder: Path) -> l
 
 
 def same(left: Any, right: Any) -> bool:
-    """But for the last digit: threads of polars add up in the order in which they end."""
+    """Return whether values are equal except for the last digit.
+
+    Threads of polars add up in the order in which they end.
+    """
     if isinstance(left, float) and isinstance(right, float):
         return math.isclose(left, right, rel_tol=1e-12)
     if isinstance(left, dict) and isinstance(right, dict):
@@ -159,7 +162,7 @@ def said(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Callable[[Question], tuple[int, Any, str]]:
-    """Exit code, JSON and error of the command line."""
+    """Return a function that gives the command line's exit code, JSON and error."""
     monkeypatch.setenv("ROSLENS_CACHE", str(cache))
 
     def ask_verb(question: Question) -> tuple[int, Any, str]:
@@ -235,10 +238,10 @@ def test_what_is_answered_is_what_the_programs_logged(
     assert [
         row["n"] for row in counts if row["topic"] == "/data" and row["outcome"] == "delivered"
     ] == [received]
-    # The README of the samples: it hung after 44.5 s, and was killed after 700 s.
+    # The samples' README says that it hung after 44.5 s and was killed after 700 s.
     hung = answered[json.dumps(("info", {"path": "hung.tar.zst"}))]
     assert any("44.5 s of 699 s" in silence["sentence"] for silence in hung["silences"])
-    # By hand from samples.csv, as docs/questions.md has it.
+    # Worked out by hand from samples.csv, as docs/questions.md shows it.
     page = answered[json.dumps(("first_page", {"paths": ["chain.tar.zst"]}))]
     (slowest,) = (topic for topic in page["topics"] if topic["topic"] == "/a2")
     assert slowest["p99_ms"] == pytest.approx(7.978, abs=0.03)
@@ -252,7 +255,7 @@ def test_lists_are_cut_and_how_long_they_were_is_told(samples: Path, cache: Path
                         cache=cache)  # fmt: skip
     assert few["answer"]["late"] == whole["answer"]["late"][:7]
     assert few["cut"]["late"] == len(whole["answer"]["late"]) > 7
-    # A query is not run to its end for that.
+    # The query is not run to its end for this answer.
     assert (len(rows["answer"]), rows["cut"]) == (7, {"": 8})
     (_, small), _ = ask(samples, [late, every], "--max-bytes", "9000", cache=cache)
     assert 0 < len(small["answer"]["late"]) < 100

@@ -1,4 +1,4 @@
-"""Merging recordings of two hosts. Truth: the clocks and delays with which the traces are made."""
+"""Test merging recordings of two hosts, against the clocks and delays they are made with."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ SECOND = 1_000_000_000
 
 
 def ahead(time: int) -> int:
-    """The second host's clock: 7 s ahead, and 50 ppm fast."""
+    """Return how far the second host's clock is ahead: 7 s, and 50 ppm fast."""
     return 7 * SECOND + time * 50 // 1_000_000
 
 
 def recorded(folder: Path, events: list[tuple[int, w.Event, dict[str, int]]], name: str) -> None:
-    """A recording of our own: ``trace/ust/uid/0/64-bit`` and a manifest."""
+    """Write a synthetic recording: ``trace/ust/uid/0/64-bit`` and a manifest."""
     trace = w.TraceWriter([PUBLISH, TAKE], context=CONTEXT, hostname=name)
     stream = w.Stream(trace)
     for time, event, values in sorted(events, key=lambda row: row[0]):
@@ -49,7 +49,7 @@ def recorded(folder: Path, events: list[tuple[int, w.Event, dict[str, int]]], na
 
 
 def two_hosts(root: Path) -> list[Path]:
-    """100 messages in 10 s, each way in turn, 300 us there and 500 us back."""
+    """Record 100 messages in 10 s, in alternating directions, 300 us there and 500 us back."""
     rows: tuple[list, list] = ([], [])
     for number in range(100):
         sender, delay = number % 2, 500_000 if number % 2 else 300_000
@@ -83,7 +83,7 @@ def test_recordings_of_two_hosts_become_one(tmp_path: Path, roslens) -> None:
     info = json.loads(roslens("info", out, "--json").stdout)
     assert (info["events"], info["hosts"]) == (200, ["h0", "h1"])
     messages = open_recordings(out).messages.collect()
-    # Every one is told by its host, and none takes less than nothing.
+    # Every message names its host, and none takes less than no time.
     assert messages["publisher_host"].value_counts().sort("publisher_host").rows() in (
         [("h0", 50), ("h1", 50)],
         [],
@@ -92,7 +92,8 @@ def test_recordings_of_two_hosts_become_one(tmp_path: Path, roslens) -> None:
     sent = pl.read_parquet(out / "events" / "ros2" / "rmw_publish.parquet")
     joined = sent.join(taken, left_on="timestamp", right_on="source_timestamp")
     took = joined.select(pl.col("time_ns_right") - pl.col("time_ns")).to_series()
-    # The middle of -500 and 300 us, which drift or not are all that is possible at each moment.
+    # The offset is the middle of -500 and 300 us, which bound it at each moment, whatever the
+    # drift.
     assert took.is_between(390_000, 410_000).all()
     again = roslens("merge", first, tmp_path / "two.tar.zst", "-o", out)
     assert again.returncode == 0
@@ -102,7 +103,7 @@ def test_recordings_of_two_hosts_become_one(tmp_path: Path, roslens) -> None:
 
 
 def test_what_a_killed_merge_left_goes_with_the_next(tmp_path: Path, roslens) -> None:
-    """By hand: a folder as a merge makes one, which nobody holds any more."""
+    """By hand: a folder as a merge makes it, whose owner no longer runs."""
     left = tmp_path / ".merging-left"
     (left / "both").mkdir(parents=True)
     roslens("merge", *two_hosts(tmp_path), "-o", tmp_path / "both")
@@ -111,7 +112,7 @@ def test_what_a_killed_merge_left_goes_with_the_next(tmp_path: Path, roslens) ->
 
 
 def test_chrony_bounds_the_clock_since_its_last_line(tmp_path: Path) -> None:
-    """Columns after chrony.conf(5), *log tracking*: the last one is the maximum error."""
+    """The columns follow chrony.conf(5), *log tracking*: the last one is the maximum error."""
     log = tmp_path / "tracking.log"
     line = (
         "{} 203.0.113.15 {}   -3.541  0.075 -8.621e-06 N  2 2.940e-03 -2.084e-04 1.5e-02 3e-04 {}"
@@ -131,7 +132,7 @@ def test_chrony_bounds_the_clock_since_its_last_line(tmp_path: Path) -> None:
 
 
 def test_ptp_bounds_the_clock_by_the_delay(tmp_path: Path) -> None:
-    """As linuxptp writes it: 23 us behind at 100.5 s of the monotonic clock, 11 us each way."""
+    """The log is linuxptp's: 23 us behind at 100.5 s of the monotonic clock, 11 us each way."""
     log = tmp_path / "ptp4l.log"
     log.write_text(
         "ptp4l[99.000]: selected best master clock 00a069.fffe.0b552d\n"
@@ -154,7 +155,7 @@ def test_damaged_clocks_are_told(tmp_path: Path) -> None:
 
 
 def test_who_held_memory_on_each_host_is_merged(tmp_path: Path, roslens) -> None:
-    """What one host's recorder wrote, at the time of the other's clock, by the known drift."""
+    """One host's recorder wrote this table, at times of its clock, whose drift is known."""
     first, second = two_hosts(tmp_path)
     row = {"host": "h0", "vpid": 5, "called_by": "other", "path": "malloc"}
     held = pl.DataFrame([{**row, "time_ns": ahead(5 * SECOND) + 5 * SECOND,
@@ -167,5 +168,5 @@ def test_who_held_memory_on_each_host_is_merged(tmp_path: Path, roslens) -> None
     assert roslens("merge", first, second, "-o", tmp_path / "out").returncode == 0
     merged = open_recordings(tmp_path / "out").allocation_sites.collect()
     assert merged.select("host", "vpid", "live_bytes").rows() == [("h1", 5, 64)]
-    # The clocks are known to half of what a message takes there and back.
+    # The clocks are known to half of a message's round trip.
     assert abs(merged["time_ns"].item() - 5 * SECOND) < 400_000

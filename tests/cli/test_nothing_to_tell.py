@@ -1,4 +1,4 @@
-"""Recordings that tell nothing of ROS 2, arguments that are empty, and copies of one trace."""
+"""Test recordings without ROS 2 events, empty arguments, and copies of one trace."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from roslens.cli import main
 
 
 def trace(root: Path, events: int = 3) -> Path:
-    """A trace of events that are none of ROS 2's."""
+    """Write a trace of events that are not ROS 2's."""
     event = w.Event("p:e", 0, w.structure({"n": w.integer(32)}))
     writer = w.TraceWriter([event])
     stream = w.Stream(writer, instance=0, cpu=0)
@@ -70,7 +70,7 @@ def test_an_empty_argument_is_no_folder(
 
 
 def test_copies_of_a_trace_are_one_run(tmp_path: Path) -> None:
-    """Same UUID and content; the third has the same UUID and other events."""
+    """Two copies have the same UUID and content; a third the same UUID and other events."""
     first = trace(tmp_path / "first")
     shutil.copytree(first, tmp_path / "second")
     trace(tmp_path / "third", events=4)
@@ -80,7 +80,7 @@ def test_copies_of_a_trace_are_one_run(tmp_path: Path) -> None:
 
 
 def test_what_is_missing_is_not_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of the stream files the index of one tells that it is gone."""
+    """The index of one stream file shows that the file is gone."""
     root = trace(tmp_path / "trace")
     event = w.Event("p:e", 0, w.structure({"n": w.integer(32)}))
     stream = w.Stream(w.TraceWriter([event]), instance=1, cpu=1)

@@ -1,4 +1,4 @@
-"""``roslens predict``: verdicts, files, and what is refused."""
+"""Test ``roslens predict``: verdicts, files, and refusals."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def test_half_the_rate_takes_half_the_cpu_and_leaves_the_latency(
     (prediction,) = json.loads(written.read_text())
     figures = {(figure["metric"], figure["topic"]): figure for figure in prediction["figures"]}
     cpu, p50 = figures["cpu", None], figures["latency_p50", "/data"]
-    # Recorded at 200 Hz; nothing waits for another one in either process.
+    # The run was recorded at 200 Hz, and no callback waits for another in either process.
     assert cpu["value"] == pytest.approx(cpu["simulated"] / 2, rel=0.15)
     assert p50["low"] <= p50["recorded"] <= p50["high"]
-    # All 999 messages but the last count: the start-up was over, and nothing was published after
-    # that one. The log begins before publish() and ends in the callback, which is 2 to 12 us more.
+    # All 999 messages except the last count: the start-up was over, and nothing was published after
+    # the last. The log begins before publish() and ends in the callback, which adds 2 to 12 us.
     log = pl.read_csv(RUN / "native" / "messages.csv").drop_nulls().head(998)
     logged = float(np.median(log["callback_realtime_ns"] - log["publish_realtime_ns"]))
     assert 2_000 < logged - p50["recorded"] < 12_000

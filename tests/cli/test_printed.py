@@ -1,4 +1,4 @@
-"""Tables for terminals of any width: no digit and no name is ever cut."""
+"""Test tables for terminals of any width: no digit and no name is ever cut."""
 
 import os
 import pty
@@ -16,7 +16,7 @@ WIDTHS = (20, 60, 80, 100, 160, 200)
 
 
 def some_table(seed: int) -> ReportTable:
-    """A table as verbs print them: names, numbers with intervals, sentences."""
+    """Draw a table like those of verbs: names, numbers with intervals, sentences."""
     chance = random.Random(seed)
     columns = [f"c{i} [ms]" for i in range(chance.randint(1, 12))]
     left = frozenset(chance.sample(columns, chance.randint(0, len(columns))))
@@ -58,7 +58,7 @@ def test_each_line_knows_its_row() -> None:
 
 
 def test_first_text_breaks_then_minor_columns_go_then_rows_become_blocks() -> None:
-    """Drawn by hand."""
+    """The expected tables are drawn by hand."""
     table = ReportTable(
         ["topic", "from", "P99 [ms]", "limit"],
         [["/a/long/name", "/node of the left arm", "12.5", "10.0"]],
@@ -100,7 +100,7 @@ def test_a_column_without_a_heading_is_kept() -> None:
 
 @pytest.mark.parametrize("columns", ["60", None])
 def test_width_is_that_of_columns_or_of_the_terminal(columns: str | None) -> None:
-    """A pipe without COLUMNS has the width of a log; a terminal its own."""
+    """A pipe without COLUMNS has the width of a log; a terminal has its own."""
     code = "from roslens.printed import terminal_width; print(terminal_width())"
     environment = {k: v for k, v in os.environ.items() if k != "COLUMNS"}
     environment |= {"COLUMNS": columns} if columns else {}

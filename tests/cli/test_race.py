@@ -1,4 +1,4 @@
-"""Races of real commands, whose difference is known because they sleep so long."""
+"""Test races of real commands, whose difference is known as they sleep for known times."""
 
 import json
 import os
@@ -47,12 +47,12 @@ def test_the_slower_command_is_found_and_both_sides_are_recordings(
     assert result == json.loads((tmp_path / "race.json").read_text())
     (comparison,) = result["comparisons"]
     assert (comparison["metric"], comparison["verdict"]) == ("time", "regression")
-    # The programs' own times, plus what starting one takes.
+    # The ratio is that of the sleeps, plus the time to start a program.
     assert 1.2 < comparison["low"] <= comparison["ratio"] <= comparison["high"]
-    assert 1.8 < comparison["ratio"] < 3.5  # 3, but for what a busy machine adds to either side
+    assert 1.8 < comparison["ratio"] < 3.5  # 3, except for what a busy machine adds to either side
     pairs = comparison["base"]["runs"]
-    assert pairs >= 4  # fewer tell nothing, by the method
-    # The order by the documented shuffles, and by the places in the manifests.
+    assert pairs >= 4  # fewer are never evidence, by the method
+    # The order follows the documented shuffles, and matches the places in the manifests.
     rng = random.Random(5)
     blocks = [["a", "b"] * 4, *(["a", "b"] for _ in range(pairs - 4))]
     for block in blocks:
@@ -71,7 +71,7 @@ def test_the_slower_command_is_found_and_both_sides_are_recordings(
     assert sentence in done.stdout
     assert sentence in (tmp_path / "race.md").read_text()
     assert (tmp_path / "race.png").read_bytes().startswith(b"\x89PNG")
-    # Each pair is told, the interval from the fourth on.
+    # Each pair is reported, and from the fourth on the interval.
     lines = re.findall(r"^pair (\d+) \(([AB]) first\): (.*)$", done.stderr, re.MULTILINE)
     assert [int(n) for n, *_ in lines] == list(range(1, pairs + 1))
     assert [first.lower() for _, first, _ in lines[4:]] == order[8::2]
@@ -87,10 +87,10 @@ def test_alike_commands_end_as_no_different_and_in_time(roslens: Roslens, tmp_pa
     assert done.returncode == 0, done.stderr
     assert "no_difference" in done.stdout
     brief = ("--pause", "0", "--output", "short", "--max-time", "0.1", "--precision", "0.0001%")
-    # B is faster: of two alike, one race in forty may call it slower.
+    # B is faster: of two equal sides, one race in forty would be called slower.
     short = roslens("race", *brief, "--", "sleep", "0.4", "---", "sleep", "0.3")
     assert short.returncode in (0, 3), short.stderr
-    # What opens a race is made in any case.
+    # The opening pairs are run in any case.
     assert short.stderr.count("\npair ") == 4
     assert "max-time" in short.stdout
 
@@ -131,12 +131,12 @@ def test_two_suites_race_by_the_latency_of_their_topic(roslens: Roslens, tmp_pat
     refused = roslens(*words)
     assert refused.returncode == 2
     assert "--only" in refused.stderr
-    # What opens the race, and no more.
+    # Only the opening pairs are run, and no more.
     brief = ("--only", "payload=100", "--max-time", "0.1", "--precision", "0.1%")
     done = roslens(*words, *brief)
     race = race_in(tmp_path)
     (comparison,) = json.loads((race / "race.json").read_text())["comparisons"]
-    # Eight runs may happen to tell something, in one race of 35.
+    # Eight runs may reach a verdict by chance, in one race of 35.
     codes = {"not_enough_evidence": 3, "regression": 1}
     assert done.returncode == codes.get(comparison["verdict"], 0), done.stderr
     assert (comparison["metric"], comparison["cell"]) == ("latency_p50", {})
@@ -144,7 +144,8 @@ def test_two_suites_race_by_the_latency_of_their_topic(roslens: Roslens, tmp_pat
         runs = sorted((race / side).iterdir())
         assert len(runs) == 4
         for run, told_of_run in zip(runs, comparison[name]["per_run"], strict=True):
-            # By the nodes' own clocks: just before publish() to the first line of the callback.
+            # Latency by the nodes' own clocks: just before publish() to the first line of the
+            # callback.
             lines = (run / "native" / "messages.csv").read_text().splitlines()[1:]
             took = sorted(
                 int(end) - int(begin)
@@ -162,7 +163,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """Of a program that is built from its source, and sleeps 0.1 s at `old`, 0.4 s at `new`."""
+    """Make a repository of a program built from source: `old` sleeps 0.1 s, `new` 0.4 s."""
     (folder := tmp_path / "repository").mkdir()
     git(folder, "init", "--quiet")
     for name, seconds in (("old", "0.1"), ("new", "0.4")):
@@ -189,7 +190,7 @@ def test_two_commits_are_checked_out_built_raced_and_removed(
     race = race_in(tmp_path)
     result = json.loads((race / "race.json").read_text())
     (comparison,) = result["comparisons"]
-    # 0.4 s to 0.1 s, plus what starting a program takes.
+    # The ratio is 0.4 s to 0.1 s, plus the time to start a program.
     assert 1.5 < comparison["ratio"] < 4.5
     assert result["race"]["refs"] == {"a": "old", "b": "new"}
     for side, ref in result["race"]["refs"].items():
@@ -240,7 +241,7 @@ def test_checkouts_are_removed_however_the_race_ends(
     def left() -> list[object]:
         return [*scratch.glob("roslens-*/"), *git(repository, "worktree", "list").splitlines()[1:]]
 
-    if killed:  # what guards it needs its time
+    if killed:  # its guard needs its time
         wait_for(lambda: not left())
     assert not left()
 
@@ -272,7 +273,7 @@ def test_wrong_use(roslens: Roslens, tmp_path: Path, arguments: list[str], said:
 
 def test_a_pair_waits_for_a_calm_machine_but_not_for_ever() -> None:
     notes: list[str] = []
-    # Hotter than -1 degree is every machine, also one that tells no temperature.
+    # Every machine is hotter than -1 degree, even one that reports no temperature.
     with Interruption() as interruption:
         begun = time.monotonic()
         wait_for_calm(HostLimits(temperature_c=-1.0), 2.0, interruption, notes.append)
@@ -280,7 +281,7 @@ def test_a_pair_waits_for_a_calm_machine_but_not_for_ever() -> None:
         assert notes[0].startswith("pausing: ")
         assert notes[1].startswith("the pair goes on after 2 s, disturbed: ")
         limits = {"steal": None, "other_cpu": None, "free_memory": None, "temperature_c": None}
-        # The load average tells of the race itself; here it would always be beyond.
+        # The load average includes the race itself, so here it would always exceed the limit.
         calm = HostLimits(**limits, swapping=False, throttling=False, load_per_cpu=0.0)
         wait_for_calm(calm, 600.0, interruption, notes.append)
         assert len(notes) == 2

@@ -1,4 +1,4 @@
-"""Campaigns on the command line: planned, stopped, shown, resumed, packed."""
+"""Test campaigns on the command line: planned, stopped, shown, resumed, packed."""
 
 import inspect
 import json
@@ -51,7 +51,7 @@ def test_wrong_use_of_resume_and_only(roslens: Roslens, tmp_path: Path) -> None:
 
 
 def test_where_nothing_can_be_watched_for_triggers(roslens: Roslens, tmp_path: Path) -> None:
-    """Refused before anything is made, each in a line."""
+    """Each case is refused in one line, before anything is made."""
     triggers, output = tmp_path / "triggers.yaml", tmp_path / "run"
     triggers.write_text("{triggers: [gap of /scan > 1 s], after_s: 5}")
     given = ("record", "--triggers", str(triggers), "-o", str(output))
@@ -77,7 +77,7 @@ def test_where_nothing_can_be_watched_for_triggers(roslens: Roslens, tmp_path: P
 
 def test_a_run_can_be_made_shorter(roslens: Roslens) -> None:
     output = roslens("record", "--suite", "demo", "--dry-run", "--duration", "1.5").stdout
-    # 20 runs of 1.5 s and 3 s of overhead.
+    # 20 runs take 1.5 s each and 3 s of overhead.
     assert "20 runs, about 1:30" in output
     check_one_line(roslens("record", "--suite", "demo", "--duration", "0"), 2, "greater than 0")
     check_one_line(roslens("record", "--resume", "--duration", "2"), 2, "--duration cannot be")
@@ -106,14 +106,14 @@ def test_no_option_is_ignored(roslens: Roslens, given: str, told: str) -> None:
 
 
 def test_each_option_is_one_of_some_way_to_record() -> None:
-    """But for those of the text that is printed, which go with all."""
+    """The options of printed text are the exception, as they go with every way."""
     options = set(inspect.signature(record.record).parameters) - {"help_all", "as_json"}
     assert options == set(record._WAYS).union(*(heeded for _, heeded in record._WAYS.values()))
 
 
 @pytest.mark.live
 def test_options_take_the_place_of_what_a_suite_says(roslens: Roslens, tmp_path: Path) -> None:
-    """Written in the plan, which a resumed campaign follows, and what the runs are made with."""
+    """The options are in the plan, which a resumed campaign follows, and the runs use them."""
     (tmp_path / "quick.yaml").write_text(SUITE)
     given = "--only fails=no --repetitions 1 --time-limit 9 --ros none --tracer lttng --kernel off"
     given += " --event ros2:rcl_* --context pid_ns --mode overwrite --subbuf-size 64k"
@@ -147,7 +147,7 @@ expect: {{ros2_events: false}}
     assert done.returncode == 4, done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout.splitlines()[-1] == "data/recordings/wrong/c"
-    # As the run ends, and as why the command failed.
+    # The text appears as the run ends, and as the reason why the command failed.
     assert done.stderr.count(text) == 2
     assert text not in done.stdout
 
@@ -161,12 +161,12 @@ def test_a_campaign_is_recorded_shown_resumed_and_packed(roslens: Roslens, tmp_p
     assert "sampling itself took: processes at 20 Hz" in done.stdout
     folder = tmp_path / "data" / "recordings" / "quick" / "c"
     assert done.stdout.splitlines()[-1] == str(folder.relative_to(tmp_path))
-    # The suite says that its runs may make no event.
+    # The suite says that its runs may make no events.
     assert "made no event" not in done.stdout + done.stderr
     assert roslens("collect", folder).returncode == 0
-    # Failed runs are not made again; there is nothing left to do.
+    # Failed runs are not repeated, so there is nothing left to do.
     check_one_line(roslens("record", "--resume"), 2, "no unfinished campaign")
-    # As after a kill: the last run's manifest still says that it runs.
+    # As after a kill, the last run's manifest still says that it runs.
     last = max(folder.glob("003*/manifest.json"))
     last.write_text(last.read_text().replace('"status": "', '"status": "running", "_": "'))
     text = json.loads(last.read_text())

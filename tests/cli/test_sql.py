@@ -1,4 +1,4 @@
-"""``roslens sql``: its figures are those that pyarrow counts in the files."""
+"""Test that ``roslens sql`` gives the figures that pyarrow counts in the files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``roslens why`` as a user types it, on a real recording of a chain of nodes."""
+"""Test ``roslens why`` as a user types it, on a real recording of a chain of nodes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _of_own_topics() -> pl.DataFrame:
 
 
 def test_late_messages_are_those_beyond_the_deadline(roslens: Roslens) -> None:
-    """By the table of messages, which knows nothing of causes; shares add up to all of them."""
+    """Late messages follow from the messages table, which knows no causes; shares add up to one."""
     ended = roslens("why", SAMPLE, "--deadline", "8ms", "--json")
     assert ended.returncode == 0
     answer = json.loads(ended.stdout)
@@ -35,7 +35,7 @@ def test_late_messages_are_those_beyond_the_deadline(roslens: Roslens) -> None:
     lateness = [row["late_by_ns"] for row in answer["late"]]
     assert lateness == sorted(lateness, reverse=True)
     assert sum(cause["value"] for cause in answer["causes"]) == pytest.approx(1)
-    # The first event as the reader of the trace counts it, which knows no messages.
+    # The trace reader, which knows no messages, gives the time of the first event.
     begin = json.loads(roslens("info", SAMPLE, "--json").stdout)["begin_ns"]
     for row in answer["late"]:
         assert row["at_s"] == pytest.approx((row["publish_ns"] - begin) / NS / 1e3, abs=1e-6)
@@ -44,12 +44,12 @@ def test_late_messages_are_those_beyond_the_deadline(roslens: Roslens) -> None:
 def test_what_is_printed_is_the_latest_message_and_its_cause(
     roslens: Roslens, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "160")  # a row is a line
+    monkeypatch.setenv("COLUMNS", "160")  # keeps each row on one line
     frame = rl.open(SAMPLE).why(topic="/a2")
     ended = roslens("why", SAMPLE, "--topic", "/a2")
     assert ended.returncode == 0
     text = " ".join(ended.stdout.split())
-    # What the table of messages has of the first tenth of the time between first and last one.
+    # The messages table is cut to the first tenth of the time between its first and last message.
     begin, end = _of_own_topics().select(pl.min("publish_ns"), last=pl.max("publish_ns")).row(0)
     sent = _of_own_topics().filter(topic="/a2")["publish_ns"]
     start = (sent - begin < (end - begin) / 10).sum()

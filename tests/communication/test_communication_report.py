@@ -1,6 +1,6 @@
-"""The communication report over real recordings of rclcpp.
+"""Test the communication report over real recordings of rclcpp.
 
-Expected: what the program itself logged (``native/messages.csv``), read here by csv alone.
+Expected values are what the program itself logged (``native/messages.csv``), read by csv alone.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def report_of(*paths: Path, collect: bool = True, **more: object) -> Communicati
 
 @pytest.fixture(scope="module")
 def samples(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Copies of the samples: tables are written into them."""
+    """Copy the samples, as tables are written into them."""
     folder = tmp_path_factory.mktemp("recordings")
     ignored = shutil.ignore_patterns("events", "tables")
     return [shutil.copytree(path, folder / path.name, ignore=ignored) for path in SAMPLES]
@@ -63,7 +63,7 @@ def report(samples: list[Path]) -> CommunicationReport:
 
 
 def logged(run: Path) -> list[tuple[int, int | None]]:
-    """When each message was published and, if ever, received."""
+    """Return when each message was published and, if ever, received."""
     with (run / "native" / "messages.csv").open() as stream:
         return [
             (int(row["publish_realtime_ns"]), int(row["callback_realtime_ns"] or 0) or None)
@@ -88,12 +88,12 @@ def test_counts_periods_and_latency_are_those_of_the_log(report: CommunicationRe
         sent = [sent for sent, _ in log]
         period = (max(sent) - min(sent)) / (len(sent) - 1) / 1e6
         assert row["publisher_period_ms"] == pytest.approx(period, rel=1e-4)
-        # A queue of depth 10, and only a receiver that cannot keep up fills it.
+        # The queue has depth 10, and only a receiver that cannot keep up fills it.
         full = row["callback"] == "unique_ptr" and row["intra_process"] == "false"
         assert row["queue_full"] is full
         assert (row["queue_depth_seen"], row["queue_depth"]) == (10.0 if full else 0.0, 10)
         if not full:
-            # The copy that is in the log's latency and not in the trace's is tested below.
+            # The copy that the log's latency includes and the trace's does not is tested below.
             mine = [got - at for at, got in received]
             traced = report.found.messages.filter(pl.col("run") == row["run"])["latency_ns"]
             assert abs(statistics.median(mine) - statistics.median(traced)) < 30_000
@@ -102,7 +102,7 @@ def test_counts_periods_and_latency_are_those_of_the_log(report: CommunicationRe
 def test_the_copy_of_a_unique_ptr_is_a_hop_of_its_own(report: CommunicationReport) -> None:
     copied = report.copied.filter(pl.col("copy_ns").is_not_null())
     assert copied["run"].unique().str.ends_with("unique_ptr_ipc-off").all()
-    # With it, the trace's latency is the log's, but for what lies before the first event.
+    # With the copy, the trace's latency is the log's, except for the time before the first event.
     whole = pl.col("logged_callback_ns") - pl.col("logged_publish_ns")
     rest = copied.select(whole - pl.col("latency_ns") - pl.col("copy_ns")).to_series()
     assert rest.median() < 30_000
@@ -114,7 +114,7 @@ def test_the_copy_of_a_unique_ptr_is_a_hop_of_its_own(report: CommunicationRepor
 def test_the_log_s_own_latency_stands_beside_the_study_s(
     report: CommunicationReport,
 ) -> None:
-    """Means of runs by the programs' files; without a file the trace says only "at least"."""
+    """Means of runs follow the programs' files; without a file the trace says only "at least"."""
     for estimate in (e for e in report.estimates if e.metric == "logged_latency_mean"):
         runs = [run for run in report.counting if dict(run.cell) == dict(estimate.cell)]
         of_runs = [
@@ -131,7 +131,7 @@ def test_the_log_s_own_latency_stands_beside_the_study_s(
         next(e for e in report.estimates if e.metric == "latency_mean"), cell=cell, value=9e5
     )
     run = replace(report.counting[0], cell=cell)
-    # One message of many was pushed out: that is no latency of a full queue.
+    # One message of many was pushed out, which is no latency of a full queue.
     seldom = {run.name: Backlog(0.0, 10, pushed_out=1)}
     shown = published_table(read_published(PUBLISHED), [run], seldom, [lacks])
     assert "at least 0.9" in repr(shown)
@@ -159,7 +159,7 @@ def test_hops_add_up_to_the_latency_of_each_message(report: CommunicationReport)
 
 
 def most_behind(report: CommunicationReport, cell: str) -> int:
-    """The most publications of the same topic between a message's publication and its take."""
+    """Return the most publications of a topic between a message's publication and its take."""
     most = 0
     messages = report.found.messages.filter(pl.col("run").str.contains(cell))
     for _, rows in messages.group_by("run", "publisher_id"):
@@ -171,7 +171,7 @@ def most_behind(report: CommunicationReport, cell: str) -> int:
 
 def test_a_full_queue_is_said_to_measure_backlog(report: CommunicationReport) -> None:
     text = repr(report.loss())
-    # 252 + 240 + 251 counted in the logs; what was behind is counted here again.
+    # The logs count 252 + 240 + 251; publications behind are counted again here.
     most = most_behind(report, "unique_ptr_ipc-off")
     assert (
         "callback=unique_ptr, intra_process=False: the queue (depth 10) was full in 3 of 3 runs. "
@@ -189,14 +189,14 @@ def test_a_full_queue_is_said_to_measure_backlog(report: CommunicationReport) ->
         if e.metric == "latency_mean":
             full = e.cell == {"callback": "unique_ptr", "intra_process": False}
             assert ("backlog" in e.definition) is full
-    # As the study's inter-process cells: about depth x period.
+    # The backlog is about depth x period, as in the study's inter-process cells.
     table = repr(report.backlog())
     assert "10.3" in table
     assert "101.2" in table
 
 
 def test_a_queue_that_was_full_at_times_is_not_said_to_have_been_empty(tmp_path: Path) -> None:
-    """The demo's log: 9 of 277 messages were not received; half of the others waited for none."""
+    """In the demo's log, 9 of 277 messages were not received; half of the others did not wait."""
     ignored = shutil.ignore_patterns("events", "tables")
     folder = shutil.copytree(ROOT / "data" / "samples" / "demo", tmp_path / "demo", ignore=ignored)
     report = report_of(folder)
@@ -217,10 +217,10 @@ def test_published_figures_and_what_they_imply(report: CommunicationReport) -> N
     text = repr(report.published())
     for shown in ("58.5 % (implied)", "56.0 % (implied)", "10.6", "10.4", "0.0 % (implied)"):
         assert shown in text, shown
-    # Theirs of both inter-process cells, ours of the one in which messages are lost.
+    # Two are the study's inter-process cells, one is our cell in which messages are lost.
     assert text.count("backlog of a full queue") == 3
     assert "42 [37, 82] % (counted)" in text
-    # The samples tell what the callback takes, not which pointer is published.
+    # The samples tell which pointer the callback takes, but not which one is published.
     assert text.count("callback takes shared_ptr") == text.count("callback takes unique_ptr") == 2
 
 
@@ -231,7 +231,7 @@ def test_the_log_is_shown_beside_the_trace(report: CommunicationReport) -> None:
 def test_a_log_in_another_unit_is_said_to_fit_nothing(
     report: CommunicationReport, samples: list[Path]
 ) -> None:
-    """Microseconds in columns of nanoseconds."""
+    """The columns of nanoseconds hold microseconds."""
     altered = report_of(samples[1])
     times = pl.col("publish_realtime_ns", "callback_realtime_ns")
     altered.logged = altered.logged.with_columns(times // 1000)
@@ -248,7 +248,7 @@ def test_trace_and_log_are_compared_over_the_same_messages(report: Communication
         assert row["logged_latency_ns"] == pytest.approx(statistics.fmean(mine), rel=1e-9)
         owns = row["run"].endswith("unique_ptr_ipc-off")
         assert (row["after_ns"] > 0) is owns
-    # Beside the printed latency of each cell.
+    # These stand beside the printed latency of each cell.
     table = next(p for p in report.log().parts if isinstance(p, ReportTable))
     assert [row[-1] for row in table.rows] == ["178", "2.4", "185", "0.51"]
     lacks = table.columns.index("the trace lacks")
@@ -276,11 +276,11 @@ def test_topics_can_be_chosen(samples: list[Path]) -> None:
     assert (row["publications"], row["receptions"]) == (0, 0)
 
 
-# ---------------------------------------------------------------- with less in the recording
+# ---------------------------------------------------------------- with fewer events recorded
 
 
 def without(sample: Path, folder: Path, dropped: Callable[[str], bool]) -> Path:
-    """A run whose events of some names were never recorded."""
+    """Make a run in which events of some names were never recorded."""
     shutil.copytree(sample, folder, ignore=shutil.ignore_patterns("events", "tables"))
     raw = read_raw(Recording.at(folder))
     kept = {name: frame for name, frame in raw.events.items() if not dropped(name)}
@@ -291,7 +291,7 @@ def without(sample: Path, folder: Path, dropped: Callable[[str], bool]) -> Path:
 
 
 def test_without_intra_process_events_the_figures_are_partial(tmp_path: Path) -> None:
-    # As Humble records: its only sign of a reception within the process is callback_start.
+    # Humble records like this: its only sign of a reception within the process is callback_start.
     def humble_lacks(name: str) -> bool:
         return any(part in name for part in ("intra_publish", "ring_buffer", "ipb"))
 

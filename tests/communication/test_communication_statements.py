@@ -1,4 +1,4 @@
-"""What was said of ways of communication; expected verdicts by hand from the ratios."""
+"""Test statements on ways of communication; expected verdicts by hand from the ratios."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from roslens.studies.communication.statements import statements
 
 
 def runs(value: float, **cell: Any) -> list[Observation]:
-    """Four runs, each in a block of its own, that differ by a thousandth."""
+    """Return four runs, each in its own block, that differ by a thousandth."""
     return [Observation(cell, value * (1 + 0.001 * n), f"b{n}") for n in range(4)]
 
 
@@ -59,7 +59,7 @@ def test_what_is_against_a_statement_refutes_it_and_what_is_not_there_judges_not
 
 
 def test_what_a_callback_takes_says_nothing_of_the_pointer_that_is_published() -> None:
-    """Twice as long in the callback with unique_ptr; within the process half as long."""
+    """Callbacks with unique_ptr take twice as long; within the process, half as long."""
     off = runs(1, callback="shared_ptr", intra_process=False)
     slower = runs(2, callback="unique_ptr", intra_process=False)
     on = runs(0.5, callback="shared_ptr", intra_process=True)

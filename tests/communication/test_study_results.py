@@ -1,6 +1,6 @@
-"""Results of the original tool, written here from the description of its format.
+"""Test results of the original tool, written here from the description of its format.
 
-Expected: by construction of the files, and the published table's own arithmetic.
+Expected values follow from how the files are made, and from the published table's arithmetic.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ START_US = 1_550_000_000_000_000
 def write(
     folder: Path, kind: str, *, messages: int, period_us: int, latency_us: int, every: int = 1
 ) -> Path:
-    """A run of one publisher, of whose messages the subscription gets one in `every`."""
+    """Write a run of one publisher; the subscription gets one of every `every` messages."""
     run = folder / NAME.format(kind, messages)
     run.mkdir(parents=True)
     times = [START_US + i * period_us for i in range(messages)]
@@ -62,7 +62,7 @@ def test_losses_that_the_tool_did_not_count_and_the_age_of_its_queue(tmp_path: P
     assert dict(messages["outcome"].value_counts().iter_rows()) == {"delivered": 50, "lost": 50}
     table = study_table(tmp_path)
     (row,) = table.rows
-    # Sent at 16.8 ms, every other one received: 33.6 ms; 178 / 16.8 = 10.6 publications behind.
+    # Sent every 16.8 ms, every other one received: 33.6 ms; 178 / 16.8 = 10.6 publications behind.
     assert list(row[1:]) == ["16.80", "33.60", "178.0", "100", "50", "50.0", "10.0", "backlog"]
 
 
@@ -83,7 +83,7 @@ def test_one_publisher_for_many(tmp_path: Path) -> None:
         (0, 0, "delivered", 4),
         (0, 1, "delivered", 2),
         (0, 1, "lost", 2),
-        # Of a pair in which nothing arrived the files tell nothing.
+        # The files tell nothing about a pair in which nothing arrived.
         (1, None, "unknown", 1),
     }
 
@@ -137,7 +137,7 @@ def test_which_published_cell_is_ours() -> None:
     assert published({}, **whole, publishers=1) is not None
     assert published({}, **whole, publishers=100) is None
     assert published({}, intra_process=False, payload=10_000_000) is None
-    # The size may be a parameter; it must be known, and be theirs.
+    # The size may be a parameter; it must be known, and be the study's.
     size = 10_000_000
     del whole["message_bytes"]
     assert published({"message_bytes": size}, **whole) == ("unique", False)

@@ -1,4 +1,4 @@
-"""Periods, backlog, hops, copies and the log's comparison. Expected: worked out by hand."""
+"""Test periods, backlog, hops, copies and the comparison with the log, by hand."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TIMES = ("publish_ns", "rmw_publish_ns", "take_ns", "rclcpp_take_ns", "callback_
 
 
 def rows(*given_rows: dict[str, object]) -> pl.DataFrame:
-    """Message rows with defaults for what does not matter."""
+    """Make message rows with defaults for irrelevant columns."""
     whole = [
         {
             "run": "r",
@@ -96,7 +96,7 @@ def test_the_interval_is_open_at_the_publication_and_closed_at_the_take() -> Non
         {"publish_ns": 15, "take_ns": 40, "publisher_id": 1},
     )
     assert with_publications_behind(messages, messages)["behind"].to_list() == [2, 0, None, 0]
-    # Of one that was lost: until the same subscription took the next one of that publisher.
+    # For a lost message, the wait lasts until the subscription took that publisher's next one.
     later = pl.concat([messages, rows({"message_id": 9, "publish_ns": 30, "take_ns": 41})])
     assert with_publications_behind(later, later)["behind"].to_list() == [2, 0, 1, 0, 0]
 
@@ -144,7 +144,7 @@ def test_the_backlog_of_a_run_is_the_median_and_the_smallest_queue() -> None:
         *({"publish_ns": 10 * i, "take_ns": 10 * i + 10 * wait} for i, wait in
           enumerate([1, 2, 3, 0, 0, 0])),
     )  # fmt: skip
-    # Three of which nothing was sent after, that is 1, 2 and 3 publications behind the others.
+    # Nothing was sent after three of them; the others have 1, 2 and 3 publications behind them.
     by_run = backlogs(with_publications_behind(messages, messages), queues(10, 5))
     assert by_run == {"r": Backlog(0.5, 5, most_seen=3)}
 
@@ -158,8 +158,8 @@ def queues(*depths: int) -> pl.DataFrame:
 
 def test_what_a_full_queue_pushed_out_was_lost_to_it() -> None:
     # Nothing is taken while 15 are published, then the queue of 10 is taken: 5 were pushed out, the
-    # first of them with 14 later ones before the next take, the last with 10. A message that is
-    # lost though the next one was taken before the queue could be full was not.
+    # first of them with 14 later ones before the next take, the last with 10. A message is not
+    # pushed out if it is lost though the next one was taken before the queue could be full.
     burst = [{"publish_ns": i, "outcome": "lost"} for i in range(5)]
     burst += [{"publish_ns": i, "take_ns": 20 + i} for i in range(5, 15)]
     pair = [{"publish_ns": 50, "outcome": "lost"}, {"publish_ns": 51, "take_ns": 52}]
@@ -168,7 +168,7 @@ def test_what_a_full_queue_pushed_out_was_lost_to_it() -> None:
     assert behind["behind"].to_list()[:5] == [14, 13, 12, 11, 10]
     assert backlogs(behind, queues(10))["r"].pushed_out == 5
     assert backlogs(behind, queues(11))["r"].pushed_out == 4
-    # Of one that was overwritten there is no doubt, of one whose queue is not known there is.
+    # An overwritten message is certain; one whose queue is not known is not.
     overwritten = rows({"publish_ns": 0, "outcome": "overwritten"}, {"publish_ns": 1})
     assert backlogs(with_publications_behind(overwritten, overwritten), queues(10))["r"].full
     assert not backlogs(behind, queues(10).clear())["r"].full
@@ -226,13 +226,14 @@ def test_how_a_callback_takes_its_message(symbol: str | None, expected: str) -> 
 @pytest.mark.parametrize(
     ("owners", "sharers", "intra", "expected"),
     [
-        # IntraProcessManager::do_intra_process_publish, case by case.
+        # The cases follow IntraProcessManager::do_intra_process_publish.
         (0, 50, True, Copies(0, 0)),
         (1, 0, True, Copies(0, 0)),
         (3, 0, True, Copies(2, 0)),
         (1, 1, True, Copies(1, 0)),
         (2, 3, True, Copies(2, 0)),
-        # Serialised once, deserialised for each; an owner gets a copy of what was taken.
+        # Serialised once, deserialised for each; an owner gets a copy of the message that was
+        # taken.
         (0, 1, False, Copies(0, 2)),
         (1, 0, False, Copies(1, 2)),
         (0, 50, False, Copies(0, 51)),
@@ -270,7 +271,7 @@ def test_the_log_is_linked_message_by_message() -> None:
     (row,) = compare_with_log(linked, logged).iter_rows(named=True)
     assert (row["publications"], row["logged_publications"]) == (3, 3)
     assert (row["receptions"], row["logged_receptions"]) == (3, 3)
-    # Logged latencies 27, 26, 41 against 15, 15, 25.
+    # The logged latencies are 27, 26, 41 against 15, 15, 25.
     assert row["longer_p50_ns"] == 12.0
     assert row["logged_latency_p50_ns"] == 27.0
 
@@ -293,7 +294,7 @@ def test_a_log_of_another_length_is_not_linked() -> None:
 
 def test_trace_and_log_agree_but_for_the_copies_that_no_event_shows() -> None:
     def means(run: str, before: int, latency: int, after: int, copy: int | None = None) -> dict:  # type: ignore[type-arg]
-        """In microseconds: log's line -> first event -> callback_start -> callback's line."""
+        """Make means [us]: log's line -> first event -> callback_start -> callback's line."""
         times = {"publish_ns": before, "logged_publish_ns": 0, "latency_ns": latency}
         end = before + latency + after
         row = times | {"logged_callback_ns": end, "copy_ns": copy}
@@ -301,15 +302,15 @@ def test_trace_and_log_agree_but_for_the_copies_that_no_event_shows() -> None:
 
     copied = pl.DataFrame(
         [
-            # 15 us, or 5 % of the trace's latency.
+            # The limit is 15 us, or 5 % of the trace's latency.
             means("a short", 10, 100, 5),
             means("b short", 10, 100, 6),
             means("c long", 40, 1000, 10),
             means("d long", 40, 1000, 11),
-            # Means 14 of 100.
+            # The mean is 14 of 100.
             means("e", 3, 50, 1),
             means("e", 20, 150, 4),
-            # Of a message without a line in the log nothing is known.
+            # Nothing is known about a message without a line in the log.
             means("e", 0, 900, 0) | {"logged_publish_ns": None},
             means("f by reference", 200, 100, 15),
             means("g by reference", 200, 100, 16),
@@ -334,7 +335,7 @@ def test_trace_and_log_agree_but_for_the_copies_that_no_event_shows() -> None:
 
 
 def test_heap_per_publication_is_counted_from_the_first_one_on() -> None:
-    # Two processes: one allocated 1,000 bytes before, both do something after publication at 50.
+    # Two processes: one allocated 1,000 bytes before, both allocate after the publication at 50.
     heap = pl.LazyFrame(
         {
             "run": "r",

@@ -1,4 +1,4 @@
-"""The rclpy workload, recorded: the truth is what it logs itself."""
+"""Test the rclpy workload, recorded, against what it logs itself."""
 
 from __future__ import annotations
 
@@ -54,8 +54,10 @@ def test_counts_are_those_that_the_workload_logged(tmp_path: Path) -> None:
 
 
 def test_the_published_number_of_messages_fits_into_the_time_limit() -> None:
-    """10,000 messages of each publisher (its README) take 100 s at 100 Hz, and longer where the
-    period is longer, as it was there."""
+    """10,000 messages per publisher (the study's README) take 100 s at 100 Hz.
+
+    They take longer if the period is longer, as it was in the study.
+    """
     suite = with_changes(load_suite("communication-rclcpp")[0], {"duration": 100})
     assert suite.duration * float(suite.workload.parameters["rate"]) == 10_000
     published = read_published(ROOT / "studies" / "communication" / "data")
@@ -71,7 +73,7 @@ def test_the_suites_have_the_cells_of_the_study_and_two_layouts_more(name: str, 
     cells = list(suite.combinations())
     assert len(cells) == count
     layouts = {(c["publishers"], c["payload"], c["subscriptions"], c["processes"]) for c in cells}
-    # Beside them loaned messages, whose size is fixed.
+    # In addition there are loaned messages, whose size is fixed.
     loaned = {(1, 8, 1, 1), (1, 8, 1, 2)} if name == "communication-rclcpp" else set()
     assert layouts - loaned == {
         (100, 100_000, 1, 1),

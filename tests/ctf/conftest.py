@@ -1,4 +1,4 @@
-"""A program with every kind of field, recorded with a private session daemon."""
+"""Record a program that has every kind of field, with a private session daemon."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Record = Callable[..., Path]
 
 @pytest.fixture(scope="session")
 def kinds(tmp_path_factory) -> Path:
-    """The program ``kinds COUNT``."""
+    """Compile the program ``kinds COUNT``."""
     program = tmp_path_factory.mktemp("programs") / "kinds"
     subprocess.run(
         [
@@ -34,7 +34,7 @@ def kinds(tmp_path_factory) -> Path:
 def record(kinds, tmp_path) -> Record:
     """Record ``kinds COUNT``; options are those of ``lttng enable-channel``.
 
-    With ``snapshots``, nothing is written but a snapshot of the buffers after each run.
+    With ``snapshots``, only a snapshot of the buffers is written after each run.
     """
 
     def run(

@@ -1,4 +1,4 @@
-"""Random classes of CTF 2, values for them, and what our reader must make of those values."""
+"""Draw random CTF 2 classes, values for them, and what our reader must make of these values."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ ORDERS = ["little-endian", "big-endian"]
 
 
 class Model:
-    """One random trace class; ``old`` keeps to what CTF 1.8 can say.
+    """A random trace class; ``old`` restricts it to what CTF 1.8 can express.
 
-    ``for_babeltrace`` keeps to what babeltrace2 2.0.4 can read, too: it aborts on lengths and
-    selectors in an event's own context, knows no integers of more than 64 bits, and converts
+    ``for_babeltrace`` also restricts it to what babeltrace2 2.0.4 can read: that aborts on lengths
+    and selectors in an event's own context, knows no integers of more than 64 bits, and converts
     clocks of other frequencies than 1 GHz with doubles.
     """
 
@@ -56,7 +56,7 @@ class Model:
         self.events[-1]["specific-context-field-class"] = context
 
     def fragments(self) -> Fragments:
-        """The metadata."""
+        """Return the metadata."""
         order = self.order
 
         def role(bits: int, name: str) -> Class:
@@ -109,7 +109,7 @@ class Model:
         ]
 
     def any_header(self) -> Class:
-        """An event header: packed, plain or of varying length."""
+        """Draw an event header: packed, plain or of variable length."""
         forms = ["packed", "plain", "plain"] + ["varying"] * (not self.old and not self.extended)
         form = self.random.choice(forms)
         if form == "varying":
@@ -119,7 +119,7 @@ class Model:
         return header(self.order, compact=form == "packed")
 
     def scalar(self) -> Class:  # noqa: C901
-        """Any class without other classes in it."""
+        """Draw a class that contains no other classes."""
         random = self.random
         kinds = ["unsigned", "signed", "unsigned", "float", "text", "enum", "chars"]
         if not self.for_babeltrace:
@@ -173,7 +173,7 @@ class Model:
         return integer
 
     def integer(self) -> Class:
-        """A fixed-length unsigned integer of any layout."""
+        """Draw a fixed-length unsigned integer of any layout."""
         random = self.random
         if random.random() < 0.5:
             bits = random.choice([8, 16, 32, 64])
@@ -186,7 +186,7 @@ class Model:
         return field
 
     def structure(self, depth: int = 0, *, references: bool = True) -> Class:  # noqa: C901
-        """A structure; lengths and selectors come before what needs them."""
+        """Draw a structure; lengths and selectors come before the members that need them."""
         random = self.random
         members: dict[str, Class] = {}
         for i in range(random.randint(0, 3 if depth else 6)):
@@ -254,13 +254,13 @@ class Model:
         return structure(members, random.choice([1, 1, 8, 64]))
 
     def counter(self) -> Class:
-        """What may hold a length."""
+        """Draw a class that can hold a length."""
         if not self.old and self.random.random() < 0.3:
             return {"type": "variable-length-unsigned-integer"}
         return uint(self.random.choice([8, 16, 32]), self.order)
 
     def variant(self, location: Class) -> Class:
-        """A variant of up to three options."""
+        """Draw a variant of up to three options."""
         options = [
             {
                 "name": f"o{k}",
@@ -274,7 +274,7 @@ class Model:
     # ------------------------------------------------------------ values
 
     def value(self, kind: Class, size: int) -> Any:  # noqa: C901
-        """A value; `size` is that of the common context."""
+        """Draw a value of a class; `size` is that of the common context."""
         random = self.random
         match kind["type"]:
             case "structure":
@@ -305,7 +305,7 @@ class Model:
         return random.choice([0, top, small, random.randint(0, top)])
 
     def text(self, size: int, encoding: str = "utf-8") -> str:
-        """Text of at most `size` bytes."""
+        """Draw a text of at most `size` bytes."""
         text = ""
         for _ in range(self.random.randint(0, 20)):
             more = text + self.random.choice(LETTERS)
@@ -315,7 +315,7 @@ class Model:
         return text
 
     def members(self, kind: Class, size: int) -> dict[str, Any]:
-        """Values of a structure, with the lengths and selectors that fit."""
+        """Draw the values of a structure, with matching lengths and selectors."""
         random = self.random
         values: dict[str, Any] = {}
         for member in kind["member-classes"]:
@@ -356,7 +356,7 @@ class Model:
 
 
 def is_nothing(kind: Class) -> bool:
-    """Whether it holds nothing, so that there is no column for it."""
+    """Return whether the class holds nothing, so that there is no column for it."""
     match kind["type"]:
         case "structure":
             return all(is_nothing(m["field-class"]) for m in kind["member-classes"])
@@ -370,7 +370,7 @@ def is_nothing(kind: Class) -> bool:
 
 
 def shaped(kind: Class, value: Any, selectors: dict[str, Any] | None = None) -> Any:
-    """A decoded value as our reader gives it; `selectors` are the members around it."""
+    """Return a decoded value as our reader gives it; `selectors` are the members around it."""
     match kind["type"]:
         case "structure":
             return {
@@ -415,7 +415,7 @@ def shaped(kind: Class, value: Any, selectors: dict[str, Any] | None = None) -> 
 
 
 def decoded(kind: Class, value: Any) -> Any:
-    """What decoding gives back for a value as it was written."""
+    """Return what decoding gives back for a written value."""
     match kind["type"]:
         case "structure":
             members = kind["member-classes"]

@@ -1,4 +1,4 @@
-"""Writes data streams that fragments of CTF 2 metadata describe; the converse of `reference.py`.
+"""Write data streams that fragments of CTF 2 metadata describe; the converse of `reference.py`.
 
 `as_sequence` writes the fragments as CTF 2 metadata; `tsdl.py` those that CTF 1.8 knows as TSDL.
 """
@@ -22,7 +22,7 @@ HEADER_TIME = {"roles": ["default-clock-timestamp"]}
 
 
 def uint(bits: int, order: str, align: int = 8, **more: Any) -> Class:
-    """A fixed-length unsigned integer."""
+    """Return a fixed-length unsigned integer class."""
     return {
         "type": "fixed-length-unsigned-integer",
         "length": bits,
@@ -33,7 +33,7 @@ def uint(bits: int, order: str, align: int = 8, **more: Any) -> Class:
 
 
 def structure(members: dict[str, Class], align: int = 1) -> Class:
-    """A structure of these members."""
+    """Return a structure of these members."""
     return {
         "type": "structure",
         "member-classes": [{"name": n, "field-class": k} for n, k in members.items()],
@@ -42,14 +42,14 @@ def structure(members: dict[str, Class], align: int = 1) -> Class:
 
 
 def plain_header(order: str, *, compact: bool) -> Class:
-    """The header of an event: a number and a stamp."""
+    """Return an event header with a number and a timestamp."""
     bits, align = ((5, 27), 1) if compact else ((16, 32), 8)
     number = uint(bits[0], order, align) | HEADER_ID
     return structure({"id": number, "timestamp": uint(bits[1], order, align) | HEADER_TIME}, 8)
 
 
 def lttng_header(order: str, *, compact: bool) -> Class:
-    """The same with a second form for numbers and times that do not fit, as LTTng's."""
+    """Return the plain header with LTTng's second form for numbers and times that do not fit."""
     number, time = (
         member["field-class"] for member in plain_header(order, compact=compact)["member-classes"]
     )
@@ -69,41 +69,41 @@ def lttng_header(order: str, *, compact: bool) -> Class:
 
 
 def in_header(header: Class, number: int, cycles: int, since: int) -> dict[str, Any]:
-    """Values of the header of an event that comes `since` cycles after the one before."""
+    """Return header values of an event `since` cycles after the one before."""
     short, second = (member["field-class"] for member in header["member-classes"])
     if second["type"] != "variant":
         return {"id": number, "timestamp": lowest(cycles, second)}
     stamp = second["options"][0]["field-class"]["member-classes"][0]["field-class"]
     last = (1 << short["length"]) - 1
-    # A short stamp can tell one wrap only.
+    # A short timestamp can reveal only one wrap.
     if number < last and since < 1 << stamp["length"]:
         return {"id": number, "v": (0, {"timestamp": lowest(cycles, stamp)})}
     return {"id": last, "v": (1, {"id": number, "timestamp": cycles})}
 
 
 def lowest(cycles: int, stamp: Class) -> int:
-    """What a stamp holds; one of varying length is written whole, so that no wrap is missed."""
+    """Return a timestamp's value; one of variable length is whole, so that no wrap is missed."""
     return cycles & ((1 << stamp["length"]) - 1) if "length" in stamp else cycles
 
 
 def as_sequence(fragments: Fragments) -> str:
-    """A JSON text sequence (RFC 7464)."""
+    """Return a JSON text sequence (RFC 7464)."""
     return "".join(f"\x1e{json.dumps(fragment)}\n" for fragment in fragments)
 
 
 class PacketWriter:
-    """Fields of one packet, bit after bit."""
+    """A writer of the fields of one packet, bit by bit."""
 
     def __init__(self, fragments: Fragments) -> None:
         self.classes = Decoder(fragments)
         self.bits: list[int] = []
-        # Bits of a byte are laid out at its end, as the byte order of its fields says.
+        # Each byte is laid out at the end, in the byte order of its fields.
         self.orders: list[str] = []
         self.patches: dict[str, tuple[int, dict[str, Any]]] = {}
         self.cycles = 0
 
     def align(self, to: int) -> None:
-        """Zeros up to a multiple."""
+        """Add zeros up to a multiple of `to` bits."""
         while len(self.bits) % to:
             self._bit(0, self.orders[-1])
 
@@ -114,7 +114,7 @@ class PacketWriter:
         self.bits.append(bit)
 
     def value(self, kind: Any, value: Any) -> None:
-        """One field."""
+        """Add one field."""
         if isinstance(kind, str):
             self.value(self.classes.aliases[kind], value)
             return
@@ -135,7 +135,7 @@ class PacketWriter:
                 self.scalar(kind, value)
 
     def scalar(self, kind: dict[str, Any], value: Any) -> None:
-        """A field without fields in it."""
+        """Add a field without fields in it."""
         encoding = kind.get("encoding", "utf-8")
         for role in kind.get("roles", []):
             self.patches[role] = (len(self.bits), kind)
@@ -157,24 +157,24 @@ class PacketWriter:
                 self.number(kind, int(value))
 
     def number(self, kind: dict[str, Any], value: int) -> None:
-        """The bits of an integer."""
+        """Add the bits of an integer."""
         for bit in digits(kind, value):
             self._bit(bit, kind["byte-order"])
 
     def bytes(self, data: bytes) -> None:
-        """Whole bytes."""
+        """Add whole bytes."""
         for byte in data:
             for i in range(8):
                 self._bit(byte >> i & 1, "little-endian")
 
     def patch(self, role: str, value: int) -> None:
-        """Set an integer of fixed length that has been written already."""
+        """Set a fixed-length integer that was already written."""
         if role in self.patches:
             at, kind = self.patches[role]
             self.bits[at : at + kind["length"]] = digits(kind, value)
 
     def finish(self, padding: int) -> bytes:
-        """The packet, with its lengths."""
+        """Return the packet, with its lengths."""
         self.patch("packet-content-length", len(self.bits))
         total = -(-len(self.bits) // 8) + padding
         self.patch("packet-total-length", total * 8)
@@ -189,19 +189,19 @@ class PacketWriter:
 
 
 def digits(kind: dict[str, Any], value: int) -> list[int]:
-    """Bits in the order in which they lie in the stream."""
+    """Return the bits in the order in which they lie in the stream."""
     bits = [value >> i & 1 for i in range(kind["length"])]
     usual = "first-to-last" if kind["byte-order"] == "little-endian" else "last-to-first"
     return bits if kind.get("bit-order", usual) == "first-to-last" else bits[::-1]
 
 
 def leb128(value: int) -> bytes:
-    """A LEB128 number; the sign bit of a signed one is its last."""
+    """Return a LEB128 number; the sign bit of a signed one is its last."""
     encoded = []
     while True:
         byte = value & 0x7F
         value >>= 7
-        # One more byte than an unsigned number needs may be there, which is as valid.
+        # There may be one more byte than an unsigned number needs, which is equally valid.
         if (value == 0 and not byte & 0x40) or (value == -1 and byte & 0x40):
             encoded.append(byte)
             return bytes(encoded)

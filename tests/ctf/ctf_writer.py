@@ -1,4 +1,4 @@
-"""Traces of CTF 1.8 as LTTng lays them out, made for these tests; no code of the readers."""
+"""Write CTF 1.8 traces as LTTng lays them out, for these tests, without the readers' code."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ from tests.ctf.tsdl import as_tsdl
 
 
 def integer(bits: int, signed: bool = False, align: int = 8, **more: Any) -> Class:
-    """An integer in the byte order of its trace; with ``base`` as TSDL names it."""
+    """Return an integer class in the trace's byte order; ``base`` is named as in TSDL."""
     kind = f"fixed-length-{'' if signed else 'un'}signed-integer"
     return {"type": kind, "length": bits, "alignment": align, **more}
 
 
 def real(bits: int) -> Class:
-    """A floating-point number."""
+    """Return a floating-point class."""
     return {"type": "fixed-length-floating-point-number", "length": bits, "alignment": 8}
 
 
 def text() -> Class:
-    """Text that ends with NUL."""
+    """Return a class of text that ends with NUL."""
     return {"type": "null-terminated-string"}
 
 
 def chars(length: int) -> Class:
-    """Text in a fixed number of bytes, filled with NUL."""
+    """Return a class of text in a fixed number of bytes, padded with NUL."""
     return {"type": "static-length-string", "length": length}
 
 
 def array(element: Class, length: int) -> Class:
-    """So many elements."""
+    """Return a class of `length` elements."""
     return {"type": "static-length-array", "element-field-class": element, "length": length}
 
 
 def sequence(element: Class, length_field: str) -> Class:
-    """Elements counted by the field `length_field`, which comes before."""
+    """Return a class of elements counted by the earlier field `length_field`."""
     location = {"path": [length_field]}
     kind = {"type": "dynamic-length-array", "element-field-class": element}
     return kind | {"length-field-location": location}
 
 
 def in_order(kind: Any, order: str) -> Any:
-    """The same, with this byte order for all that has none."""
+    """Return the class with this byte order wherever it has none."""
     if isinstance(kind, list):
         return [in_order(item, order) for item in kind]
     if not isinstance(kind, dict):
@@ -73,14 +73,14 @@ class Event:
 
 @dataclass
 class Stream:
-    """One stream file: events are added, packets cut, and the bytes taken."""
+    """A stream file: events are added, packets cut, and the bytes taken."""
 
     trace: TraceWriter
     instance: int = 0
     cpu: int = 0
     data: bytearray = field(default_factory=bytearray)
     entries: list[list[int]] = field(default_factory=list)
-    """What LTTng's index of the file would say of each packet."""
+    """Entries for each packet as in LTTng's index of the file."""
     sequence: int = 0
     discarded: int = 0
     now: int = 0
@@ -99,7 +99,7 @@ class Stream:
         self.begin = self.now = cycles
         header = self.bits.classes.trace["packet-header-field-class"]
         self.bits.value(header, MAGIC_AND_UUID | {"stream_instance_id": self.instance})
-        # What is known when the packet is closed is written then.
+        # Values known only when the packet is closed are written then.
         values = {"timestamp_begin": cycles, "cpu_id": self.cpu}
         context = self.stream["packet-context-field-class"]
         later = {member["name"]: 0 for member in context["member-classes"]}
@@ -124,7 +124,7 @@ class Stream:
                 self.bits.value(kind, values)
 
     def packet(self, *, padding: int = 0, discarded: int = 0, skipped: int = 0) -> None:
-        """Close the packet: `padding` bytes after its content, events and packets lost."""
+        """Close the packet, with `padding` bytes after its content, and lost events and packets."""
         self.discarded += discarded
         self.sequence += skipped
         if self.begin is None:
@@ -216,14 +216,14 @@ class TraceWriter:
 
 
 def index(entries: list[list[int]], minor: int = 1) -> bytes:
-    """An index as LTTng writes it beside each stream: versions 1.0 and 1.1, big-endian."""
+    """Return an index as LTTng writes it beside each stream: versions 1.0 and 1.1, big-endian."""
     words = 9 if minor else 7
     head = struct.pack(">4I", 0xC1F1DCC1, 1, minor, 8 * words)
     return head + b"".join(struct.pack(f">{words}Q", *entry[:words]) for entry in entries)
 
 
 def packetized(text: str, order: str = "little", size: int = 256) -> bytes:
-    """Metadata text in LTTng's metadata packets of `size` bytes."""
+    """Split metadata text into LTTng's metadata packets of `size` bytes."""
     room = size - 37
     packets = b""
     data = text.encode()

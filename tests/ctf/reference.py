@@ -1,8 +1,9 @@
-"""A decoder of CTF data streams as section 6 of CTF2-SPEC-2.0 writes it: slow, bit by bit.
+"""Decode CTF data streams as section 6 of CTF2-SPEC-2.0 specifies: slowly, bit by bit.
 
-It takes the fragments of CTF 2 metadata as Python dictionaries. Traces of CTF 1.8 are decoded by
-the same procedures: its types are a part of those of CTF 2, with the same alignment and bits
-(`tsdl.py` writes the same fragments as TSDL). Used by tests only; shares no code with the reader.
+The decoder takes the fragments of CTF 2 metadata as Python dictionaries. Traces of CTF 1.8 are
+decoded by the same procedures: their types are a subset of those of CTF 2, with the same alignment
+and bits (`tsdl.py` writes the same fragments as TSDL). Used by tests only; shares no code with the
+reader.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ ORIGINS = {
 
 
 class DecodingError(Exception):
-    """The data contradict the metadata."""
+    """An error for data that contradict the metadata."""
 
 
 @dataclass
 class Event:
-    """One event record."""
+    """An event record."""
 
     name: str
     cycles: int
@@ -40,7 +41,7 @@ class Event:
 
 @dataclass
 class Packet:
-    """Decoding state of 6.1."""
+    """The decoding state of 6.1."""
 
     data: bytes
     x: int = 0
@@ -54,7 +55,7 @@ class Packet:
 
 
 class Decoder:
-    """All packets of data streams of one trace."""
+    """A decoder of all packets of a trace's data streams."""
 
     def __init__(self, fragments: list[dict[str, Any]]) -> None:
         self.aliases = {
@@ -70,7 +71,7 @@ class Decoder:
         }
 
     def stream(self, data: bytes) -> list[Event]:
-        """6: all events of a stream."""
+        """Return all events of a stream (6)."""
         events: list[Event] = []
         while data:
             packet = Packet(data)
@@ -81,7 +82,7 @@ class Decoder:
         return events
 
     def packet(self, p: Packet, events: list[Event]) -> None:
-        """6.1"""
+        """Decode a packet (6.1)."""
         self.root(p, 0, self.trace.get("packet-header-field-class"))
         if p.stream_class not in self.streams:
             raise DecodingError(f"no data stream class {p.stream_class}")
@@ -97,7 +98,7 @@ class Decoder:
             events.append(self.event(p, stream))
 
     def event(self, p: Packet, stream: dict[str, Any]) -> Event:
-        """6.2"""
+        """Decode an event record (6.2)."""
         p.event_class = 0
         self.root(p, 2, stream.get("event-record-header-field-class"))
         cycles = p.clock
@@ -110,11 +111,11 @@ class Decoder:
         return Event(event["name"], cycles, p.roots[1], *p.roots[3:])
 
     def root(self, p: Packet, number: int, kind: Any) -> None:
-        """One of the six root structures."""
+        """Decode one of the six root structures."""
         p.roots[number] = {} if kind is None else self.value(p, kind, [], number)
 
     def value(self, p: Packet, kind: Any, parents: list[Any], root: int) -> Any:  # noqa: C901
-        """6.4; `parents` are the structures and arrays being decoded, outermost first."""
+        """Decode a value (6.4); `parents` are the structures around it, outermost first."""
         if isinstance(kind, str):
             return self.value(p, self.aliases[kind], parents, root)
         self.align(p, self.alignment(kind))
@@ -158,7 +159,7 @@ class Decoder:
         return value
 
     def scalar(self, p: Packet, kind: dict[str, Any], parents: list[Any]) -> Any:
-        """6.4.3 to 6.4.15"""
+        """Decode a scalar (6.4.3 to 6.4.15)."""
         match kind["type"]:
             case "fixed-length-boolean":
                 return any(self.bits(p, kind))
@@ -189,7 +190,7 @@ class Decoder:
         return number(self.bits(p, kind))
 
     def role(self, p: Packet, kind: dict[str, Any], role: str, value: Any, bits: int) -> None:
-        """What 6.1 and 6.2 do after a field with a role."""
+        """Do what 6.1 and 6.2 require after a field with a role."""
         match role:
             case "data-stream-class-id":
                 p.stream_class = value
@@ -206,14 +207,14 @@ class Decoder:
             case "event-record-class-id":
                 p.event_class = value
             case "default-clock-timestamp":
-                # 6.3
+                # Section 6.3.
                 length = kind.get("length", bits // 8 * 7)
                 mask = (1 << length) - 1
                 high, current = p.clock & ~mask, p.clock & mask
                 p.clock = high + value if value >= current else high + mask + 1 + value
 
     def alignment(self, kind: Any) -> int:
-        """6.4.1"""
+        """Return the alignment of a class (6.4.1)."""
         if isinstance(kind, str):
             return self.alignment(self.aliases[kind])
         match kind["type"]:
@@ -233,13 +234,13 @@ class Decoder:
         return kind.get("alignment", 1) if kind["type"].startswith("fixed-length") else 8
 
     def align(self, p: Packet, to: int) -> None:
-        """6.4.1"""
+        """Align the position (6.4.1)."""
         p.x = (p.x + to - 1) & -to
         if p.x > p.content:
             raise DecodingError("alignment beyond the packet")
 
     def located(self, p: Packet, location: dict[str, Any], parents: list[Any]) -> Any:
-        """6.4.2"""
+        """Return the value at a field location (6.4.2)."""
         if "origin" in location:
             root = ORIGINS[location["origin"]]
             value = p.roots[root]
@@ -263,13 +264,13 @@ class Decoder:
         return value
 
     def length(self, p: Packet, kind: dict[str, Any], parents: list[Any]) -> int:
-        """A fixed length, or that in a field."""
+        """Return the fixed length, or the one in a field."""
         if "length" in kind:
             return kind["length"]
         return self.located(p, kind["length-field-location"], parents)
 
     def bits(self, p: Packet, kind: dict[str, Any]) -> list[bool]:
-        """6.4.3"""
+        """Read the bits of a fixed-length field (6.4.3)."""
         length, order = kind["length"], kind["byte-order"]
         usual = "first-to-last" if order == "little-endian" else "last-to-first"
         first_to_last = kind.get("bit-order", usual) == "first-to-last"
@@ -286,14 +287,14 @@ class Decoder:
         return value
 
     def bytes(self, p: Packet, count: int) -> bytes:
-        """Whole bytes."""
+        """Read whole bytes."""
         if p.x + count * 8 > min(p.content, len(p.data) * 8):
             raise DecodingError("beyond the packet")
         p.x += count * 8
         return p.data[p.x // 8 - count : p.x // 8]
 
     def leb128(self, p: Packet) -> list[bool]:
-        """6.4.9: the effective bits, the lowest first."""
+        """Return the effective bits of a LEB128 number (6.4.9), the lowest first."""
         digits: list[bool] = []
         while True:
             byte = self.bytes(p, 1)[0]
@@ -303,10 +304,10 @@ class Decoder:
 
 
 def number(bits: list[bool]) -> int:
-    """6.4.6: the first bit is the lowest."""
+    """Return the number of these bits (6.4.6), of which the first is the lowest."""
     return sum(1 << i for i, bit in enumerate(bits) if bit)
 
 
 def signed(value: int, length: int) -> int:
-    """6.4.7: two's complement."""
+    """Return the two's complement (6.4.7)."""
     return value - (1 << length) if value >> (length - 1) & 1 else value

@@ -1,6 +1,6 @@
-"""A trace of an independent writer, barectf.
+"""Test a trace of an independent writer, barectf.
 
-Truth: the program `barectf/main.c` that wrote them; babeltrace2 agrees.
+Truth: the program `barectf/main.c` that wrote it; babeltrace2 agrees.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MINUTE = 60 * 24_000_000
 
 
 def time_ns(cycles: int) -> int:
-    """24 MHz from 1600000000.5 s on."""
+    """Convert cycles of 24 MHz, counted from 1600000000.5 s on."""
     return int((1_600_000_000 + Fraction(12_000_000 + cycles, 24_000_000)) * 10**9)
 
 
@@ -33,7 +33,7 @@ def test_every_field_is_what_the_program_wrote() -> None:
     columns = ["time_ns", "ctx_level", "small", "odd", "name", "ratio", "words", "pair", "mood"]
     assert frames["sample"].select(columns).rows() == [
         (
-            # A minute is less than 2^32 cycles, so the 32 bits of the stamp tell every wrap.
+            # A minute is less than 2^32 cycles, so the timestamp's 32 bits reveal every wrap.
             time_ns((i + 1) * MINUTE),
             i % 3,
             i % 8,

@@ -1,4 +1,4 @@
-"""Integers are shown in the base that the metadata say. Oracle: babeltrace2's text."""
+"""Test that integers are shown in the metadata's base. Oracle: babeltrace2's text."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_text_shows_integers_in_their_base(tmp_path: Path) -> None:
     }
     ours = text_of(*roslens_command("events", root))
     assert [shown(line) for line in ours] == [shown(t) for t in text_of("babeltrace2", root)]
-    # For programs they are numbers.
+    # Programs get them as numbers.
     csv = text_of(*roslens_command("events", root, "--format", "csv"))
     assert csv[1].endswith(",".join(str(value) for value in VALUES[0].values()))
 

@@ -1,4 +1,4 @@
-"""Byte orders of metadata packets, and clocks of any frequency and offset. Values by hand."""
+"""Test byte orders of metadata packets, and clocks of any frequency and offset, by hand."""
 
 from __future__ import annotations
 

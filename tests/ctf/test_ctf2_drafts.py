@@ -1,7 +1,7 @@
-"""CTF 2 as proposals had it, and other oddities of public traces: read where they can be.
+"""Test reading CTF 2 as in proposals, and other oddities of public traces.
 
-A trace of CTF 2 is rewritten as the proposals say, which Trace Compass' test traces follow too
-(CTF2-7.0-*): what is read of both must be the same.
+A trace of CTF 2 is rewritten as the proposals say, which Trace Compass' test traces also follow
+(CTF2-7.0-*): both must read the same.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def trace(folder: Path, parts: list[dict[str, Any]]) -> Path:
 
 
 def drafted(value: Any) -> Any:
-    """The same as a proposal has it."""
+    """Rewrite metadata as a proposal has it."""
     if isinstance(value, list):
         return [drafted(item) for item in value]
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Input that is cut, damaged or made to hurt: one clear error, or what is whole and a loss."""
+"""Test cut, damaged or hostile input: one clear error, or the whole part and a loss."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ def read_numbers(root: Path) -> list[int]:
 
 
 def check_error(error: UsageError, root: Path) -> None:
-    """One line that names the file."""
+    """Check that the error is one line that names the file."""
     assert str(root) in str(error)
     assert "\n" not in str(error)
 
 
 @pytest.mark.parametrize("compact", [True, False])
 def test_everything_before_a_cut_is_kept(tmp_path, compact):
-    """Cut at every byte. Truth: the writer knows where each event ends."""
+    """The file is cut at every byte; the writer knows where each event ends."""
     source = make(compact=compact)
     source.trace.save(tmp_path)
     data = bytes(source.stream.data)
@@ -83,7 +83,7 @@ def test_everything_before_a_cut_is_kept(tmp_path, compact):
         assert trace.read()["p:e"]["n"].to_list() == whole
         info = trace.info()
         assert info.events == len(whole)
-        # Nothing is lost when the cut is after the content of a packet.
+        # Nothing is lost if the cut is after the content of a packet.
         torn = any(start < cut < content for start, content in source.packets)
         assert (info.losses["kind"].to_list() == ["truncated"]) == torn
         assert bool(info.warnings) == torn
@@ -130,7 +130,7 @@ def test_a_damaged_packet_costs_only_its_rest(tmp_path):
 
 
 def test_a_file_that_is_two_files_in_a_row(tmp_path):
-    """Two streams of a trace in one file: both are read, and each keeps its own count."""
+    """Two streams of a trace lie in one file: both are read, and each keeps its own count."""
     first = make(packets=2)
     first.stream.packet(discarded=3)
     second = w.Stream(first.trace, instance=1, cpu=1)
@@ -146,7 +146,7 @@ def test_a_file_that_is_two_files_in_a_row(tmp_path):
 
 @pytest.mark.parametrize("cut", [1, 40, 100])
 def test_a_torn_file_with_another_behind_it(tmp_path, cut):
-    """What follows a torn packet is at an unknown place: lost, said, and placed in time."""
+    """Data after a torn packet are at an unknown place: they are lost, reported, and dated."""
     source = make()
     data = bytes(source.stream.data)
     _, content = source.packets[1]
@@ -158,7 +158,7 @@ def test_a_torn_file_with_another_behind_it(tmp_path, cut):
     assert numbers[: len(whole)] == whole
     truncated = info.losses.filter(info.losses["kind"] == "truncated")
     assert truncated.height >= 1
-    # After the last event of the first packet, which is whole.
+    # The loss is after the last event of the first packet, which is whole.
     last_whole = 1_000 + 10 * 3
     assert all(begin >= last_whole for begin in truncated["begin_ns"])
     assert info.warnings
@@ -223,7 +223,7 @@ def test_metadata_cut_inside_a_packet(tmp_path):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_text_metadata_cut_anywhere(tmp_path, seed):
-    """Never a crash; what is accepted is a whole number of blocks."""
+    """Reading never crashes; accepted metadata is a whole number of blocks."""
     source = make()
     text = source.trace.metadata()
     draw = random.Random(seed)
@@ -262,7 +262,7 @@ def test_metadata_that_would_need_all_memory(tmp_path, name):
     if name == "array":
         text = text.replace("fields := struct {", "fields := struct { struct s huge;")
     (tmp_path / "metadata").write_text(text)
-    # In a process of its own with 1 GiB, so that a bomb that goes off hurts nobody else.
+    # A separate process with 1 GiB keeps a bomb that goes off from hurting anybody else.
     script = (
         "import resource, sys\n"
         "from pathlib import Path\n"

@@ -1,4 +1,4 @@
-"""LTTng's index files: no reading depends on them, and they help where heads are damaged.
+"""Test that LTTng's index files never change what is read, and help if headers are damaged.
 
 Truth: the same trace without an index, and what our writer put where.
 """
@@ -52,7 +52,7 @@ def read(root: Path) -> tuple[list[int], TraceInfo]:
 
 
 def same_as_without(root: Path, stream: w.Stream, index: bytes) -> list[str]:
-    """Warnings that are there with the index only; all else must be equal."""
+    """Return the warnings that appear only with the index, and check that all else is equal."""
     numbers, with_index = read(save(root, stream, index=index))
     expected, without = read(save(root, stream))
     assert numbers == expected
@@ -107,7 +107,7 @@ def test_a_wrong_index_is_not_used_and_told(tmp_path, name):
 @given(st.data())
 @settings(max_examples=150, deadline=None)
 def test_no_index_whatever_changes_what_is_read(tmp_path_factory, data):
-    """Any damage to an index of a whole stream: the same events and losses."""
+    """Any damage to an index of a whole stream leaves events and losses the same."""
     stream = make(gaps=True)
     whole = w.index(stream.entries)
     index = bytearray(whole)
@@ -145,11 +145,12 @@ def test_a_damaged_head_costs_its_packet_only(tmp_path, packet):
     assert numbers == [n for n in range(PACKETS * PER_PACKET) if n // PER_PACKET != packet]
     assert len(info.warnings) == 1 + (packet == 0)
     assert "not a CTF packet" in info.warnings[0]
-    # Of the first one, the numbers of the others tell.
+    # If the first packet is lost, the others' sequence numbers show it.
     kind = "lost_packets" if packet else "missing_head"
     assert info.losses.select("kind", "count").rows() == [(kind, 1)]
     begin, end = info.losses.select("begin_ns", "end_ns").row(0)
-    # Between the events before and after; at the end of the file, the index tells the time.
+    # The loss lies between the events before and after; at the file's end, the index gives the
+    # time.
     first, last = 1_000 + 30 * packet, 1_020 + 30 * packet
     assert begin == (None if packet == 0 else first - 10)
     assert end == (last if packet == PACKETS - 1 else last + 10)
@@ -157,7 +158,7 @@ def test_a_damaged_head_costs_its_packet_only(tmp_path, packet):
 
 @pytest.mark.parametrize("size", [1, -8, 1 << 20])
 def test_a_damaged_size_costs_its_packet_at_most(tmp_path, size):
-    """The head of the second packet states a size that leads astray."""
+    """The header of the second packet states a size that leads astray."""
     stream = make()
     start, total = stream.entries[1][:2]
     data = bytearray(stream.data)
@@ -171,7 +172,7 @@ def test_a_damaged_size_costs_its_packet_at_most(tmp_path, size):
 
 
 def test_what_is_gone_at_the_end_is_counted(tmp_path):
-    """Cut at every byte: the index still tells how many packets there were, and until when."""
+    """Cut at any byte, the index still tells how many packets there were, and until when."""
     stream = make()
     index = w.index(stream.entries)
     ends = [offset + total // 8 for offset, total, *_ in stream.entries]
@@ -181,7 +182,7 @@ def test_what_is_gone_at_the_end_is_counted(tmp_path):
         without, _ = read(save(tmp_path, stream, bytes(stream.data[:cut])))
         assert numbers == without
         lost = info.losses.filter(info.losses["kind"] == "lost_packets")
-        # Those of which not even the head is there.
+        # These are the packets of which not even the header is left.
         missing = sum(offset + head > cut for offset, *_ in stream.entries)
         assert lost["count"].to_list() == ([missing] if missing else [])
         assert lost["end_ns"].to_list() == ([1_140] if missing else [])
@@ -202,7 +203,7 @@ def test_an_empty_file_with_an_index(tmp_path):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_damage_to_both_never_crashes(tmp_path, seed):
-    """With the index never fewer events than without."""
+    """With the index there are never fewer events than without."""
     draw = random.Random(seed)
     stream = make(gaps=True)
     for _ in range(40):
@@ -220,7 +221,7 @@ def test_damage_to_both_never_crashes(tmp_path, seed):
 
 
 def two_streams(root: Path) -> Path:
-    """Streams s (instance 3) and t (instance 4), each with an index; one event of t later."""
+    """Make streams s (instance 3) and t (instance 4) with indexes; one event of t is later."""
     save(root, make(), index=w.index(make().entries))
     second = w.Stream(make().trace, instance=4, cpu=0)
     second.event(EVENT, 1_005, {"n": 100}, {})
@@ -232,7 +233,7 @@ def two_streams(root: Path) -> Path:
 
 
 def test_a_stream_file_that_is_missing_is_told_of(tmp_path):
-    """Counted and dated by its index: from the first packet's begin to the last one's end."""
+    """Its index counts and dates the loss: from the first packet's begin to the last one's end."""
     root = two_streams(tmp_path)
     assert read(root)[1].losses.height == 0
     (root / "s").unlink()

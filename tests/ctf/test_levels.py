@@ -1,4 +1,4 @@
-"""Log levels and namespaces of event classes: where users see them. Oracle: babeltrace2's text."""
+"""Test where users see log levels and namespaces of event classes. Oracle: babeltrace2's text."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_names_of_levels() -> None:
-    """As ``lttng/tracepoint-types.h`` of LTTng-UST numbers them."""
+    """The numbers are those of ``lttng/tracepoint-types.h`` of LTTng-UST."""
     named = [log_level_name(level) for level in (0, 6, 7, 13, 14, 15, -1)]
     names = ["EMERG", "INFO", "DEBUG_SYSTEM", "DEBUG_LINE", "DEBUG"]
     assert named == [*(f"TRACE_{name}" for name in names), "15", "-1"]
@@ -50,7 +50,7 @@ def test_levels_reach_info_and_events(root: Path) -> None:
     levels = [json.loads(line)["log_level"] for line in lines.splitlines()]
     assert levels == [*expected.values(), None]
     text = roslens("events", root, "--fields", "log_level").stdout.splitlines()
-    # babeltrace2 knows no names for other numbers, and has none for these then.
+    # babeltrace2 knows no names for other numbers, and prints none for them.
     theirs = subprocess.check_output(
         ["babeltrace2", "--fields=loglevel", str(root)], text=True
     ).splitlines()

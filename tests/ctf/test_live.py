@@ -1,4 +1,4 @@
-"""What LTTng writes here and now, read by us and by babeltrace2 (the oracle)."""
+"""Test reading what LTTng writes here and now, against babeltrace2 (the oracle)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COUNT = 400
 
 
 def check_equal(root: Path) -> dict[str, pl.DataFrame]:
-    """Every field of every event equals what babeltrace2 reads; returns the frames."""
+    """Check that every field of every event equals babeltrace2's, and return the frames."""
     ours = open_trace(root).read()
     theirs = babeltrace.read(root)
     assert list(ours) == list(theirs)
@@ -42,7 +42,7 @@ def test_every_kind_of_field(record):
     assert info.losses.height == 0
     assert info.warnings == []
     assert [(p.host, p.procname) for p in info.processes] == [("h0", "kinds")]
-    # Declared, wanted, and never happened: typed and empty.
+    # An event that was declared and requested, but never happened, is typed and empty.
     assert frames["kinds:never"].height == 0
     assert frames["kinds:never"].schema["n"] == pl.Int32()
 
@@ -88,9 +88,9 @@ def test_other_contexts(record):
 
 
 def said_to_be_dropped(root: Path, noun: str) -> tuple[int, int]:
-    """Events or packets that babeltrace2 says the tracer dropped, and how much it took back.
+    """Return how many events or packets babeltrace2 says were dropped, and how much it took back.
 
-    LTTng's cumulative count can go back by a little from one packet to the next. babeltrace2 then
+    LTTng's cumulative count can decrease a little from one packet to the next. babeltrace2 then
     says that 2**64 minus that many were discarded; ours says that none were.
     """
     output = subprocess.run(
@@ -103,9 +103,9 @@ def said_to_be_dropped(root: Path, noun: str) -> tuple[int, int]:
 
 
 def counters(root: Path) -> dict[int, list[tuple[int, int]]]:
-    """Number and count of discarded events of each packet, by stream, from the bytes.
+    """Return each packet's number and count of discarded events, by stream, from the bytes.
 
-    What LTTng-UST writes before each packet's events: magic, UUID, stream class, stream; begin,
+    LTTng-UST writes this before each packet's events: magic, UUID, stream class, stream; begin,
     end, content and packet size in bits, number, discarded so far, CPU.
     """
     by_stream: dict[int, list[tuple[int, int]]] = {}
@@ -122,11 +122,11 @@ def counters(root: Path) -> dict[int, list[tuple[int, int]]]:
 
 
 def check_discarded(root: Path) -> None:
-    """The count equals those in the heads of packets; babeltrace2 agrees where it tells numbers.
+    """Check the count against the packet headers, and against babeltrace2 where it gives numbers.
 
-    Of what was dropped before the first packet that is left it says only that there may have been
-    some. Even with a blocking channel there is loss: a thread that is preempted while it writes
-    an event makes other threads on its CPU lose theirs once they have gone round the buffer.
+    For events dropped before the first remaining packet, babeltrace2 only says that there may have
+    been some. Even with a blocking channel there is loss: a thread that is preempted while it
+    writes an event makes other threads on its CPU lose theirs once they have gone round the buffer.
     """
     info = open_trace(root).info()
     streams = counters(root).values()
@@ -134,7 +134,7 @@ def check_discarded(root: Path) -> None:
     total, taken_back = said_to_be_dropped(root, "event")
     later = info.discarded_events - sum(packets[0][1] for packets in streams)
     assert total <= later <= total + taken_back
-    # Counted in the heads of packets, so those dropped after the last packet are not.
+    # Packet headers hold the count, so events dropped after the last packet are not counted.
     for row in info.losses.filter(pl.col("kind") == "discarded_events").iter_rows(named=True):
         assert row["count"] > 0
         assert info.begin_ns <= row["end_ns"]
@@ -142,7 +142,7 @@ def check_discarded(root: Path) -> None:
 
 
 def test_real_loss_is_counted_and_placed(record):
-    """Sub-buffers far too small."""
+    """The sub-buffers are far too small."""
     root = record(20_000, "--discard", "--subbuf-size=4096", "--num-subbuf=2")
     check_equal(root)
     check_discarded(root)
@@ -169,12 +169,12 @@ def test_rotated_trace_files(record):
         *("--tracefile-count=3", "--blocking-timeout=inf"),
         blocking=True,
     )
-    # The third file of some stream: then the first was written again.
+    # If a stream has a third file, its first one was overwritten.
     assert [p for p in root.rglob("ch_*_2") if p.is_file()]
     check_equal(root)
     check_discarded(root)
     info = open_trace(root).info()
-    # The oldest files were overwritten, as asked for: not the tracer's loss, but said.
+    # The oldest files were overwritten, as requested: it is reported, but not as tracer loss.
     assert info.events < 5 * 2 * 4_000
     assert info.losses.filter(pl.col("kind") == "lost_packets").height == 0
     assert any("begins with packet number" in w for w in info.warnings)
@@ -194,7 +194,7 @@ def test_what_several_snapshots_hold_is_read_once(record):
 
 
 def test_what_two_sessions_record_at_once_is_found_once(record):
-    """Ground truth: what the program emitted, each event into both sessions."""
+    """Ground truth: the program emitted each event into both sessions."""
     frames = open_trace(record(COUNT, "--subbuf-size=1M", sessions=2)).read()
     for frame in frames.values():
         if frame.is_empty():

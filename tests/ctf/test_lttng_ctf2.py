@@ -1,10 +1,10 @@
-"""A recording that LTTng 2.15.1 wrote as CTF 2; Debian's babeltrace2 2.0.4 cannot read it.
+"""Test a recording that LTTng 2.15.1 wrote as CTF 2; Debian's babeltrace2 2.0.4 cannot read it.
 
 The expected values follow from the program that was recorded: two threads with three topics each
 publish 4,000 messages in all, and take each of them four messages later. Every thread numbers its
-pointers from a base of its own. LTTng discarded nothing. lttng-tools and lttng-ust 2.15.1 were
-built from their public repositories for it; the recording was made for this project and is under
-its licence.
+pointers from its own base. LTTng discarded nothing. lttng-tools and lttng-ust 2.15.1 were built
+from their public repositories for it; the recording was made for this project and is under its
+licence.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def test_every_field_has_the_value_that_the_program_gave(trace: Path) -> None:
     events = open_trace(trace).read()
     topics = events["ros2:rcl_publisher_init"].sort("publisher_handle")
     expected = [
-        # Its base is 0x550000000000, and 0x10000000 further for each thread.
+        # The base is 0x550000000000 for the first thread, and 0x10000000 more for each further one.
         (base + 4096 * (k + 1), base + 16, base + 4096 * (k + 1) + 8, f"/topic_{thread}_{k}", 10)
         for thread, base in enumerate((0x550000000000, 0x550010000000))
         for k in range(TOPICS)
@@ -92,7 +92,7 @@ def test_every_field_has_the_value_that_the_program_gave(trace: Path) -> None:
         assert sent["message"].to_list() == [
             base + 4096 * (i % TOPICS + 1) + 3072 + (i % 7) * 64 for i in per_thread
         ]
-        # The stamp is the system clock just before the event, and takes carry the same.
+        # The timestamp is the system clock just before the event, and takes carry the same one.
         wait = sent["time_ns"] - sent["timestamp"]
         assert wait.min() >= 0
         assert wait.median() < 1_000_000

@@ -1,4 +1,4 @@
-"""Several traces as one time line: hosts, columns that differ, order. Values by hand."""
+"""Test several traces as one time line: hosts, differing columns, order. Values by hand."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_names_that_are_taken(tmp_path):
 @pytest.mark.parametrize("threads", [1, 2])
 def test_events_before_their_packet_are_sorted_all_the_same(tmp_path, threads):
     """A packet's stated beginning is a hint: a wrong one must not spoil the order."""
-    # Numbers this large take the extended header, whose stamps are whole.
+    # Numbers this large take the extended header, whose timestamps are whole.
     event = w.Event("p:e", 70_000, w.structure({"n": w.integer(8)}))
     trace = w.TraceWriter([event])
     streams = {}
@@ -108,7 +108,7 @@ def test_events_before_their_packet_are_sorted_all_the_same(tmp_path, threads):
         stream = streams[f"s{number}"] = w.Stream(trace, instance=number)
         for n in range(12):
             stream.event(event, 1_000 * (n + 1) + number, {"n": n * 2 + number}, {})
-            # So large that the packets do not all fall into one slice.
+            # The padding is so large that the packets do not all fall into one slice.
             stream.packet(padding=1 << 20)
     root = trace.save(tmp_path, **streams)
     data = bytearray((root / "s1").read_bytes())
@@ -139,7 +139,7 @@ def test_events_without_provider_go_to_the_folder_of_their_domain(tmp_path):
 
 
 def snapshots(root: Path) -> None:
-    """Two parts of one recording: the second repeats the first packet, and has one more."""
+    """Write two parts of a recording: the second repeats the first packet, and has one more."""
     event = w.Event("p:e", 0, w.structure({"n": w.integer(32)}))
     trace = w.TraceWriter([event])
     stream = w.Stream(trace)
@@ -188,7 +188,7 @@ def both(root: Path, frequency: int = 1_000_000_000) -> Path:
 
 
 def test_what_is_added_may_change(tmp_path):
-    """By hand: nothing until 15, 40 at 25 and from then on, straight between; a packet's too."""
+    """By hand: the offset is 0 until 15, 40 from 25 on, and linear between, also for packets."""
     points = [(15, 0), (25, 40)]
     trace = open_trace(both(tmp_path), clock_offsets={"x": points, "y": points})
     frame = trace.read()["p:e"]
@@ -209,7 +209,7 @@ def test_the_clock_of_a_host_is_set(tmp_path, name, offset):
 
 
 def test_a_slow_clock_is_set_as_exactly_as_it_can_be(tmp_path):
-    """Of 1 MHz: a cycle is 1,000 ns; rounded down, as its times are."""
+    """At 1 MHz a cycle is 1,000 ns; offsets are rounded down, as times are."""
     trace = open_trace(both(tmp_path, 1_000_000), clock_offsets={"y": -2_000_000_500})
     times = trace.read()["p:e"].filter(pl.col("host") == "h1")["time_ns"]
     assert times.to_list() == [15_000 - 2_000_001_000, 25_000 - 2_000_001_000]
@@ -221,7 +221,7 @@ def test_the_clock_of_nobody(tmp_path):
 
 
 def test_collect_merges(tmp_path):
-    """The command: one output, one time line, made again when the offset changes."""
+    """The command makes one output with one time line, and repeats it when the offset changes."""
     paths = two_hosts(tmp_path)
     out = tmp_path / "out"
 
@@ -236,7 +236,7 @@ def test_collect_merges(tmp_path):
         frame = pl.read_parquet(out / "events" / "p" / "e.parquet")
         assert frame["n"].to_list() == order
     assert set(frame["trace"]) == {"0_a", "1_b"}
-    # Nothing that went between these hosts was recorded.
+    # No message between these hosts was recorded.
     done = collect("-o", out, "--clock-offset", "auto")
     assert done.returncode == 3
     assert "no message between them" in done.stderr
@@ -288,5 +288,5 @@ def test_collect_sets_clocks_by_messages(tmp_path):
         assert ("up to date" in done.stdout) == again
     taken = pl.read_parquet(out / "events" / "ros2" / "rmw_take.parquet")
     times = taken.filter(pl.col("host") == "h1").sort("time_ns")["time_ns"]
-    # From -500 to +300 ns are possible, in 18 ms 18 us more.
+    # Offsets from -500 to +300 ns are possible, and within 18 ms 18 us more.
     assert abs(times[0] - (2_000_000 + 300)) < 20_000

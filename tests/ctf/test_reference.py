@@ -1,4 +1,4 @@
-"""Random traces of CTF 1.8 and CTF 2: our reader, the reference decoder and the writer agree."""
+"""Test random CTF 1.8 and CTF 2 traces: our reader, the reference decoder and the writer agree."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def write(model: Model, fragments: list[dict[str, Any]], instance: int) -> Made:
 
 
 def nanoseconds(model: Model, cycles: int) -> int:
-    """Offset and cycles, with integers."""
+    """Return the time of `cycles` with the clock's offset, computed with integers."""
     whole = model.offset["cycles"] + cycles
     return model.offset["seconds"] * 10**9 + whole * 10**9 // model.frequency
 

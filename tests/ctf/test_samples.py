@@ -1,4 +1,4 @@
-"""Every recording in data/samples, value by value. Oracle: babeltrace2 through python3-bt2."""
+"""Test every recording in data/samples by value. Oracle: babeltrace2 through python3-bt2."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_every_field_of_every_event(recording):
 
 
 def test_the_last_stream_is_gone_with_its_index(tmp_path):
-    """Nothing of the trace tells; the manifest says how many CPUs, and so files, there were."""
+    """Nothing in the trace shows it; the manifest says how many CPUs, and so files, there were."""
     for run in RECORDINGS:
         if run.path.parent.name == "demo":
             whole = tmp_path / run.name

@@ -1,4 +1,4 @@
-"""Parts of a trace: streams, projections, windows. Truth: all of it, read at once."""
+"""Test parts of a trace (streams, projections, windows) against the whole, read at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PACKETS = 40
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two streams whose events alternate, many packets, two kinds of event."""
+    """Write two streams with alternating events, many packets, and two kinds of event."""
     trace = w.TraceWriter([A, B], context=COMMON)
     streams = {}
     for cpu in range(2):
@@ -85,13 +85,13 @@ def test_fields_are_chosen(root):
 def test_columns_that_every_class_has_are_never_null(root):
     schema = pa.RecordBatchReader.from_stream(open_trace(root).arrow("p:a")).schema
     nullable = {field.name for field in schema if field.nullable}
-    # No context tells the thread, and a packet may not tell its CPU.
+    # No context names the thread, and a packet may not name its CPU.
     assert nullable == {"vtid", "cpu_id"}
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_any_window_is_what_a_filter_gives(root, threads):
-    """Windows that begin and end within packets, at events, between them, and outside."""
+    """Windows begin and end within packets, at events, between them, and outside."""
     trace = open_trace(root)
     everything = trace.read()["p:a"]
     times = everything["time_ns"]
@@ -123,12 +123,12 @@ def test_windows_are_the_whole_time_cut_up(root, size):
 
 
 def test_a_window_does_not_read_packets_outside(root, tmp_path):
-    """A packet that is damaged, outside of what is asked for, does no harm and is not told."""
+    """A damaged packet outside of the window does no harm and is not reported."""
     for path in root.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
     data = bytearray((tmp_path / "s0").read_bytes())
     last = data.rindex((0xC1FC1FC1).to_bytes(4, "little"))
-    # The event number that begins the last packet's events.
+    # This is the event number that begins the last packet's events.
     data[last + w.TraceWriter([A]).head_bits // 8] = 77
     (tmp_path / "s0").write_bytes(data)
     damaged, whole = open_trace(tmp_path), open_trace(root)

@@ -1,4 +1,4 @@
-"""Several threads, on traces long enough that each has several slices of the time to decode."""
+"""Test several threads on traces so long that each thread decodes several slices of time."""
 
 import polars as pl
 import pytest
@@ -11,7 +11,7 @@ EVENTS = 300_000
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
-    """Some 14 MB, of which a thread takes 4 at a time; packets lie across their borders."""
+    """Generate some 14 MB, of which a thread takes 4 at a time; packets cross the borders."""
     folder = tmp_path_factory.mktemp("long")
     generate(Shape(threads=2), folder, EVENTS)
     return open_trace(folder / "trace")
@@ -19,10 +19,10 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
 
 @pytest.fixture(scope="module")
 def alone(trace: Trace) -> dict[str, pl.DataFrame]:
-    """What one thread reads, which merges all packets at once."""
+    """Return what one thread reads, which merges all packets at once."""
     frames = trace.read(threads=1)
-    # Eight events for each message; of two layers of 4 nodes and 4 topics, the events that announce
-    # them are 8 of nodes, 4 of publishers, and 3 of each of 4 subscriptions.
+    # There are eight events per message; with two layers of 4 nodes and 4 topics, the events that
+    # announce them are 8 of nodes, 4 of publishers, and 3 of each of 4 subscriptions.
     assert sum(frame.height for frame in frames.values()) == EVENTS // 8 * 8 + 24
     return frames
 

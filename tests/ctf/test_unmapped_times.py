@@ -1,4 +1,4 @@
-"""Times of traces of CTF 1.8 that map none to a clock. Oracle: babeltrace2, and by hand."""
+"""Test times of CTF 1.8 traces that map none to a clock. Oracle: babeltrace2, and by hand."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BEGIN = 5 << 32
 
 
 def trace(root: Path, clocks: str) -> Path:
-    """One packet of two events, with times of 32 bits in their headers."""
+    """Write one packet of two events, with 32-bit times in their headers."""
     (root / "metadata").write_text(
         f"""/* CTF 1.8 */
 trace {{ major = 1; minor = 8; byte_order = le; }};
@@ -45,12 +45,12 @@ event {{ name = e; id = 0; fields := struct {{ {U(8)} x; }}; }};
     ],
 )
 def test_times_that_name_no_clock(tmp_path: Path, clocks: str, expected: list[int]) -> None:
-    """CTF 1.8.3, 8: they count nanoseconds, or are of the only clock."""
+    """By CTF 1.8.3, section 8, they count nanoseconds, or belong to the only clock."""
     root = trace(tmp_path, clocks)
     opened = open_trace(root)
     assert opened.read()["e"]["time_ns"].to_list() == expected
     assert opened.info().begin_ns == expected[0]
-    # babeltrace2 counts with floating point numbers where a clock is not of 1 GHz.
+    # babeltrace2 uses floating-point numbers if a clock is not of 1 GHz.
     assert babeltrace.read(root)["e"]["time_ns"].to_list() == pytest.approx(expected, abs=10)
 
 

@@ -1,4 +1,4 @@
-"""The fragments of CTF 2 metadata that CTF 1.8 can say, as TSDL."""
+"""Write the CTF 2 metadata fragments that CTF 1.8 can express as TSDL."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tests.ctf.ctf2_writer import UUID_OF_TRACES, Fragments
 CHAR = "integer { size = 8; align = 8; signed = true; encoding = UTF8; }"
 ORDER = {"little-endian": "le", "big-endian": "be"}
 UNCHANGED = {"uuid", "cpu_id", "id", "v"}
-"""Names that get no underscore, as LTTng puts one before each field of an event."""
+"""Names without the underscore that LTTng puts before each field of an event."""
 
 
 def as_tsdl(fragments: Fragments) -> str:
-    """CTF 1.8 metadata."""
+    """Return CTF 1.8 metadata."""
     by_type = {fragment["type"]: fragment for fragment in fragments}
     clock = by_type["clock-class"]
     stream = by_type["data-stream-class"]
@@ -47,13 +47,13 @@ stream {{ id = 0;
 
 
 def environment(values: dict[str, Any]) -> str:
-    """Its block; none where it is empty."""
+    """Return the environment block; empty if there are no values."""
     words = "".join(f" {name} = {json.dumps(value)};" for name, value in values.items())
     return f"env {{{words} }};" if words else ""
 
 
 def declared(kind: dict[str, Any], name: str) -> str:  # noqa: C901
-    """A type and the name that it declares."""
+    """Return a type and the name that it declares."""
     match kind["type"]:
         case "structure":
             fields = " ".join(
@@ -107,16 +107,16 @@ def declared(kind: dict[str, Any], name: str) -> str:  # noqa: C901
 
 
 def array(element: dict[str, Any], name: str, length: str) -> str:
-    """An array; the outermost length is written first."""
+    """Return an array, whose outermost length is written first."""
     head, mark, rest = declared(element, "\0").partition("\0")
     return f"{head}{name}[{length}]{rest}" if mark else f"{head} {name}[{length}]"
 
 
 def path(location: dict[str, Any]) -> str:
-    """A field location without origin."""
+    """Return a field location without origin."""
     return ".".join(map(field, location["path"]))
 
 
 def field(name: str) -> str:
-    """The name of a field as TSDL has it."""
+    """Return the name of a field in TSDL."""
     return name if name in UNCHANGED else f"_{name}"

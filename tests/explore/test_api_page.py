@@ -1,4 +1,4 @@
-"""The examples of docs/api.md run on samples, are typed, and leave out nothing that is public."""
+"""Test that docs/api.md's examples run on samples, are typed, and cover all that is public."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def verbs(noun: type) -> list[str]:
 
 
 def sections(noun: type) -> set[str]:
-    """The verbs that show a section of the noun's notebook."""
+    """Return the verbs that show a section of the noun's notebook."""
     marker = f"{shown.__qualname__}.<locals>"
     return {name for name in verbs(noun) if marker in getattr(noun, name, noun).__qualname__}
 
@@ -56,7 +56,7 @@ def budgets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "budgets.yaml").write_text(shown)
     sample = ROOT / "data" / "samples" / "two_process"
     uncollected(sample, tmp_path / "recordings")
-    # From elsewhere: the samples of the examples are those that come with roslens.
+    # Run from elsewhere: the samples of the examples are those that come with roslens.
     monkeypatch.chdir(tmp_path)
 
 
@@ -108,7 +108,7 @@ def test_everything_public_says_what_it_gives_and_when_it_fails() -> None:
 
 
 def test_the_examples_are_typed(tmp_path: Path) -> None:
-    """By mypy, strictly, as a user's own code that imports an installed roslens."""
+    """mypy checks them strictly, like a user's own code that imports an installed roslens."""
     script = tmp_path / "examples.py"
     script.write_text("\n".join(BLOCKS))
     run = subprocess.run(
@@ -126,7 +126,7 @@ def test_the_questions_are_those_that_commands_answer_in_three_lines_each() -> N
 
 
 def answers(question: str) -> object:
-    """What the last line of the answer gives."""
+    """Return the value of the answer's last line."""
     ((code),) = [code for asked, code in QUESTIONS if asked.startswith(question)]
     *lines, last = code.splitlines()
     namespace: dict[str, object] = {"rl": rl, "pl": pl}
@@ -166,7 +166,7 @@ def test_the_answers_are_what_is_known_of_the_samples() -> None:
 
 @pytest.mark.recording
 def test_further_answers_are_what_the_programs_logged(tmp_path: Path) -> None:
-    """Chain: by hand from samples.csv, as in tests/notebooks/test_twenty_questions.py."""
+    """The chain's answers are by hand from samples.csv, as in test_twenty_questions.py."""
 
     def frame(question: str) -> pl.DataFrame:
         answer = answers(question)
@@ -180,7 +180,7 @@ def test_further_answers_are_what_the_programs_logged(tmp_path: Path) -> None:
     assert longest["max_ns"] == pytest.approx(7_830_470, rel=1e-3)
     late = {row[0]: row[1] for row in frame("Is the end-to-end deadline").iter_rows()}
     assert late["/source -> /a -> /node_b -> /b -> /node_c -> /c -> /sink"] == 23
-    # 200 Hz: ten in 50 ms.
+    # 200 Hz give ten messages in 50 ms.
     assert frame("What was published").filter(topic="/data").height == 10
     assert frame("Where do messages pile up")["topic"].to_list() == [
         "/topic_0",

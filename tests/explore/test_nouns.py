@@ -1,4 +1,4 @@
-"""What ``rl.open`` offers by noun: the figures of the reports, by hand, and its errors."""
+"""Test the nouns of ``rl.open``: the reports' figures, by hand, and errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MS = 1_000_000
 
 @pytest.fixture
 def four(tmp_path: Path) -> Recordings:
-    """Two factors, one run in each cell: latencies of 1, 2, 3 and 4 ms, one of five lost."""
+    """Record two factors, one run per cell: latencies of 1, 2, 3 and 4 ms, one of five lost."""
     for number in range(4):
         write_run(
             tmp_path / f"<b>{number}",
@@ -41,7 +41,7 @@ def four(tmp_path: Path) -> Recordings:
 
 @pytest.mark.recording
 def test_the_share_of_a_process_is_that_of_the_window() -> None:
-    """By hand, of a second in which both processes ran."""
+    """By hand, for a second in which both processes ran."""
     run = rl.open(ROOT / "data/samples/demo/000_r0_executor-Events")
     all_rows = run.processes.collect()
     begin_ns = all_rows["begin_ns"].min() + 500_000_000
@@ -59,7 +59,7 @@ def test_the_share_of_a_process_is_that_of_the_window() -> None:
 
 @pytest.mark.recording
 def test_sentences_are_of_all_topics_and_of_one_cell() -> None:
-    """Counted, and the quantile taken, with the tables alone."""
+    """The tables alone give the counts and the quantile."""
     run = rl.open(ROOT / "data/samples")
     outcomes = run.messages.select("topic", "outcome").filter(
         ~pl.col("topic").str.contains(r"(^|/)_|^/(rosout|parameter_events)$"),
@@ -82,7 +82,7 @@ def test_sentences_are_of_all_topics_and_of_one_cell() -> None:
                      orient="row"), on="run",
     )  # fmt: skip
     each = by_run.filter(~pl.col("within")).partition_by("run")
-    # Type 8 of Hyndman and Fan, which numpy has, too.
+    # This is type 8 of Hyndman and Fan, which numpy has, too.
     p99 = np.mean(
         [np.quantile(frame["duration_ns"], 0.99, method="median_unbiased") for frame in each]
     )
@@ -93,7 +93,7 @@ def test_sentences_are_of_all_topics_and_of_one_cell() -> None:
 
 @pytest.mark.recording
 def test_a_percentile_of_too_few_samples_is_in_no_pair() -> None:
-    """339 samples that hang together tell a median, and no P99, as the estimates say."""
+    """339 correlated samples give a median but no P99, as the estimates say."""
     executors = rl.open(ROOT / "data/samples/communication").executors
     pairs = executors.with_parameters(factor="intra_process").pairs()
     refused = executors.estimates().filter(metric="latency_p99")["refused"]
@@ -103,7 +103,7 @@ def test_a_percentile_of_too_few_samples_is_in_no_pair() -> None:
 
 @pytest.mark.recording
 def test_what_was_seen_when(tmp_path: Path) -> None:
-    """Against the tables of the model and the reader's counts; then with one CPU's stream gone."""
+    """The truth is the model's tables and the reader's counts; then one CPU's stream is missing."""
     whole = tmp_path / "whole"
     shutil.copytree(ROOT / "data/samples/demo/000_r0_executor-Events", whole)
     run = rl.open(whole)
@@ -137,7 +137,7 @@ def test_what_was_seen_when(tmp_path: Path) -> None:
 @pytest.mark.recording
 @pytest.mark.parametrize("noun", ["latency", "executors", "memory", "chains"])
 def test_estimates_are_those_of_the_report(tmp_path: Path, noun: str) -> None:
-    """Against metrics.json, which tests/notebooks holds against a second implementation."""
+    """The truth is metrics.json, which tests/notebooks checks by a second implementation."""
     report = getattr(rl.open("data/samples/demo"), noun)
     report.with_parameters(output_dir=str(tmp_path)).write()
     written = json.loads((tmp_path / "metrics.json").read_text())["estimates"]
@@ -178,14 +178,14 @@ def test_cells_are_made_by_the_factors_asked_for(four: Recordings) -> None:
 
 
 def test_frames_are_the_rows_that_the_report_counts(four: Recordings) -> None:
-    """A publication every 2 ms: after 5 ms of warm-up two of five are left in each run."""
+    """With a publication every 2 ms, two of five are left in each run after 5 ms of warm-up."""
     frame = four.latency.frame()
     assert frame.height == 20
     assert frame["since_ns"].max() == 8 * MS
     late = four.latency.with_parameters(warm_up_s=0.005)
     assert late.frame()["since_ns"].unique().sort().to_list() == [6 * MS, 8 * MS]
     assert "left out as warm-up: 12 messages" in str(late.loss_first())
-    assert four.latency.frame().equals(frame)  # of its own
+    assert four.latency.frame().equals(frame)  # `late` has parameters of its own
     lost = four.loss.frame()
     assert lost.select("messages", "arrived", "lost", "unknown").unique().row(0) == (5, 4, 1, 0)
     assert lost["loss"].unique().to_list() == [0.2]
@@ -200,7 +200,7 @@ def test_pictures_are_figures_of_the_users_own(four: Recordings) -> None:
         assert escape(picture.caption) in picture._repr_html_()
         picture.clear()
         assert draw().axes, draw
-    # Nor is that of the report changed.
+    # Nor does the report's figure change.
     four.latency.ecdf().clear()
     assert four.latency.answer().picture.figure.axes  # type: ignore[union-attr]
 

@@ -1,4 +1,4 @@
-"""``run.predict``: as the verb, as frames and pictures; what is refused."""
+"""Test ``run.predict``: the verb's results as frames and pictures, and refusals."""
 
 from __future__ import annotations
 

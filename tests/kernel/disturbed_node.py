@@ -1,7 +1,7 @@
-"""A node whose callbacks are disturbed on purpose, and that writes down how; see `main`.
+"""Run a node whose callbacks are disturbed on purpose, and log how; see `main`.
 
-Three processes beside the node, which has the last CPU: one publishes, one burns on the node's CPU
-with a real-time priority, one holds the lock that each callback takes.
+Three processes run beside the node, which has the last CPU: one publishes, one burns on the node's
+CPU with a real-time priority, and one holds the lock that each callback takes.
 """
 
 import csv
@@ -73,7 +73,7 @@ def write(path: Path, header: tuple[str, ...], rows: list[tuple]) -> None:
 
 
 def main() -> None:
-    """Writes callbacks.csv and burns.csv into ``$ROSLENS_NATIVE_DIR``."""
+    """Write callbacks.csv and burns.csv into ``$ROSLENS_NATIVE_DIR``."""
     folder = Path(os.environ["ROSLENS_NATIVE_DIR"])
     cpus = sorted(os.sched_getaffinity(0))
     end = time.monotonic() + SECONDS

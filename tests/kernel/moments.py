@@ -1,4 +1,4 @@
-"""What must hold of the moments of any message."""
+"""Check what must hold for the moments of any message."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NAMES = (
 
 
 def in_order(moments: pl.DataFrame) -> bool:
-    """Those that are known follow each other, and the latency lies between the first and last."""
+    """Return whether the known moments are in order, and span exactly the latency."""
     rows = [
         [moment for moment in row if moment is not None]
         for row in moments.select(NAMES).iter_rows()

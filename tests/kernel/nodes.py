@@ -1,4 +1,4 @@
-"""Nodes recorded by ftrace, with the rows that they wrote of their own callbacks."""
+"""Record nodes with ftrace, and read the rows they wrote about their own callbacks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from roslens.tracing.lttng.settings import KERNEL_EVENTS
 
 
 def recorded(node: str, output: Path, *events: str) -> Path:
-    """A run of one of the programs here, collected; also with other events of the kernel."""
+    """Record and collect one of the programs here, also with other kernel events."""
     folder, manifest = record_command(
         ["python", str(Path(__file__).with_name(node))],
         output,
@@ -39,7 +39,7 @@ def kernel(folder: Path) -> dict[str, pl.LazyFrame]:
 
 
 def executions(folder: Path) -> pl.DataFrame:
-    """Rows of callback_scheduling beside what the node wrote of the same execution."""
+    """Return the rows of callback_scheduling joined with the node's log of the same executions."""
     scheduling = tables(find_recordings(folder)[0])["callback_scheduling"].collect()
     log = pl.read_csv(folder / "native" / "callbacks.csv")
     return (

@@ -1,4 +1,4 @@
-"""A talker or a listener that writes down what it does: ROLE LOG STOP."""
+"""Run a talker or a listener that logs what it does: ROLE LOG STOP."""
 
 import sys
 import time
@@ -10,7 +10,7 @@ from std_msgs.msg import String
 
 
 def main(role: str, log: str, stop: str) -> None:
-    """Makes LOG.on with the first message; goes on until STOP is there, the listener longer."""
+    """Create LOG.on with the first message; run until STOP exists, the listener for longer."""
     rclpy.init()
     node = rclpy.create_node(role)
     rows: list[str] = []

@@ -1,4 +1,4 @@
-"""Traces of Perfetto, written with its own protobuf classes."""
+"""Write Perfetto traces with Perfetto's own protobuf classes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as pb
 REALTIME, MONOTONIC, RAW, BOOT = 1, 3, 5, 6
 MONO_RAW = 4
 SLEPT = 1000
-"""So much later is the clock that also counts while the machine sleeps, at first."""
+"""How far the clock that also counts while the machine sleeps is ahead at first."""
 
 
 def snapshot(trace: pb.Trace, **times: int) -> None:
@@ -25,7 +25,7 @@ def bundle(trace: pb.Trace, cpu: int, **more: object) -> pb.FtraceEventBundle:
 
 
 def compact(to: pb.FtraceEventBundle, *switches: tuple[int, int, int, int, str]) -> None:
-    """Time, state of the one that leaves, and who comes: thread, priority, name."""
+    """Add switches: time, state of the leaving thread, and the next thread's id, priority, name."""
     sched, last = to.compact_sched, 0
     for time, state, tid, prio, name in switches:
         if name not in sched.intern_table:
@@ -39,7 +39,7 @@ def compact(to: pb.FtraceEventBundle, *switches: tuple[int, int, int, int, str])
 
 
 def wake(to: pb.FtraceEventBundle, told: tuple[int, int, str, int, int]) -> None:
-    """Time, who is woken: thread and name, on which CPU, and flags."""
+    """Add a wake-up: time, the woken thread's id and name, its CPU, and flags."""
     sched, (since, tid, name, cpu, flags) = to.compact_sched, told
     if name not in sched.intern_table:
         sched.intern_table.append(name)

@@ -1,7 +1,7 @@
-"""A node whose timer publishes, calls a function of a library, and publishes again, until SIGINT.
+"""Run a node whose timer publishes, calls a library's function, and publishes again, until SIGINT.
 
-Arguments: the library, the file that is there once the timer's callback ran and says at the end
-what time it was before and after each call [ns of CLOCK_MONOTONIC], seconds.
+Arguments: the library; the file that exists once the timer's callback ran and that holds at the end
+the time before and after each call [ns of CLOCK_MONOTONIC]; seconds.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ def main() -> None:
 
     update = ctypes.CDLL(sys.argv[1])._ZN6probed4Loop6updateEx
     update.argtypes = [ctypes.c_void_p, ctypes.c_longlong]
-    # A signal that ended the context would end a callback in its midst.
+    # A signal that ended the context would end a callback midway.
     rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
     ended = []
     signal.signal(signal.SIGINT, lambda *_: ended.append(True))
@@ -40,7 +40,7 @@ def main() -> None:
         rclpy.spin_once(node, timeout_sec=0.1)
     node.destroy_node()
     rclpy.try_shutdown()
-    # What the library printed is told even if the middleware does not end well.
+    # Write out what the library printed, even if the middleware does not end well.
     ctypes.CDLL(None).fflush(None)
     Path(sys.argv[2]).write_text("\n".join(around))
 

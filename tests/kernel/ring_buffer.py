@@ -1,6 +1,7 @@
-"""Ring-buffer pages written and read by hand, after the kernel's documentation; no code of ours.
+"""Write and read ring-buffer pages by hand, after the kernel's documentation, without roslens.
 
-Little-endian: the head of an event has its kind in the low 5 bits and the time in the others.
+Pages are little-endian: the head of an event has its kind in the low 5 bits and the time in the
+others.
 """
 
 import json
@@ -59,13 +60,13 @@ print fmt: "comm=%s pid=%d runtime=%Lu [ns]", __get_str(comm), REC->pid, REC->ru
 
 
 def runtime(thread: int, ran: int, *, by: int | None = None) -> bytes:
-    """The content of a sched_stat_runtime of a thread, in its own context or another's."""
+    """Return a thread's sched_stat_runtime, in its own context or another thread's."""
     context = thread if by is None else by
     return struct.pack("<HBBiIiQI", 363, 1, 2, context, 3 << 16 | 24, thread, ran, 0x6E)
 
 
 def switch(out: int, into: int, state: int = 0) -> bytes:
-    """The content of a sched_switch."""
+    """Return the content of a sched_switch."""
     return struct.pack(
         "<HBBi16siiq16sii", 372, 1, 2, out, f"t{out}".encode(), out, 120, state,
         f"t{into}".encode(), into, 120,
@@ -73,14 +74,14 @@ def switch(out: int, into: int, state: int = 0) -> bytes:
 
 
 def irq(number: int, name: bytes, *, offset: int = 16, by: int = 1) -> bytes:
-    """The content of an irq_handler_entry, whose name lies behind its fields."""
+    """Return the content of an irq_handler_entry, whose name lies behind its fields."""
     text = name + b"\0"
     content = struct.pack("<HBBiiI", 225, 8, 0, by, number, len(text) << 16 | offset) + text
     return content + b"\0" * (-len(content) % 4)
 
 
 def event(delta: int, content: bytes) -> bytes:
-    """An event so many ns after the one before."""
+    """Return an event `delta` ns after the one before."""
     extended = b""
     if delta >= 1 << 27:
         extended = struct.pack("<II", 30 | (delta & 0x7FFFFFF) << 5, delta >> 27)
@@ -92,17 +93,17 @@ def event(delta: int, content: bytes) -> bytes:
 
 
 def absolute(time: int) -> bytes:
-    """What sets the time."""
+    """Return an event that sets the time."""
     return struct.pack("<II", 31 | (time & 0x7FFFFFF) << 5, time >> 27 & 0xFFFFFFFF)
 
 
 def padding(delta: int, size: int) -> bytes:
-    """An event that was taken back; with 0 for the time, the rest of the page is empty."""
+    """Return an event that was taken back; with time 0, the rest of the page is empty."""
     return struct.pack("<II", 29 | delta << 5, size) + b"\xff" * (size - 4)
 
 
 def page(time: int, *events: bytes, missed: int | None = None) -> bytes:
-    """A page; `missed` events were lost before it, 0: nobody knows how many."""
+    """Return a page; `missed` events were lost before it, with 0 an unknown number."""
     content = b"".join(events)
     commit = len(content)
     if missed is not None:
@@ -115,7 +116,7 @@ def page(time: int, *events: bytes, missed: int | None = None) -> bytes:
 
 
 def read_slowly(content: bytes) -> tuple[list[tuple[int, int, int, int]], set[int]]:  # noqa: C901
-    """Page, place, size and time of each event, one after the other; and the damaged pages."""
+    """Return page, place, size and time of each event, and the damaged pages."""
     events, damaged = [], set()
     for number in range(len(content) // PAGE):
         data = content[number * PAGE : (number + 1) * PAGE]
@@ -161,7 +162,7 @@ def write_raw(
     whole: bool = True,
     **changes: object,
 ) -> Path:
-    """A folder as a recorder leaves it that was killed."""
+    """Write a folder as a killed recorder leaves it."""
     folder.mkdir(parents=True)
     for number, content in enumerate(cpus):
         (folder / f"cpu{number}").write_bytes(content)
@@ -181,7 +182,7 @@ def write_raw(
 
 
 def trace_dat(cpus: Sequence[bytes], clock: str = "mono") -> bytes:
-    """A file of trace-cmd, version 6."""
+    """Return a trace-cmd file, version 6."""
 
     def sized(text: str, size: int = 8) -> bytes:
         return len(text).to_bytes(size, "little") + text.encode()

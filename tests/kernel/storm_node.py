@@ -1,7 +1,7 @@
-"""A node on one CPU whose timer interrupts that CPU all the time, and that writes down how often.
+"""Run a node on one CPU whose timer interrupts that CPU all the time, and log how often.
 
 The timer's signal goes to the node itself, so that no other thread is needed to set it again. A
-second process, on another CPU where there is one, publishes.
+second process, on another CPU if there is one, publishes.
 """
 
 import csv
@@ -37,7 +37,7 @@ def work(cpu: int, end: float, log: Path) -> None:
 
 
 def main() -> None:
-    """Writes callbacks.csv into ``$ROSLENS_NATIVE_DIR``."""
+    """Write callbacks.csv into ``$ROSLENS_NATIVE_DIR``."""
     cpus = sorted(os.sched_getaffinity(0))
     end = time.monotonic() + SECONDS
     child = os.fork()

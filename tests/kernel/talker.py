@@ -1,4 +1,4 @@
-"""Publishes for the workloads of these tests, and listens, each on a CPU of its own.
+"""Publish for the workloads of these tests, and listen, each on its own CPU.
 
 rclpy is imported here, before the workloads' time begins: on a loaded machine that takes seconds.
 """
@@ -34,7 +34,7 @@ def listen(cpu: int, end: float, heard, ready=lambda: None) -> None:
 
 
 def spin(seconds: float) -> None:
-    """Use the CPU so long."""
+    """Use the CPU for this many seconds of thread time."""
     stop = time.thread_time_ns() + int(seconds * 1e9)
     while time.thread_time_ns() < stop:
         pass

@@ -1,4 +1,4 @@
-"""Programs that run already, attached to: every message against what both sides wrote down."""
+"""Test attaching to running programs: every message against what both sides logged."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ ATTACHED_S = 4
 
 @dataclass
 class Pair:
-    """A publisher and a subscriber that have found each other, and what they wrote of messages.
+    """A publisher and a subscriber that have found each other, and their log of messages.
 
-    `log`, which ends them, has publish_ns, and callback_ns or null.
+    `log`, which ends both programs, has publish_ns, and callback_ns or null.
     """
 
     pids: list[int]
@@ -100,7 +100,7 @@ def rclcpp_pair(ros: RosEnvironment, folder: Path, started: list[subprocess.Pope
 
 @pytest.fixture(autouse=True)
 def alone() -> Iterator[None]:
-    """What probes cost counts the calls of others, too."""
+    """Run without other ROS programs, whose calls would count in the cost of the probes."""
     with programs_of_ros(alone=True):
         yield
 
@@ -150,7 +150,7 @@ def test_messages_have_names_and_are_those_of_the_log(pair: Pair, tmp_path: Path
 def test_what_is_sampled_is_right_and_the_rest_not_called_lost(
     pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on a machine whose probes cost so much that there must be pauses."""
+    """Probes cost as much as on a machine where pauses are necessary."""
     monkeypatch.setattr(attach, "cost_of_call", lambda *_: 2e-4)
     notes: list[str] = []
     folder, manifest = record_attached(
@@ -170,8 +170,9 @@ def test_what_is_sampled_is_right_and_the_rest_not_called_lost(
     assert cost is not None
     assert 0 < float(cost[1]) <= 10
     run = rl.open(folder)
-    # How many the program says that it published in the time that was recorded, also in what
-    # follows the last pause: on a busy machine it does not publish equally often in each stretch.
+    # Compare with the number that the program says it published in the recorded time, including the
+    # time after the last pause: on a busy machine it does not publish equally often in each
+    # stretch.
     pauses = run.losses.filter(kind="not_sampled").sort("begin_ns").collect()
     sent = run.messages.filter(topic=pair.topic).select("publish_ns").collect()["publish_ns"]
     begins = [sent.min() - 1e6, *pauses["end_ns"]]
@@ -184,20 +185,20 @@ def test_what_is_sampled_is_right_and_the_rest_not_called_lost(
 
 
 def agrees(folder: Path, manifest: Manifest, pair: Pair, log: pl.DataFrame) -> int:
-    """Of all that was recorded; returns how many pauses there were."""
+    """Check all that was recorded against the log, and return the number of pauses."""
     collect(find_recordings(folder)[0])
     frames = {name: table.collect() for name, table in tables(find_recordings(folder)[0]).items()}
     pauses = frames["losses"].filter(kind="not_sampled").select("begin_ns", "end_ns").sort("end_ns")
     messages = frames["messages"]
     named = messages.filter(pl.col("topic") == pair.topic)
     first, last = named["publish_ns"].min(), named["publish_ns"].max()
-    # One that was published as the probes went may be without what tells its publisher.
+    # A message published as the probes are removed may lack the event that names its publisher.
     assert messages.filter(pl.col("publish_ns") <= last)["topic"].null_count() == 0
-    # What was published and taken while all of it was recorded.
+    # Compare the messages that were published and taken while everything was recorded.
     begin = max(first, manifest.start_ns) + 1_000_000_000
     end = min(last, manifest.end_ns) - 300_000_000
     logged = log.filter(pl.col("publish_ns").is_between(begin, end)).sort("publish_ns")
-    # Each with the pause that comes next; it is published a while after the log says so.
+    # Join each message with the next pause; it is published a while after the log says so.
     logged = logged.join_asof(
         pauses, left_on="publish_ns", right_on="end_ns", strategy="forward"
     ).with_columns(pl.col("begin_ns").fill_null(2**62))
@@ -228,7 +229,7 @@ def agrees(folder: Path, manifest: Manifest, pair: Pair, log: pl.DataFrame) -> i
     assert joined.filter(take < pl.col("traced_ns")).is_empty()
     assert joined.filter(take > pl.col("callback_ns")).is_empty()
     if joined["callback_start_ns"].null_count() < joined.height:
-        # rclpy's callbacks emit nothing.
+        # rclpy's callbacks emit no events.
         assert joined.filter((callback < take) | (callback > pl.col("callback_ns"))).is_empty()
         latency = pl.col("callback_ns") - pl.col("publish_ns")
         difference = joined.select((callback - pl.col("traced_ns") - latency).abs().median()).item()

@@ -1,4 +1,4 @@
-"""Which processes a name means, by what stands on their command lines."""
+"""Test which processes a name means, by their command lines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_a_node_is_found_with_its_namespace(name: str, is_meant: bool) -> None:
     with subprocess.Popen(command, stdin=pipe, stdout=pipe) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        # It is no node, which only who found it can tell.
+        # The process is no node, which shows only if the name was found to mean it.
         reason = "has no libtracetools mapped" if is_meant else "does not run"
         with pytest.raises(UsageError, match=reason):
             find_targets([name])

@@ -1,4 +1,4 @@
-"""Whether a graph has all endpoints of a program's memory, and which callback is whose: by hand."""
+"""Test whether a graph has all endpoints of a program's memory, and callbacks' owners, by hand."""
 
 from __future__ import annotations
 
@@ -74,9 +74,9 @@ def test_services_are_not_looked_for_as_a_graph_of_topics_has_none() -> None:
 def test_what_a_take_starts_is_known_though_the_page_goes_on_behind_it(
     pauses: list[list[int]],
 ) -> None:
-    """A bool is the last byte of its event; a timer's callback follows.
+    """A bool is the last byte of its event, and a timer's callback follows.
 
-    In a pause, another callback may have begun.
+    During a pause, another callback may have begun.
     """
     head = (Field("__probe_ip", 8, 8, "int"),)
     taken = (
@@ -119,7 +119,7 @@ def test_what_a_take_starts_is_known_though_the_page_goes_on_behind_it(
 
 
 def test_threads_that_ended_at_once_are_those_of_the_process_that_began_them() -> None:
-    """41 by 40, 42 by 41, a process by 40, one of a namespace, one of nobody known."""
+    """40 began 41 and a process, and 41 began 42; 60 is in a namespace, and 9 is unknown."""
     fields = (Field("pid", 8, 4, "int"), Field("comm", 12, 16, "text"))
     began = Format(7, "task_newtask", (*fields, Field("clone_flags", 32, 8, "int")))
 

@@ -1,4 +1,4 @@
-"""A node that timers interrupt all the time, recorded by ftrace, against what it wrote down."""
+"""Test a node that timers interrupt all the time, recorded by ftrace, against its own log."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from roslens.widgets.start import StartPage
 REASON = why_no_ftrace()
 pytestmark = [pytest.mark.live, pytest.mark.skipif(REASON is not None, reason=str(REASON))]
 OF_TIMERS = ("x86_irq_vectors_local_timer_entry", "x86_irq_vectors_local_timer_exit")
-"""Where a CPU's own timer has no handler like other interrupts."""
+"""Events of kernels in which a CPU's own timer has no handler like other interrupts."""
 ENTRIES = ("irq_handler_entry", OF_TIMERS[0])
 
 
@@ -52,7 +52,7 @@ def rows_of(folder: Path) -> pl.DataFrame:
 
 
 def begins(folder: Path) -> np.ndarray:
-    """When interrupts began on the node's CPU, the last one."""
+    """Return the times at which interrupts began on the node's CPU, the last one."""
     events = kernel(folder)
     frames = [events[name].select("time_ns", "cpu_id") for name in ENTRIES if name in events]
     cpu = events["sched_switch"].select(pl.col("cpu_id").max()).collect().item()
@@ -68,9 +68,9 @@ def begins(folder: Path) -> np.ndarray:
 
 
 def test_interrupts_within_callbacks(storm):
-    """At least as many as signals of the timer came meanwhile, but for one that came before.
+    """At least as many interrupts begin as timer signals came, except one that came before.
 
-    In most executions: a kernel that leaves out switches leaves out interrupts, too.
+    This holds for most executions: a kernel that leaves out switches also leaves out interrupts.
     """
     times, rows = begins(storm), rows_of(storm)
     inside = np.diff([np.searchsorted(times, rows[x].to_numpy()) for x in ("begin_ns", "spun_ns")],
@@ -82,7 +82,7 @@ def test_interrupts_within_callbacks(storm):
 
 
 def test_their_time_is_told(storm):
-    """Of almost each execution, and no longer than its thread had the CPU by the switches."""
+    """Almost every execution has its interrupt time, at most its thread's time by the switches."""
     begins(storm)
     rows = rows_of(storm)
     threads = rows.select("host", pl.col("vtid").cast(pl.Int64).alias("tid")).unique()
@@ -112,7 +112,7 @@ def test_their_time_is_told(storm):
 
 
 def test_the_workbench_says_what_made_messages_late(storm):
-    """In few words what the path has: the first ten, each the same when asked again."""
+    """The page says in few words what the path has, for the first ten, and repeatably."""
     page = StartPage([str(storm)])
     shown = page._worst()
     worst = worst_messages(page._seen, 0)
@@ -126,10 +126,10 @@ def test_the_workbench_says_what_made_messages_late(storm):
 
 
 def test_the_same_of_a_file_of_perfetto(storm, tmp_path):
-    """Switches and wake-ups as Perfetto has them by default, beside the recording without its own.
+    """Perfetto's default switches and wake-ups must give what the kernel's own recording gives.
 
-    Compact switches do not show what is missing: there may be executions more, and one during
-    which the kernel left out a switch may differ.
+    Compact switches do not show missing ones: there may be more executions, and one during which
+    the kernel left out a switch may differ.
     """
     rows_of(storm)
     offset = clock_beside(storm / "trace" / "kernel", Clock()).offset_ns

@@ -1,4 +1,4 @@
-"""The kernel recorded by ftrace on this machine, beside ROS 2, against what programs wrote down."""
+"""Test the kernel recorded by ftrace beside ROS 2 on this machine, against the programs' logs."""
 
 from __future__ import annotations
 
@@ -46,38 +46,38 @@ MARKS = ("kernel-begin", "kernel-end")
 
 
 def instances_of(pid: int) -> list[str]:
-    """Those of one recorder: others may record at the same time."""
+    """Return the tracefs instances of one recorder: others may record at the same time."""
     with tracefs() as root:
         return [path.name for path in (root / "instances").glob(f"roslens-*-{pid}-*-*")]
 
 
 @pytest.fixture(scope="module")
 def disturbed(tmp_path_factory) -> Path:
-    """A node that a real-time process keeps from its CPU."""
+    """Record a node that a real-time process keeps from its CPU."""
     return recorded("disturbed_node.py", tmp_path_factory.mktemp("disturbed") / "run")
 
 
 def nearly_all(folder: Path) -> float:
-    """The share of executions that has to be right.
+    """Return the share of executions that must be right.
 
-    Less where the kernel left out switches that cannot be put back: a switch and the one back,
-    both left out, cannot be seen as missing, and a wrong rule would be wrong for all.
+    The share is lower if the kernel left out switches that cannot be put back: a switch and the one
+    back, both left out, cannot be seen as missing, and a wrong rule would be wrong for all.
     """
     lost = open_trace(folder).losses.filter(pl.col("trace").str.contains("kernel"))
     return 0.95 if lost.is_empty() else 0.8
 
 
 def test_nearly_every_execution_can_be_told(disturbed):
-    """By the node's own log: also where the kernel leaves out switches from idle."""
+    """Nearly all executions of the node's log are found, even if switches from idle are missing."""
     log = pl.read_csv(disturbed / "native" / "callbacks.csv")
     assert executions(disturbed).height >= nearly_all(disturbed) * log.height
 
 
 def test_time_on_a_cpu_is_what_the_thread_says(disturbed):
-    """CLOCK_THREAD_CPUTIME_ID within the callback, which is shorter than the execution.
+    """CLOCK_THREAD_CPUTIME_ID is read within the callback, which is shorter than the execution.
 
-    Interrupts and what a virtual machine's host takes count for the kernel's switches alone: of the
-    latter the kernel says how much it was in all.
+    Interrupts, and time taken by a virtual machine's host, count only for the kernel's switches:
+    for the latter, the kernel says how much it was in all.
     """
     rows = executions(disturbed)
     parts = ("cpu_ns", "preempted_ns", "blocked_ns", "scheduling_delay_ns")
@@ -94,7 +94,7 @@ def test_time_on_a_cpu_is_what_the_thread_says(disturbed):
 
 
 def test_the_burner_is_blamed(disturbed):
-    """Of executions during which it burned, by its own log: 99 % if no switches are missing."""
+    """The burner's log says during which executions it burned: 99 % if no switch is missing."""
     rows = executions(disturbed)
     burns = pl.read_csv(disturbed / "native" / "burns.csv").rename(
         {"begin_ns": "burn_ns", "end_ns": "burnt_ns"}
@@ -123,10 +123,7 @@ def test_the_burner_is_blamed(disturbed):
 
 
 def test_late_messages_name_the_burner(disturbed):
-    """Only where its own log says that it burned before the callback, and for at most as long.
-
-    But for some: a kernel that leaves out switches makes the turn before longer.
-    """
+    """The burner is named only if its log says that it burned before the callback, for as long."""
     recording = rl.open(disturbed)
     number = "callback_instance_id"
     worst = recording.latency.worst("/work", 20)
@@ -142,7 +139,7 @@ def test_late_messages_name_the_burner(disturbed):
     rows = named.group_by(number).agg(by_ns=pl.col("duration_ns").sum()).join(worst, on=number)
     if rows.is_empty():
         pytest.skip("the burner delayed none of the worst messages before their callbacks")
-    # What it does around the times that it writes down takes time too.
+    # The burner also takes time around the times that it writes down.
     burns = pl.read_csv(disturbed / "native" / "burns.csv")
     begin, end = (burns[column].to_numpy() for column in ("begin_ns", "end_ns"))
     longer = 0
@@ -157,11 +154,11 @@ def test_late_messages_name_the_burner(disturbed):
 
 
 def test_the_lock_is_waited_for_off_the_cpu(disturbed):
-    """From asking for the lock to having it: off the CPU for what the thread's own clock lacks.
+    """From asking for the lock to having it, the thread is off the CPU for what its clock lacks.
 
-    Asleep, or preempted before it came to sleep: a row shows at least as much of both as the
-    execution was off the CPU. What interrupts and a virtual machine's host took counts as CPU for
-    the switches, not for the thread's clock.
+    It is asleep, or preempted before it came to sleep: a row shows at least as much of both as the
+    execution was off the CPU. Time taken by interrupts and by a virtual machine's host counts as
+    CPU time for the switches, but not for the thread's clock.
     """
     rows = executions(disturbed).filter(pl.col("locked_ns") - pl.col("begin_ns") > 1_000_000)
     away = pl.sum_horizontal("blocked_ns", "scheduling_delay_ns", "preempted_ns")
@@ -181,7 +178,7 @@ def test_the_moments_of_a_message_follow_each_other(disturbed):
         messages, frames["callback_instances"], kernel(disturbed)["sched_switch"],
         kernel(disturbed)["sched_waking"], frames["publications"],
     )  # fmt: skip
-    # Those that a late joiner got, too.
+    # Messages that a late joiner got are included.
     assert moments.height == messages.drop_nulls("latency_ns").height
     assert in_order(moments)
     assert moments.filter(pl.col("arrived_ns").is_null())["reason"].null_count() == 0
@@ -189,7 +186,7 @@ def test_the_moments_of_a_message_follow_each_other(disturbed):
 
 @pytest.mark.skipif(shutil.which("trace-cmd") is None, reason="trace-cmd is not installed")
 def test_the_same_as_trace_cmd_beside_it(tmp_path):
-    """Between two programs that are started, all switches of each CPU, one by one."""
+    """All switches of each CPU between the starts of two programs must be the same, one by one."""
     for name in MARKS:
         shutil.copy("/bin/true", tmp_path / name)
     first, last = (str(tmp_path / name) for name in MARKS)
@@ -197,7 +194,7 @@ def test_the_same_as_trace_cmd_beside_it(tmp_path):
     inner = f"sleep 0.3; {first}; {busy}; {last}; sleep 0.3"
     names = ("sched_switch", "sched_process_exec")
     events = " ".join(f"-e sched:{name}" for name in names)
-    # Some kernels refuse whatever belongs to functions, which nobody wants here.
+    # Some kernels refuse options for functions, which nobody needs here.
     script = (
         "mount -t tracefs nodev /sys/kernel/tracing 2>/dev/null; echo 1 > one; : > none; "
         "mount --bind one /proc/sys/kernel/ftrace_enabled; cd /sys/kernel/tracing; "
@@ -240,7 +237,7 @@ def test_the_same_as_trace_cmd_beside_it(tmp_path):
         marks.filter(pl.col("filename") == program)["time_ns"].item() for program in (first, last)
     ]
     ours = frames["sched_switch"].filter(pl.col("time_ns").is_between(*edges))
-    # The two write the same event at slightly different times: what lies at the marks may differ.
+    # Both write an event at slightly different times, so events at the marks may differ.
     for cpu, pairs in theirs.items():
         switches = ours.filter(pl.col("cpu_id") == cpu).select("prev_tid", "next_tid").rows()
         assert abs(len(switches) - len(pairs)) <= 2
@@ -249,7 +246,7 @@ def test_the_same_as_trace_cmd_beside_it(tmp_path):
 
 
 def ping_pong(rounds: int) -> None:
-    """Two processes that wake each other."""
+    """Run two processes that wake each other."""
     code = (
         "import os\n(a, b), (c, d) = os.pipe(), os.pipe()\n"
         f"if os.fork() == 0:\n  [(os.read(a, 1), os.write(d, b'x')) for _ in range({rounds})]\n"
@@ -274,12 +271,12 @@ def test_what_the_kernel_lost_is_counted(tmp_path):
     trace = open_trace(tmp_path / "trace")
     assert overruns > 1000
     assert done.lost == overruns
-    # What a manifest says is what 'info' counts.
+    # The manifest's number is the one that 'info' counts.
     assert done.missing == trace.info().discarded_events == overruns + done.switches_missing
 
 
 def test_only_the_workload_where_asked(tmp_path):
-    """A process beside it sleeps as often, and is seen only where it takes turns with ours."""
+    """A process beside the workload sleeps as often, and shows only in switches with ours."""
     naps = [sys.executable, "-c", "import time; [time.sleep(0.001) for _ in range(200)]"]
     sleeper = subprocess.Popen(
         [sys.executable, "-c", "import time; [time.sleep(0.001) for _ in range(99999)]"]
@@ -300,7 +297,7 @@ def test_only_the_workload_where_asked(tmp_path):
 
 
 def test_a_killed_recorder_leaves_nothing_after_the_next_start(tmp_path):
-    """The guard is killed too; the instance of somebody else stays."""
+    """The guard is killed too; somebody else's instance stays."""
     with tracefs() as root:
         foreign = root / "instances" / f"not-{new_name()}"
         foreign.mkdir()
@@ -317,7 +314,7 @@ def test_a_killed_recorder_leaves_nothing_after_the_next_start(tmp_path):
             group = group_of(name)
             library = Path(f"/proc/{recorder.pid}/exe").resolve()
             write(root / "uprobe_events", f"p:{group}/left {library}:0x1000\n")
-            # The guards first: they would clear up, which others test.
+            # Kill the guards first: otherwise they would clear up, which other tests cover.
             for child in psutil.Process(recorder.pid).children(recursive=True):
                 with suppress(psutil.NoSuchProcess):
                     child.kill()
@@ -328,7 +325,7 @@ def test_a_killed_recorder_leaves_nothing_after_the_next_start(tmp_path):
                 probes = (root / "uprobe_events").read_text()
                 return not instances_of(recorder.pid) and group not in probes
 
-            # Whoever else records here may be the next that starts.
+            # Another test that records here may be the next recorder that starts.
             assert wait_for(lambda: remove_leftovers() is not None and gone())
             assert foreign.is_dir()
         finally:

@@ -1,4 +1,4 @@
-"""When probes are switched off and on again, in a time and with a program that are made here.
+"""Test when probes are switched off and on again, with a made-up clock and program.
 
 What the kernel does is in tests/kernel/test_attach.py. Expected values are what the program made
 here spends.
@@ -79,7 +79,7 @@ def test_what_it_costs_stays_within_the_limit(program: Program, seconds: float) 
     cost = sum(program.calls.values()) * CALL_S + program.own - 0.003 * 0.6
     assert cost / program.now <= SHARE + 1e-3 / program.now
     assert f"attaching cost {cost / program.now:.2%} of a CPU" in sentence
-    # As much as that allows, but for the last pause.
+    # The probes use most of what the limit allows, except in the last pause.
     if seconds == 100:
         assert program.calls["often"] * CALL_S / program.now > 0.8 * (SHARE - 0.003)
     assert program.calls["seldom"] == pytest.approx(program.now, rel=0.01)
@@ -103,7 +103,7 @@ def test_nothing_pauses_below_the_limit(program: Program) -> None:
 
 
 def test_no_pause_is_written_while_nothing_is_called(program: Program) -> None:
-    """The recorder alone takes more than the limit: to switch probes off would save nothing."""
+    """The recorder alone exceeds the limit, so switching probes off would save nothing."""
     program.own_rate = 0.05
     program.runs(10)
     assert program.pauses() == []

@@ -1,4 +1,4 @@
-"""Files of perf: written here by hand after its documentation, and by perf itself."""
+"""Test perf files: written here by hand after their documentation, and by perf itself."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PARTS = IDENTIFIER | IP | TID | TIME | CPU | PERIOD | RAW
 
 
 def sample(time: int, cpu: int, content: bytes) -> bytes:
-    """A PERF_RECORD_SAMPLE of a tracepoint."""
+    """Return a PERF_RECORD_SAMPLE of a tracepoint."""
     raw = struct.pack("<I", len(content)) + content
     raw += b"\0" * (-len(raw) % 8)
     body = struct.pack("<QQIIQIIQ", 7, 0, 5, 5, time, cpu, 0, 1) + raw
@@ -29,13 +29,13 @@ def sample(time: int, cpu: int, content: bytes) -> bytes:
 
 
 def lost(time: int, cpu: int, count: int) -> bytes:
-    """A PERF_RECORD_LOST with the parts that tell when and where."""
+    """Return a PERF_RECORD_LOST with the parts for time and CPU."""
     body = struct.pack("<QQ", 7, count) + struct.pack("<IIQIIQ", 5, 5, time, cpu, 0, 7)
     return struct.pack("<IHH", 2, 0, 8 + len(body)) + body
 
 
 def perf_data(*records: bytes, parts: int = PARTS, clock: int = 1) -> bytes:
-    """A file with one kind of samples."""
+    """Return a file with one kind of samples."""
     attribute = bytearray(144)
     struct.pack_into("<II", attribute, 0, 2, 128)
     struct.pack_into("<Q", attribute, 24, parts)
@@ -64,7 +64,7 @@ GOOD = perf_data(
     sample(900, 0, switch(0, 9)),
     sample(1500, 1, irq(33, b"nic")),
     lost(1600, 1, 12),
-    # A round of one CPU comes behind that of another one, and its own order may be another.
+    # One CPU's round follows another's, and may itself be out of order.
     sample(2000, 1, switch(7, 5, state=1)),
     sample(1700, 1, switch(6, 7)),
     struct.pack("<IHH", 68, 0, 8),
@@ -109,7 +109,7 @@ def test_what_cannot_be_read_says_so(tmp_path, content, message):
 
 @pytest.mark.live
 def test_the_same_as_perf_script(tmp_path):
-    """Each switch with its CPU and time, as perf's own reader tells them."""
+    """Each switch has the CPU and time that perf's own reader prints."""
     if shutil.which("perf") is None:
         pytest.skip("perf is not installed")
     record = ["perf", "sched", "record", "-k", "CLOCK_MONOTONIC", "-o", "own.data"]

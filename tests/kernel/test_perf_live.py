@@ -1,4 +1,4 @@
-"""Own threads recorded by perf_event_open, against what the kernel told the threads themselves."""
+"""Test own threads recorded by perf_event_open, against what the kernel told the threads."""
 
 from __future__ import annotations
 
@@ -54,9 +54,10 @@ def switches(trace: Path) -> pl.DataFrame:
 
 
 def test_switches_are_those_that_the_kernel_counts_of_the_thread(tmp_path):
-    """As many as getrusage says, while the thread says that it sleeps, and for so long, nearly.
+    """There are as many switches as getrusage says, when the thread says that it sleeps.
 
-    What a virtual machine's host took counts for the switches alone.
+    Their durations are nearly those of the sleeps. Time taken by a virtual machine's host counts
+    only for the switches.
     """
     (tmp_path / "trace").mkdir()
     with perf_recording(tmp_path / "trace", buffer_bytes=1 << 20) as recording:
@@ -75,7 +76,7 @@ def test_switches_are_those_that_the_kernel_counts_of_the_thread(tmp_path):
     assert out.height == into.height == voluntary + forced >= 270
     assert set(out["next_tid"]) == {-1}
     assert set(out["prev_comm"]) == {"napping"}
-    # It leaves, comes, leaves, ..., and comes.
+    # The thread leaves, comes, leaves, ..., and comes.
     away = into["time_ns"] - out["time_ns"]
     assert away.min() > 0
     # The kernel begins to account a turn 10 to 30 us before the event of its switch.
@@ -86,7 +87,7 @@ def test_switches_are_those_that_the_kernel_counts_of_the_thread(tmp_path):
     asleep, awake = numbers[8:].reshape(-1, 2).T
     left, back = out["time_ns"].to_numpy()[slept], into["time_ns"].to_numpy()[slept]
     nap = np.searchsorted(asleep, left) - 1
-    # Reading a page of a file makes a thread sleep, too.
+    # Reading a page of a file also makes a thread sleep.
     assert ((asleep[nap] <= left) & (back <= awake[nap])).mean() >= 0.99
     turns = find_turns(events.lazy())
     assert set(turns.filter(pl.col("by_tid") != process.pid)["by_tid"].drop_nulls()).isdisjoint(
@@ -111,7 +112,7 @@ for name, cpu in zip(("first", "last"), sorted(os.sched_getaffinity(0))[:2][:: i
 
 
 def test_what_does_not_fit_is_counted(tmp_path):
-    """A buffer of one page, which nobody empties meanwhile: recorded and lost are all of them."""
+    """Nobody empties the one-page buffer meanwhile: recorded and lost switches add up to all."""
     buffers = PerfBuffers(tmp_path, 1, range(os.cpu_count() or 1))
     buffers._stop.set()
     buffers._thread.join()
@@ -142,7 +143,7 @@ def test_what_does_not_fit_is_counted(tmp_path):
 
 
 def test_record_without_root(tmp_path):
-    """The workload's threads, and no other."""
+    """Only the workload's threads are recorded."""
     options = TracingOptions(tracer="native", kernel="perf")
     program = [sys.executable, "-c", NAP]
     folder, manifest = record_command(program, tmp_path / "run", options=options, ros="none")
@@ -168,7 +169,7 @@ def test_auto_takes_it_where_nothing_else_can(monkeypatch):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 def test_nobody_may_do_it_too():
-    """As far as ``perf_event_paranoid`` says so: at most 2."""
+    """Any user may record if ``perf_event_paranoid`` allows it: at most 2."""
     child = os.fork()
     if child == 0:
         os.setgroups([])

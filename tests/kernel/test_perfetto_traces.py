@@ -1,6 +1,6 @@
-"""Traces of Perfetto, written with Perfetto's own protobuf classes.
+"""Test traces of Perfetto, written with Perfetto's own protobuf classes.
 
-Expected values are what was written. There is no recorder of Perfetto (traced_probes) to be had.
+Expected values are what was written. No recorder of Perfetto (traced_probes) is available here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ COUNTED = 100
 
 
 def every_event() -> pb.Trace:
-    """One of each that is read, on CPU 1, and two that are not."""
+    """Make one of each event that is read, on CPU 1, and two that are not read."""
     trace = pb.Trace()
     snapshot(trace, BOOT=5000, MONOTONIC=5000 - SLEPT, REALTIME=10**9)
     events = bundle(trace, 1)
@@ -112,7 +112,10 @@ def test_every_event_with_all_its_fields(tmp_path):
 
 
 def test_compact_switches_and_wakes(tmp_path):
-    """Who leaves is who came last; who wakes has the CPU; before the first switch nobody knows."""
+    """The thread that leaves is the one that came last; before the first switch it is unknown.
+
+    The thread that wakes another is the one on the CPU.
+    """
     read, losses = unpacked(tmp_path, GOOD)
     switches = read["sched_switch"].filter(pl.col("cpu_id") == 0)
     base = 10**9 - 5000
@@ -175,7 +178,7 @@ def test_what_was_lost_is_counted(tmp_path):
 
 
 def test_the_clock_of_the_trace_beside_it(tmp_path):
-    """Between snapshots that are 200 ns apart in what they tell, half of it; the rest stays."""
+    """Between two snapshots whose offsets differ by 200 ns, half of it applies; the rest stays."""
     raw = write_raw(tmp_path / "raw", [page(1000)])
     convert(raw, tmp_path / "run" / "kernel", beside=tmp_path)
     trace = pb.Trace()

@@ -1,4 +1,4 @@
-"""Probed functions against what their program wrote of each call, by the same clock."""
+"""Test probed functions against what their program wrote about each call, by the same clock."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FIRST = {"update": 300, "nested": 31, "leaves": 11}
 
 @pytest.fixture(scope="module")
 def loop(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program; beside it, as a library, ``libloop.so``."""
+    """Compile the program, and next to it ``libloop.so`` as a library."""
     if shutil.which("g++") is None:
         pytest.skip("there is no g++")
     program = tmp_path_factory.mktemp("loop") / "probed_loop"
@@ -65,7 +65,7 @@ def left_in_tracefs(pid: int) -> bool:
 def test_calls_are_those_of_the_log(
     loop: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Periodic, recursive, and left by an exception, longjmp and the end of a thread."""
+    """Calls are periodic, recursive, and left by an exception, longjmp and the end of a thread."""
     names = [*FIRST, "never_called"]
     folder, manifest = record_command(
         [str(loop), "300"],
@@ -106,12 +106,12 @@ def test_calls_are_those_of_the_log(
 
 
 def assert_between(calls: pl.DataFrame, within: np.ndarray, around: np.ndarray) -> None:
-    """Each call lasts longer than what it measured, and shorter than who called it did.
+    """Check that each call lasts longer than its own measurement, and shorter than its caller's.
 
     Parameters
     ----------
     calls
-        What was recorded, in the order of the log.
+        Recorded calls, in the order of the log.
     within, around
         Begin and end of each call [ns of one clock], shape (calls, 2).
     """
@@ -133,7 +133,7 @@ def _full(name: str) -> str:
 def test_callbacks_and_their_messages_are_as_without(
     loop: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], *, attached: bool
 ) -> None:
-    """A function within a callback, in a library that is loaded after the program began."""
+    """A function runs within a callback, in a library that is loaded after the program began."""
     library, log = loop.with_name("libloop.so"), tmp_path / "ran"
     node = [str(HERE / "probed_node.py"), str(library), str(log)]
     probe = "libloop.so:Loop::update" if attached else f"{library}:Loop::update"
@@ -164,12 +164,12 @@ def test_callbacks_and_their_messages_are_as_without(
     within = np.array([line.split(",")[1:] for line in lines], dtype=np.int64)
     around = np.array(list(csv.reader(log.open())), dtype=np.int64)
     assert len(within) == len(around) > 10
-    # The log has another clock, of which this is within 1 ms; calls are farther apart.
+    # The log has another clock, which agrees to within 1 ms; calls are farther apart.
     since = time.time_ns() - time.monotonic_ns() - 1_000_000
     at = np.searchsorted(around[:, 0], calls["start_ns"].to_numpy() - since) - 1
     assert_between(calls, within[at], around[at])
     if attached:
-        # Callbacks of Python have no events here.
+        # Python callbacks have no events here.
         assert 10 < calls.height < len(around)
         return
     ticks = rows.filter(pl.col("kind") == "timer")

@@ -1,4 +1,4 @@
-"""Pages of the kernel's ring buffer, against pages written by hand and a second, slow reader."""
+"""Test reading the kernel's ring-buffer pages, by handwritten pages and a slow second reader."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def converted(tmp_path: Path, *cpus: bytes, **about) -> tuple[Converted, dict, p
 
 
 def test_unpacking_what_a_killed_recorder_left(tmp_path):
-    """The same as what it would have made of it at its end."""
+    """Unpacking gives what the recorder itself would have made at its end."""
     content = page(1000, event(5, switch(1, 2)), event(7, switch(2, 1)))
     _, read, _ = converted(tmp_path, content)
     run = tmp_path / "run"
@@ -95,7 +95,7 @@ def test_a_trace_that_cannot_be_written_whole_is_not_there(tmp_path):
 
 
 def test_a_pause_is_a_gap_with_nothing_in_it(tmp_path):
-    """Some probes are on for a while in it; of the last one, its recorder was killed."""
+    """Some probes are on for a while during a pause; the recorder was killed in the last pause."""
     content = struct.pack("<HBBiQ", 7, 1, 0, 40, 1)
     pages = page(1000, *(event(10, content) for _ in range(4)))
     raw = RawTrace(
@@ -138,7 +138,7 @@ def test_times_and_places_by_hand():
     first, second, third, fourth = found_in(content)[0]
     assert first == (0, 20, 8, 1005)
     assert second == (0, 40, 4, 1005 + (1 << 27))
-    # The event that was taken back took its time; a long one has its length in a word.
+    # The event that was taken back took its time; a long event has its length in a word.
     assert third == (0, 68, 116, 1005 + (1 << 27) + 7 + 1)
     assert fourth == (0, 196, 4, (1 << 40) + 2)
     assert read_slowly(content)[0] == [first, second, third, fourth]
@@ -189,7 +189,7 @@ def test_events_as_of_lttng(tmp_path):
 
 
 def test_lost_events_are_where_and_as_many_as_the_kernel_says(tmp_path):
-    """The second loss has no number in its page: it is what is missing in the sum of 12."""
+    """The second loss has no number in its page: it is what is missing from the sum of 12."""
     done, _, losses = converted(
         tmp_path,
         page(1000, event(0, switch(1, 2)))
@@ -206,7 +206,7 @@ def test_lost_events_are_where_and_as_many_as_the_kernel_says(tmp_path):
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_switch_that_is_missing_shows(tmp_path, whole):
-    """Thread 2 gets the CPU at 1000, thread 3 leaves it at 1300; filtered, that says nothing."""
+    """Thread 2 gets the CPU at 1000, thread 3 leaves it at 1300; filtered, that proves nothing."""
     done, frames, losses = converted(
         tmp_path,
         page(1000, event(0, switch(1, 2)), event(100, irq(1, b"a")), event(200, switch(3, 4)),
@@ -222,14 +222,14 @@ def test_a_switch_that_is_missing_shows(tmp_path, whole):
 @pytest.mark.parametrize(
     ("between", "came"),
     [
-        # It had run 100 ns when that was accounted first: 1300 - 100.
+        # The thread had run 100 ns when its time was first accounted: 1300 - 100.
         ([event(300, runtime(7, 100)), event(50, runtime(7, 50))], 1200),
-        # It cannot have come before the CPU became idle, nor after its own first event.
+        # The thread cannot have come before the CPU became idle, nor after its own first event.
         ([event(300, runtime(7, 900))], 1000),
         ([event(250, irq(1, b"a", by=7)), event(50, runtime(7, 10))], 1250),
-        # Another thread accounted its first 100 ns at 1200, then it did itself: 1200 - 100.
+        # Another thread accounted its first 100 ns at 1200, then the thread did itself: 1200 - 100.
         ([event(200, runtime(7, 100, by=9)), event(50, runtime(7, 50))], 1100),
-        # What others account alone, and what is accounted of others, does not prove that it came.
+        # Neither accounting only by others, nor accounting of others, proves that the thread came.
         ([event(300, runtime(7, 100, by=9)), event(50, runtime(8, 50, by=8))], None),
     ],
 )
@@ -250,7 +250,7 @@ def test_a_switch_from_idle_that_is_missing_is_put_back(tmp_path, between, came)
 
 
 def test_what_a_thread_accounts_between_two_switches_is_one_event(tmp_path):
-    """Its sum stays, at the last; what another thread accounted stays as it is."""
+    """The thread's sum stays, at the last event; what another thread accounted stays as it is."""
     pages = page(
         1000, event(0, switch(0, 7)), event(100, runtime(7, 90)), event(50, runtime(7, 50)),
         event(10, runtime(8, 33, by=7)), event(10, runtime(8, 44, by=7)), event(30, runtime(7, 40)),
@@ -279,7 +279,7 @@ def test_what_a_thread_accounts_between_two_switches_is_one_event(tmp_path):
     ],
 )
 def test_events_of_another_form_put_nothing_back(tmp_path, name, old, new):
-    """The kernel's texts of 2038, say: what is missing stays missing, and is counted."""
+    """With texts of another form, as in a later kernel, missing switches are only counted."""
     texts = {"sched:sched_switch": SWITCH, "sched:sched_stat_runtime": RUNTIME}
     assert old in texts[name]
     texts[name] = texts[name].replace(old, new)
@@ -337,14 +337,14 @@ def test_a_file_of_trace_cmd_gets_the_clock_beside_it(tmp_path):
 
 
 def test_a_file_of_trace_cmd_gets_the_clock_of_ctf_2_beside_it(tmp_path):
-    """The recording's metadata: the epoch lies 1,795,459,400 s and 208,292,826 ns before."""
+    """In the recording's metadata the epoch lies 1,795,459,400 s and 208,292,826 ns before."""
     with tarfile.open(CTF_2) as archive:
         archive.extractall(tmp_path / "trace", filter="data")
     (tmp_path / "k.dat").write_bytes(trace_dat([page(1000, event(1, switch(7, 8)))]))
     (folder,) = unpack(tmp_path / "k.dat", tmp_path / "trace")
     times = open_trace(folder).read()["sched_switch"]["time_ns"]
     assert times.to_list() == [1_795_459_400_208_292_826 + 1001]
-    # As LTTng's own, which babeltrace2 joins with absolute clocks only.
+    # The clock is absolute, like LTTng's own, as babeltrace2 joins only such clocks.
     (metadata,) = folder.rglob("metadata")
     assert "absolute = TRUE" in metadata.read_text()
     (metadata,) = (tmp_path / "trace").rglob("64-bit/metadata")
@@ -354,7 +354,7 @@ def test_a_file_of_trace_cmd_gets_the_clock_of_ctf_2_beside_it(tmp_path):
 
 
 def test_events_of_threads_that_are_not_meant_are_left_out(tmp_path):
-    """Of our probes thread 7 is the program's, 9 another's; events have LTTng's contexts."""
+    """Of our probes, thread 7 is the program's, 9 another's; events have LTTng's contexts."""
     probe = SWITCH.replace("name: sched_switch", "name: rmw_take__0").replace("ID: 372", "ID: 900")
     switches = [switch(n, 1).replace(b"\x74\x01", b"\x84\x03", 1) for n in (7, 9)]
     content = page(1000, event(1, switches[0]), event(1, switches[1]), event(1, switch(1, 2)))

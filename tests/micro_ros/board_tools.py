@@ -1,4 +1,4 @@
-"""What the tests with an emulated board need."""
+"""Provide what the tests with an emulated board need."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MISSING = [tool for tool in TOOLS if shutil.which(tool) is None]
 
 
 def with_source(name: str) -> str:
-    """Skip a test where a pinned source cannot be had; its name."""
+    """Skip the test if a pinned source is not available, and return its name."""
     for why in without_sources([name], lambda _: None).values():
         pytest.skip(why)
     return name

@@ -1,4 +1,4 @@
-"""What micro-ROS' runs leave beside a bench's: accounts, other ways of counting, statements.
+"""Test other outputs of micro-ROS runs: accounts, other ways of counting, statements.
 
 Expected values are by hand.
 """
@@ -34,9 +34,9 @@ def transport(folder: Path, of_node: dict[str, object], of_device: dict[str, obj
     ("of_node", "of_device", "verdict"),
     [
         ({}, {"sent": 5, "refused": 0}, "holds"),
-        # The device says that it sent one more.
+        # The device says that it sent one message more.
         ({}, {"sent": 6, "refused": 0}, "broken"),
-        # More different ones than were sent.
+        # More different messages arrived than were sent.
         ({"received": 6, "lost": -1}, {"sent": 5, "refused": 0}, "broken"),
     ],
 )
@@ -99,7 +99,7 @@ def test_the_same_by_map_and_no_less_by_sbrk() -> None:
 
 
 def test_the_paint_of_all_stacks_is_compared_with_the_high_water_marks(tmp_path: Path) -> None:
-    """4,096 - 2,245 and 128 - 119 words of 4 bytes: 7,440 B."""
+    """4,096 - 2,245 and 128 - 119 words of 4 bytes make 7,440 B."""
     folder = tmp_path / "memory" / "publisher_freertos" / "1"
     folder.mkdir(parents=True)
     (folder / "tasks.txt").write_text("app\tX\t1\t2245\t1\r\nIDLE\tR\t0\t119\t2\r\n")
@@ -145,7 +145,7 @@ def estimate(
     [
         ((8e6, 9e6), (), "supported"),
         ((1e5, 2e5), (), "not so"),
-        # Intervals overlap, or there is none.
+        # The intervals overlap, or there is none.
         ((2e6, 9e6), (), "cannot be judged"),
         ((None, None), (), "cannot be judged"),
         # A pseudo-terminal has no line rate.
@@ -175,11 +175,11 @@ def test_the_round_trip_over_udp_and_a_serial_line(
 def test_whether_more_throughput_has_the_shorter_round_trip(
     tcp: tuple[float, float], verdict: str
 ) -> None:
-    """UDP carries more than TCP and takes 1 to 2 ms."""
+    """UDP carries more than TCP, and its round trip takes 1 to 2 ms."""
     estimates = [
         estimate("udp reliable", 1e6, 2e6),
         estimate("tcp reliable", *tcp),
-        # Of this it is not known whether it carries more than UDP.
+        # It is not known whether this one carries more than UDP.
         estimate("tcp_no_delay reliable", 1e6, 2e6),
         estimate("tcp_no_delay reliable", 1e5, 3e5, "throughput"),
         estimate("udp reliable", 2e5, 3e5, "throughput"),
@@ -199,20 +199,21 @@ def test_whether_more_throughput_has_the_shorter_round_trip(
     [
         ((3e5, 5e5), "supported"),
         ((4e7, 5e7), "not so"),
-        # Less, but not less than half; or so wide that nothing can be said.
+        # The time is less, but not less than half; or the interval is so wide that nothing can be
+        # said.
         ((2.5e7, 3e7), "not so"),
         ((1e5, 9e7), "cannot be judged"),
     ],
 )
 def test_whether_tcp_waits(quick: tuple[float, float], verdict: str) -> None:
-    """TCP takes 45 to 49 ms as the client has it."""
+    """TCP takes 45 to 49 ms with the client's settings."""
     estimates = [estimate("tcp reliable", 4.5e7, 4.9e7), estimate("tcp_no_delay reliable", *quick)]
     by_subject = {statement.subject: statement for statement in own_statements(estimates)}
     assert by_subject["reliable"].verdict == verdict
 
 
 def test_independence_and_a_constant_stack() -> None:
-    """Slopes of 500, 524 and 530 B per publisher: 4.8 and 6 % apart."""
+    """The slopes are 500, 524 and 530 B per publisher: 4.8 and 6 % apart."""
     rows = [
         ("run", entity, count, memory, slope * count + at_none)
         for entity, slope in (

@@ -1,4 +1,4 @@
-"""Offset and drift bounded by exchanges; ground truth is what the test itself injects."""
+"""Test bounds of offset and drift by exchanges, against what the test itself injects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EPOCH = 1_790_000_000_000_000_000
 
 @dataclass(frozen=True)
 class Truth:
-    """Exchanges with all that is normally not known."""
+    """Exchanges, with all that is normally not known."""
 
     stamps: tuple[Ints, Ints, Ints, Ints]
     client_ns: NDArray[np.float64]
@@ -40,9 +40,9 @@ def exchanges(
     resolution: int = 1,
     stall_ns: int = 0,
 ) -> Truth:
-    """One exchange a millisecond; delays exponential above a floor, longer one way.
+    """Make one exchange per millisecond; delays are exponential above a floor, longer one way.
 
-    The first request and the last answer are held up for `stall_ns` more.
+    The first request and the last answer are delayed by `stall_ns` more.
     """
     random = np.random.default_rng(seed)
     sent = EPOCH + np.arange(count, dtype=np.int64) * 1_000_000
@@ -111,7 +111,7 @@ def test_bounds_are_as_narrow_as_the_shortest_way() -> None:
     truth = exchanges(1, 2000, 250_000_000, 200_000, asymmetry=1)
     fit = fit_clocks(*truth.stamps)
     _, low, high = fit.offset_ns
-    # Floors of 20 us either way: no bound can be narrower than 40 us, and these come near it.
+    # With floors of 20 us either way no bound can be narrower than 40 us; these come near it.
     assert 40_000 <= high - low <= 42_000
     assert fit.drift[1] - fit.drift[0] < 60e-6
 
@@ -142,7 +142,7 @@ def test_an_asymmetric_way_is_not_mistaken_for_an_offset() -> None:
 
 def test_a_run_of_hours_is_bounded_as_narrowly() -> None:
     truth = exchanges(5, 400, 250_000_000, 100_000, asymmetry=1)
-    # The same delays, a minute apart instead of a millisecond.
+    # The delays are the same, but a minute apart instead of a millisecond.
     later = np.arange(400, dtype=np.int64) * 60_000_000_000
     t1, t2, t3, t4 = truth.stamps
     gained = later // 10_000

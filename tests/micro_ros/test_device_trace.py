@@ -1,4 +1,4 @@
-"""A device's CTF trace, as barectf's generated code lays it out, by our reader."""
+"""Test reading a device's CTF trace, as barectf's generated code lays it out."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NS_PER_TICK = 40
 
 
 def packet(order: str, begin: int, events: list[tuple[int, int, bytes]]) -> bytes:
-    """One packet: id, ticks and payload of each event; the header as in device.tsdl."""
+    """Make a packet from id, ticks and payload of each event; the header is that of device.tsdl."""
     body = b"".join(
         struct.pack(f"{order}BI", number, ticks & 0xFFFFFFFF) + payload
         for number, ticks, payload in events

@@ -1,4 +1,4 @@
-"""A device's messages with their hops, held against moments that are known by construction."""
+"""Test the hops of a device's messages against moments that are known by construction."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from roslens.studies.micro_ros.results.folder import (
 COUNT = 200
 BEGIN = 1_700_000_000_000_000_000
 OFFSET, DRIFT = -123_456_789, 3e-4
-"""By which the device's clock is wrong at the beginning."""
+"""By how much the device's clock is wrong at the beginning, and its drift."""
 SYSTEM = 5_000
 """The system's clock minus that of the events."""
 PLACE = ("run", "udp reliable")
 
 
 def known() -> tuple[pl.DataFrame, MicroRosResults, pl.LazyFrame, pl.LazyFrame]:
-    """True moments, and what device, node and recording tell of them."""
+    """Make true moments, and what device, node and recording report of them."""
     random = np.random.default_rng(1)
     begin = BEGIN + np.arange(COUNT) * 5_000_000
     steps = np.cumsum(random.integers(20_000, 400_000, (7, COUNT)), axis=0)
@@ -50,7 +50,7 @@ def known() -> tuple[pl.DataFrame, MicroRosResults, pl.LazyFrame, pl.LazyFrame]:
             "transport": [PLACE[1]] * COUNT,
             "sequence": sequence,
             "client_sent_ns": device["device_publish_ns"],
-            # The node's own clock, which plays no part here.
+            # The node's own clock plays no part here.
             "agent_received_ns": sequence,
             "agent_sent_ns": sequence,
             "client_received_ns": device["device_callback_ns"],
@@ -88,7 +88,7 @@ def test_times_of_the_device_lie_within_their_error() -> None:
         error = (messages[name] - true[name]).abs()
         of_device = name.startswith("device_")
         assert (error <= (messages["error_ns"] if of_device else 0)).all(), name
-    # The shortest way there and back leaves no more open.
+    # The shortest round trip leaves no more open.
     assert messages["error_ns"].max() <= 400_000  # type: ignore[operator]
 
 

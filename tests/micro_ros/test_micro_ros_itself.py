@@ -1,4 +1,4 @@
-"""micro-ROS itself, compiled from its sources, from recording to report."""
+"""Test micro-ROS itself, compiled from its sources, from recording to report."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ pytestmark = [
 ]
 COUNTS = (1, 3)
 TRANSPORTS = {"udp": None, "udp_board": "lwip"}
-"""With the source that each needs."""
+"""Transports, with the source that each needs."""
 RTOSES = [
     ("freertos", "freertos_kernel", {"app", "IDLE"}, "paint"),
     ("threadx", "threadx", {"app", "System Timer Thread"}, "stack_check"),
 ]
-"""Its name, its source, its tasks, and how its stack is counted a second time."""
+"""RTOS name, source, tasks, and the second way of counting the stack."""
 INTERRUPT_BYTES = 36 + 32
-"""What the processor stores, and the system of the rest of the registers."""
+"""Bytes of the registers that the processor stores, and of the rest, which the system stores."""
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +72,7 @@ def native(campaign: Path, part: str) -> Path:
 
 
 def test_static_memory_is_that_of_the_structures(campaign: Path) -> None:
-    """By the sizes of the library's pools and the program's array, as nm tells them."""
+    """nm gives the sizes of the library's pools and of the program's array."""
     folder = native(campaign, "publisher") / "memory" / "publisher"
     counted = read_all([("run", folder.parents[1])]).memory.filter(memory="static")
     by_count = dict(counted.select("count", "bytes").iter_rows())
@@ -85,7 +85,7 @@ def test_static_memory_is_that_of_the_structures(campaign: Path) -> None:
         }
         of_each = sum(sizes[pool] for pool in ("custom_publishers", "custom_topics", "entities"))
         assert of_each % count == 0
-        # Of other variables there may be more than in the program without publishers.
+        # Other variables may be larger than in the program without publishers.
         assert by_count[count] - by_count[1] == (of_each // count) * (count - 1)
 
 
@@ -93,7 +93,7 @@ def test_static_memory_is_that_of_the_structures(campaign: Path) -> None:
 def test_what_names_no_pool_is_the_same_whatever_their_sizes(
     tmp_path: Path, part: int, alike: bool
 ) -> None:
-    """Objects of micro-ROS' RMW with pools of 1 and of 10, byte by byte."""
+    """Objects of micro-ROS' RMW are compared byte by byte with pools of 1 and of 10."""
     settings = json.loads(Path(prepare.prepare()[prepare.VARIABLE]).read_text())
     target = settings["targets"]["cortex-m3"]
     objects = []
@@ -124,7 +124,7 @@ def test_both_sides_account_for_every_message(campaign: Path, part: str) -> None
     if source is not None:
         with_source(source)
     results = read_all([("run", native(campaign, part))])
-    # An emulated line has no throughput; a client on the board has a clock of its own, of 40 ns.
+    # An emulated line has no throughput; a client on the board has its own clock, of 40 ns.
     refused = results.findings["what"].str.contains("emulat")
     assert refused.all()
     assert refused.len() == (4 if part == "udp_board" else 0)
@@ -142,7 +142,7 @@ def test_both_sides_account_for_every_message(campaign: Path, part: str) -> None
 
 
 def measured(native: Path, part: str, *options: str) -> MicroRosResults:
-    """What a run of the memory of an entity leaves."""
+    """Run the memory measurement of an entity, and return its results."""
     command = [
         *(sys.executable, str(Path(prepare.__file__).with_name("run.py")), "--part", part),
         *("--counts", "1,2", *options, "--output", str(native)),
@@ -159,7 +159,7 @@ def measured(native: Path, part: str, *options: str) -> MicroRosResults:
 def test_the_rtos_counts_the_words_that_we_count(
     tmp_path: Path, rtos: str, source: str, tasks: set[str], way: str
 ) -> None:
-    """Once as deep as the client goes, and once to a depth that is known."""
+    """The stack goes once as deep as the client does, and once to a known depth."""
     with_source(source)
     part = f"publisher_{rtos}"
     usual = measured(tmp_path / "usual", part)
@@ -170,7 +170,7 @@ def test_the_rtos_counts_the_words_that_we_count(
         ways = ("static memory by map", "static memory by nm", f"stack memory by {way}")
         assert checks == dict.fromkeys((*ways, "dynamic memory by sbrk"), "holds")
         assert results.live["live_bytes"].to_list() == [0, 0]
-    # Every word is used down to there: then a search by halving finds it, too.
+    # Every word is used down to that depth, so a search by halving finds it, too.
     by_stack = deep.ways.filter(memory="stack")
     assert by_stack["bytes"].to_list() == by_stack["otherwise_bytes"].to_list()
     for count in ("1", "2"):
@@ -178,13 +178,13 @@ def test_the_rtos_counts_the_words_that_we_count(
         words = json.loads((folder / "stacks.json").read_text())
         used = read_tasks(folder / "tasks.txt", words)
         assert set(used) == tasks
-        # What an interrupt puts there may lie below.
+        # An interrupt's registers may lie below.
         assert used["app"] is not None
         assert -8 <= used["app"] - 12_000 <= INTERRUPT_BYTES
 
 
 def test_what_is_not_given_back_and_how_deep_the_stack_went_are_found(tmp_path: Path) -> None:
-    """Publishers that are not ended hold the same each; the stack is touched to a known depth."""
+    """Publishers that are not ended hold equal memory; the stack is touched to a known depth."""
     depth = 12_000
     results = measured(tmp_path / "native", "publisher", "--keep", "2", "--touch", str(depth))
     first, second = live_checks(results.live)
@@ -220,7 +220,7 @@ def test_the_report(campaign: Path, tmp_path: Path) -> None:
     assert result.metrics is not None
     estimates = json.loads(result.metrics.read_text())["estimates"]
     offsets = [e for e in estimates if e["metric"] == "clock_offset"]
-    # The device was told to be that much wrong; drift adds at most 200 ppm of the run's seconds.
+    # The device was set to be wrong by that much; drift adds at most 200 ppm of the run's seconds.
     assert len(offsets) == 2
     for offset in offsets:
         assert offset["low"] <= -123456789 + 200e-6 * 60e9

@@ -1,4 +1,4 @@
-"""The published figures of micro-ROS, computed anew."""
+"""Test the published figures of micro-ROS, computed anew."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def slopes(published: PublishedFigures) -> dict[tuple[str, str], Slope]:
 @pytest.mark.parametrize(
     ("entity", "memory", "slope"),
     [
-        # Worked out beforehand, with another program, from the same digitised points.
+        # These were computed beforehand with another program, from the same digitised points.
         ("publisher", "total", 549.7),
         ("publisher", "static", 243.9),
         ("publisher", "dynamic", 295.9),
@@ -210,7 +210,7 @@ def test_report_of_the_published_figures(tmp_path: Path) -> None:
     page = result.html.read_text()
     assert "one exchange per transport" in page
     assert "agent = round trip - client" in page
-    # The one of the first screen stands in its section as well.
+    # The figure of the first screen stands in its section as well.
     assert page.count("<figure") == 5
 
 

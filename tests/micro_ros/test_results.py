@@ -1,4 +1,4 @@
-"""Result files of test benches, written from the description of their formats."""
+"""Test result files of test benches, written from the description of their formats."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_benchmark_file(tmp_path: Path) -> None:
         ),
         ("what is this\n" + RATES, "line 1: 'what is this' is no heading"),
         (
-            # Two sessions writing at once.
+            # Two sessions write at once.
             RATES.replace("\tRate: 327 Hz\n", "\tRate: 327\tTopic size: 10 B\n Hz\n"),
             "is no result; the file is cut off, or lines of two boards are mixed",
         ),
@@ -110,7 +110,7 @@ def test_a_transport_that_carried_nothing_is_a_row_of_the_table(tmp_path: Path) 
     rows = throughput_table(read_all([("board", tmp_path)]).throughput, {}).rows
     assert rows == [
         ["Serial", "10", "0.00", "0.000", "-", "-"],
-        # 10,800 B/s; one message of 400 B more a second is 3.7 % of it.
+        # 10,800 B/s; one more message of 400 B per second is 3.7 % of that.
         ["Serial", "400", "10.80", "0.086", "+0.400 (3.7 %)", "-"],
     ]
 
@@ -169,7 +169,7 @@ def test_times_of_a_copy_are_no_further_run(tmp_path: Path) -> None:
         folder = tmp_path / name / "transport" / "udp"
         folder.mkdir(parents=True)
         written(tmp_path / name, RATES + TIMES, "benchmark_out.txt")
-        # What a program takes of memory is the same in every run.
+        # A program's use of memory is the same in every run.
         written(tmp_path / name, PROFILE.format(count=1, static=1, dynamic=1, live=0),
                 "profiling_out.txt")  # fmt: skip
         written(folder, EXCHANGES, "exchanges.csv")
@@ -222,14 +222,14 @@ HEAP = """\
 
 
 def test_an_allocator_log(tmp_path: Path) -> None:
-    # By hand: 32 + 8 + 16 asked for; at most 48 live at once; 16 left.
+    # By hand: 32 + 8 + 16 requested; at most 48 live at once; 16 left.
     log = read_heap(written(tmp_path, HEAP))
     assert (log.requested_bytes, log.peak_bytes, log.live_bytes) == (56, 48, 16)
     assert log.live_by_caller == {"a.elf:[0x18]": 16}
 
 
 def test_a_log_that_glibc_wrote(tmp_path: Path) -> None:
-    """The format is glibc's: what its own mtrace writes is read the same."""
+    """The format is glibc's: the output of glibc's own mtrace is read alike."""
     source = written(
         tmp_path,
         "#include <mcheck.h>\n#include <stdlib.h>\nint main(void){mtrace();"
@@ -274,7 +274,7 @@ def test_allocator_logs_that_are_refused(tmp_path: Path, text: str, message: str
 
 @pytest.fixture(scope="module")
 def elves(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A program with 1,000 bytes of .bss and 64 of .data more than its baseline."""
+    """Compile a baseline, and a program with 1,000 bytes more of .bss and 64 of .data."""
     if shutil.which("cc") is None:
         pytest.skip("no C compiler")
     folder = tmp_path_factory.mktemp("elf")
@@ -306,7 +306,7 @@ def test_elf_files_that_are_refused(elves: tuple[Path, Path], tmp_path: Path) ->
         cut.write_bytes(whole[:size])
         with pytest.raises(UsageError, match=r"cut off\?"):
             read_elf(cut)
-    # Another machine: the same file that says it is of a 386.
+    # The same file claims to be for a 386.
     foreign = bytearray(whole)
     foreign[18:20] = b"\x03\x00"
     path = tmp_path / "other.elf"

@@ -1,4 +1,4 @@
-"""The tracer's library, a folder that it writes to, and programs that are traced."""
+"""Provide the tracer's library, a folder to which it writes, and programs that are traced."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module", params=["rclpy", "rclcpp"])
 def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The module's ``NODE``, the same program with each client library."""
+    """Return the command of the module's ``NODE``, for each client library."""
     node: Path = request.module.NODE
     if request.param == "rclpy":
         return ["python", str(node)]
@@ -37,7 +37,7 @@ def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(scope="session")
 def talking(tmp_path_factory: pytest.TempPathFactory, library: Path) -> Path:
-    """A program that emits the events of messages; see its source."""
+    """Compile a program that emits the events of messages; see its source."""
     program = tmp_path_factory.mktemp("programs") / "talking"
     compile_program(Path(__file__).with_name("talking.c"), library, program)
     return program
@@ -45,9 +45,9 @@ def talking(tmp_path_factory: pytest.TempPathFactory, library: Path) -> Path:
 
 @pytest.fixture(params=[EMBEDDED_RMW, *MIDDLEWARES])
 def middleware(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The middleware of recorded commands.
+    """Select the middleware of recorded commands.
 
-    It is the embedded ROS 2's, and compiled if it is not there yet.
+    It is the embedded ROS 2's, and is compiled if it is not there yet.
     """
     name: str = request.param
     _, missing = with_middlewares(embedded_ros(), [name])

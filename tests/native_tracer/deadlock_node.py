@@ -1,7 +1,7 @@
-"""Nodes that call a service within a timer's callback after 2 s and wait: NAME/SERVES/ASKS ...
+"""Run nodes that after 2 s call a service within a timer's callback: NAME/SERVES/ASKS ...
 
-Each node has a thread and an executor of its own; with THREADS=2 an executor of two threads. The
-program ends after 5 s, or if STOP names a file, when that is there.
+Each node has its own thread and executor; with THREADS=2, an executor of two threads. The program
+ends after 5 s, or, if STOP names a file, when that file exists.
 """
 
 import os
@@ -45,4 +45,4 @@ stop = os.environ.get("STOP")
 while not Path(stop).exists() if stop else time.monotonic() - begun < 5:
     time.sleep(0.05)
 if os.environ.get("THREADS"):
-    os._exit(0)  # threads of an executor's pool would be waited for
+    os._exit(0)  # the threads of an executor's pool would be waited for

@@ -1,4 +1,4 @@
-"""One node that sends itself 50 messages, one after the other: the same events each time."""
+"""Run one node that sends itself 50 messages, one after the other: the same events each time."""
 
 import rclpy
 from rclpy.executors import SingleThreadedExecutor

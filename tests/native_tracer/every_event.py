@@ -1,4 +1,4 @@
-"""A C program that calls every ``ros_trace_*`` of a ROS 2 distribution, and what it must record.
+"""Write a C program that calls every ``ros_trace_*`` of a ROS 2 distribution.
 
 The values are chosen here, so that what is read back is compared with what was passed.
 """
@@ -15,11 +15,11 @@ EXTREMES = {"int64_t": -(2**63), "uint64_t": 2**64 - 1}
 def program(
     distribution: str, *, nulls: bool = True
 ) -> tuple[str, list[tuple[str, dict[str, Any]]]]:
-    """C source and, in order, each event's name and fields.
+    """Return C source and, in order, each event's name and fields.
 
     Each event is emitted three times: by ``ros_trace_X``, and by ``ros_trace_do_X`` with other
-    pointers, strings and numbers, then with null pointers, which LTTng does not survive where
-    they are an array's.
+    pointers, strings and numbers, then with null pointers, which LTTng does not survive if they are
+    an array's.
     """
     instrumentation = instrumentation_of(distribution)
     declarations, calls, expected = [], [], []
@@ -61,7 +61,7 @@ def program(
 
 
 def _value(kind: str, number: int, turn: int) -> tuple[str, Any]:
-    """A value in C, and as it must be read."""
+    """Return a value in C, and the value as it must be read."""
     null = turn == 2
     if kind == "const char *":
         text = ["/näme", "", None][turn]

@@ -1,6 +1,6 @@
-"""Goals, several at a time, that end in every way: COUNT LOG [GO].
+"""Send action goals, several at a time, that end in every way: COUNT LOG [GO].
 
-The log has what the client was told. With GO, nothing is sent before there is this file, and the
+The log has what the client was told. With GO, nothing is sent before this file exists, and the
 program ends when it is gone. The order of a goal says how it ends: 0 succeeds, 1 is cancelled, 2 is
 aborted, 3 is rejected.
 """
@@ -50,7 +50,7 @@ def main(count: int, log: Path, go: Path | None) -> None:
     client.wait_for_server()
     while go and not go.exists():
         time.sleep(0.01)
-    # A queue of an action's services drops what is beyond ten.
+    # The queue of an action's services drops requests beyond ten.
     rows, room = [], threading.Semaphore(8)
 
     def noted(goal_id: str, outcome: str) -> None:

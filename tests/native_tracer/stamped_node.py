@@ -1,4 +1,4 @@
-"""Publishes messages with stamps of the last second, which rosbag2's writer records.
+"""Publish messages with stamps of the last second, which rosbag2's writer records.
 
 TYPE NUMBER PROGRAM ...: the program of the suite storage-recorder, with its options.
 """

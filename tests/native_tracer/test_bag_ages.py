@@ -1,7 +1,7 @@
-"""The age of data in a bag of rosbag2, against that of the recording of the same run.
+"""Test the age of data in a bag of rosbag2 against that of the recording of the same run.
 
 rosbag2 stores two times with a message, both of the system clock: the source timestamp that the
-middleware gave it, and when it was received. The latter Fast DDS takes as the message comes into
+middleware gave it, and the time of reception. Fast DDS takes the latter as the message comes into
 the reader's history (`reception_timestamp`), and rmw_zenoh as it comes into the subscription's
 queue: it is the same in the recording. Cyclone DDS takes it within rmw_take, before its event:
 whatever the machine does, the age in the bag is at least the age at the source timestamp, and at
@@ -29,7 +29,7 @@ from roslens.tracing.ros import embedded_ros
 
 NODE = Path(__file__).with_name("stamped_node.py")
 NUMBER = 500
-# Decodes serialized messages, one a line, by rclpy.
+# Decodes serialized messages, one per line, with rclpy.
 STAMPS = """
 import sys
 from rcl_interfaces.msg import Log
@@ -77,7 +77,7 @@ def test_data_is_as_old_as_in_the_bag(
     noted = middleware != "rmw_cyclonedds_cpp"
     if noted:
         assert rows["received_ns"].to_list() == rows["received_ns_in_bag"].to_list()
-        # Fast DDS pads what goes to another process in one piece to a multiple of four bytes.
+        # Fast DDS pads data sent to another process in one piece to a multiple of four bytes.
         whole = 4 if middleware == "rmw_fastrtps_cpp" else 1
         assert ((rows["size"] + whole - 1) // whole * whole).to_list() == rows["length"].to_list()
     else:
@@ -93,7 +93,7 @@ def test_data_is_as_old_as_in_the_bag(
 
 
 def read(file: Path, kind: str) -> pl.DataFrame:
-    """Each message of a bag, decoded by rclpy."""
+    """Return each message of a bag, decoded by rclpy."""
     with file.open("rb") as stream:
         messages = [message for _, _, message in make_reader(stream).iter_messages()]
     ros = embedded_ros()

@@ -1,6 +1,6 @@
-"""Programs that lock themselves: who waits for whom, by how they are written.
+"""Test programs that deadlock: their source says who waits for whom.
 
-`roslens dump` tells it while they hang, and the recording afterwards.
+`roslens dump` reports it while they hang, and the recording afterwards.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.live
 
 
 def recorded(command: list[str], folder: Path, *nodes: str) -> Path:
-    """The run of a program that hangs until it ends."""
+    """Record a program that hangs until it ends, and return the run."""
     run, manifest = record_command(
         [*command, *nodes],
         folder / "run",
@@ -37,7 +37,7 @@ def recorded(command: list[str], folder: Path, *nodes: str) -> Path:
 
 
 def sentences(run: Path) -> dict[str, str]:
-    """What is said of each node that hangs."""
+    """Return the sentence for each node that hangs."""
     rows = rl.open(run).silences()
     assert set(rows["state"]) == {"hung"}
     return {row["node"]: row["sentence"] for row in rows.iter_rows(named=True)}
@@ -45,14 +45,14 @@ def sentences(run: Path) -> dict[str, str]:
 
 DEADLOCKS = {
     "alone/own/own": [("/alone", "/alone", "/own")],
-    # Whichever comes first is served once, and then cannot take the answer.
+    # Whichever request comes first is served once, but its response cannot be taken.
     "one/a/b two/b/a": [("/one", "/two", "/b"), ("/two", "/one", "/a")],
     "one/a/b two/b/c three/c/a": [
         *(("/one", "/two", "/b"), ("/two", "/three", "/c")),
         ("/three", "/one", "/a"),
     ],
 }
-"""By what the program is told: each node, whom it waits for, and of what service."""
+"""By the program's arguments: each node, the node it waits for, and the service."""
 
 
 @pytest.mark.parametrize("nodes", DEADLOCKS)
@@ -65,7 +65,7 @@ def test_executors_that_wait_for_themselves_or_each_other(
 ) -> None:
     waits, stop = DEADLOCKS[nodes], tmp_path / "stop"
     monkeypatch.setenv("STOP", str(stop))
-    # Wide enough that no cell is wrapped.
+    # The width is large enough that no cell is wrapped.
     monkeypatch.setenv("COLUMNS", "200")
     screen = ""
     with ThreadPoolExecutor() as pool:
@@ -76,7 +76,7 @@ def test_executors_that_wait_for_themselves_or_each_other(
                 screen = shown(waits[0][0], capsys)
             except UsageError:
                 capsys.readouterr()
-        time.sleep(1)  # a silence that is shorter is none
+        time.sleep(1)  # a shorter silence does not count
         stop.touch()
         by_node = sentences(recording.result())
     assert sorted(by_node) == sorted(node for node, _, _ in waits)

@@ -1,4 +1,4 @@
-"""``roslens dump`` of running programs: what they were written to do, and what the kernel says."""
+"""Test ``roslens dump`` of running programs, against their source and the kernel."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ int main(void)
 def test_two_threads_that_lock_in_opposite_order(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The program says which threads they are."""
+    """The program prints which threads they are."""
     source = tmp_path / "cycle.c"
     source.write_text(CYCLE)
     subprocess.run(["cc", "-pthread", str(source), "-o", str(tmp_path / "cycle")], check=True)

@@ -1,4 +1,4 @@
-"""Which waits of a thread are its executor's: those between callbacks, by what the program does."""
+"""Test that only a thread's waits between callbacks are its executor's, by the program's source."""
 
 from __future__ import annotations
 

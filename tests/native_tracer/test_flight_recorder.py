@@ -1,4 +1,4 @@
-"""The flight recorder: the last seconds of programs, and all names, as an ordinary recording."""
+"""Test the flight recorder: the last seconds of programs, and all names, as a recording."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from roslens.tracing.command import record_command
 from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.native_tracer.snapshot import record_snapshot, take_snapshot
 
-# One name, then numbered events at 20,000 per second for as many seconds as it is told, or, without
-# end, until it is killed.
+# Emits one name, then numbered events at 20,000 per second for the given number of seconds, or,
+# without a number, until it is killed.
 FLYING = """
 #include <stdbool.h>
 #include <stdint.h>
@@ -49,7 +49,7 @@ def flying(tmp_path_factory, library) -> Path:
 
 
 def check_window(recording: Path, flight: float = FLIGHT) -> tuple[int, int]:
-    """First and last number; there is no gap between, enough of them, and the loss is told."""
+    """Check the numbers have no gap and the loss is reported; return the first and the last."""
     trace = open_trace(recording)
     events = trace.read([START, NAME])
     assert events[NAME]["symbol"].to_list() == ["name"]
@@ -63,7 +63,8 @@ def check_window(recording: Path, flight: float = FLIGHT) -> tuple[int, int]:
     if first > 1:
         assert span >= flight * 1e9
         (lost,) = info.losses.filter(pl.col("kind") == "missing_head").to_dicts()
-        # From before the first name to the first event: nothing that happened then is known.
+        # The loss lasts from before the first name to the first event, a time of which nothing is
+        # known.
         assert lost["begin_ns"] <= events[NAME]["time_ns"][0]
         assert lost["end_ns"] == times[0]
     return first, last
@@ -87,18 +88,18 @@ def test_a_snapshot_of_a_program_that_goes_on(flying, library, tmp_path):
         program.kill()
         program.wait()
     assert lasts == sorted(lasts)
-    # Each is a recording by itself: together they do not count an event twice.
+    # Each snapshot is a recording by itself: together they do not count an event twice.
     assert [run.path.name for run in find_recordings(tmp_path)][:8] == [f"s{n}" for n in range(8)]
     manifest = read_manifest(tmp_path / "s7" / "manifest.json")
     assert manifest.tracing.flight_seconds == pytest.approx(FLIGHT)
     assert manifest.start_ns < manifest.end_ns
     assert manifest.host.steal_fraction is None
     assert first > 1
-    # Whatever ended it, its last seconds are there.
+    # Whatever ended the program, its last seconds are there.
     take_snapshot(folder, tmp_path / "after")
     first, last = check_window(tmp_path / "after")
     assert last > lasts[-1]
-    # Nobody takes the files themselves for all that happened.
+    # The files alone are not mistaken for a complete recording.
     with pytest.raises(UsageError, match="no CTF trace"):
         open_trace(folder)
     with pytest.raises(UsageError, match="is there already"):

@@ -1,4 +1,4 @@
-"""How goals ended, recorded by both tracers or attached, against what the client was told."""
+"""Test goal outcomes of both tracers and of attaching against what the client was told."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_attached_to_a_server_that_runs(program: list[str], tmp_path: Path) -> N
 
 
 def test_a_goal_changes_its_state_where_rcl_action_lets_it() -> None:
-    """Against ``rcl_action_transition_goal_state`` itself, which gives 0 where it does not."""
+    """``rcl_action_transition_goal_state`` itself gives 0 for a transition it does not allow."""
     call = "ctypes.CDLL('librcl_action.so').rcl_action_transition_goal_state"
     code = f"import ctypes; print([{call}(s, e) for s in range(1, 7) for e in range(5)])"
     ros = embedded_ros()

@@ -1,6 +1,6 @@
-"""What ``roslens watch`` gives to Prometheus and OpenTelemetry, read by their own parsers.
+"""Test what ``roslens watch`` exports to Prometheus and OpenTelemetry, by their own parsers.
 
-It must be what collecting the same files afterwards gives for the same seconds.
+It must equal what collecting the same files afterwards gives for the same seconds.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 @pytest.fixture
 def start(talking, library, folder):
     def started(count: int, rate: int) -> subprocess.Popen:
-        """Message 20 takes 60 ms, message 40 is lost."""
+        """Start the program: message 20 takes 60 ms, message 40 is lost."""
         command = [str(talking), str(count), str(rate), "20", "40"]
         return subprocess.Popen(command, env=environment(library, folder))
 
@@ -58,7 +58,7 @@ def samples_of(text: str) -> Samples:
 
 
 def samples_of_otlp(body: bytes) -> Samples:
-    """By the names that Prometheus has for the same."""
+    """Return the samples under the names that Prometheus has for them."""
     request = ExportMetricsServiceRequest.FromString(body)
     (resource,) = request.resource_metrics
     (scope,) = resource.scope_metrics
@@ -75,7 +75,7 @@ def samples_of_otlp(body: bytes) -> Samples:
 
 
 def expected_of(window: LastSeconds) -> Samples:
-    """By hand, from the columns that their docstrings define."""
+    """Return the expected samples, by hand from the columns that their docstrings define."""
     expected: Samples = {}
     for row in window.topics.to_dicts():
         labels = tuple(sorted((column, row[column] or "") for column in ("topic", "from", "to")))
@@ -122,7 +122,7 @@ def expected_of(window: LastSeconds) -> Samples:
 
 
 def offline(folder: Path, begin_ns: int, end_ns: int) -> LastSeconds:
-    """The same seconds of the tables that are collected afterwards."""
+    """Return the figures of the same seconds from the tables collected afterwards."""
     run = rl.open(folder)
     return last_seconds(
         run.messages.collect(), run.table("callback_instances").collect(), begin_ns, end_ns
@@ -131,9 +131,10 @@ def offline(folder: Path, begin_ns: int, end_ns: int) -> LastSeconds:
 
 @pytest.mark.parametrize("window", ["0", "0.15"])
 def test_a_window_is_what_is_collected_of_the_same_seconds(start, folder, tmp_path, window):
-    # 0.3 s in all: half of it, and everything.
+    # The messages take 0.3 s in all, so the windows hold half of them, and all.
     start(300, 1000).wait()
-    # Longer than what is kept beside the window, so that a slow start of the reader is no other.
+    # The pause exceeds the time kept beside the window, so a slowly starting reader gets the same
+    # window.
     time.sleep(1.3)
     watching = roslens(
         folder, "--once", "--json", "--window", window, "--prometheus", tmp_path / "x.prom"
@@ -151,12 +152,12 @@ def test_a_window_is_what_is_collected_of_the_same_seconds(start, folder, tmp_pa
         assert figures[key] == pytest.approx(value, rel=1e-12), key
     assert samples["roslens_window_end_timestamp_seconds", ()] == pytest.approx(end / 1e9)
     assert samples["roslens_tracer_dropped_events_total", ()] == 0
-    # A second computation, by numpy from the file of the table.
+    # numpy computes the figures again from the file of the table.
     table = pl.read_parquet(next(folder.rglob("messages.parquet")), glob=False)
     sent = table.filter(pl.col("publish_ns").is_between(begin, end))
     labels = (("from", "/talker"), ("to", "/listener"), ("topic", "/chatter"))
     assert samples["roslens_topic_messages", labels] == sent.height
-    # A window that has the first message counts those after it.
+    # A window that holds the first message counts the messages after it.
     first = table["publish_ns"].min()
     counted, span = sent.height - (first >= begin), end - max(first, begin)
     assert samples["roslens_topic_rate_hertz", labels] == pytest.approx(counted / (span / 1e9))
@@ -170,7 +171,7 @@ def test_a_window_is_what_is_collected_of_the_same_seconds(start, folder, tmp_pa
     if window == "0":
         assert sent.height == 300
         assert samples["roslens_topic_lost_ratio", labels] == pytest.approx(1 / 300)
-        # The first page of the same recording.
+        # Compare with the first page of the same recording.
         (topic,) = json.loads(programs.roslens(folder, "--json").stdout)["topics"]
         for part in ("p50", "p99"):
             if topic[f"{part}_ms"] is not None:
@@ -181,7 +182,7 @@ def test_a_window_is_what_is_collected_of_the_same_seconds(start, folder, tmp_pa
 
 @pytest.mark.live
 def test_every_window_is_what_its_events_give_afterwards(start, folder, tmp_path):
-    """Not only the last one: from what had happened by its end, for nobody knows more then."""
+    """Every window, not only the last, equals what the events up to its end give."""
     program = start(4000, 1000)
     try:
         wait_for(lambda: is_written(folder))
@@ -214,7 +215,7 @@ def test_every_window_is_what_its_events_give_afterwards(start, folder, tmp_path
 
 
 class _Collector(BaseHTTPRequestHandler):
-    """Of OpenTelemetry: keeps what it is sent."""
+    """A collector of OpenTelemetry that keeps what it is sent."""
 
     taken: list[tuple[str, bytes]]
 
@@ -256,7 +257,7 @@ def test_opentelemetry_is_sent_the_same_as_prometheus(start, folder, tmp_path, c
     *_, total = resource.scope_metrics[0].metrics
     (point,) = total.sum.data_points
     window = (point.start_time_unix_nano, point.time_unix_nano)
-    # The library leaves the begin of what is no sum out: it is a metric of its own.
+    # The library omits the begin of a metric that is no sum, so the begin is a separate metric.
     assert window == (answer["begin_ns"], answer["end_ns"])
 
 
@@ -305,7 +306,7 @@ def test_a_port_answers_whoever_has_the_token(start, folder, tmp_path):
         assert ask(port, "/metrics", None) == (401, "")
         assert ask(port, "/metrics", TOKEN[:-1]) == (401, "")
         assert ask(port, "/else", TOKEN) == (404, "")
-        # Other machines reach no port of this one: it listens on the loopback alone.
+        # Other machines reach no port of this one: it listens only on the loopback interface.
         listening = Path(f"/proc/{watching.pid}/net/tcp").read_text()
         assert f"0100007F:{port:04X}" in listening
         assert f"00000000:{port:04X}" not in listening
@@ -396,12 +397,12 @@ def test_what_is_not_known_has_no_sample_and_names_are_quoted():
     assert ("roslens_event_rate_hertz", ()) not in samples
     assert samples["roslens_tracer_dropped_events_total", ()] == 7
     assert sum(name == "roslens_callback_runs" for name, _ in samples) == 500
-    # A row whose value is not known makes room for none that is not exported.
+    # A row with an unknown value still counts, so no other row is exported in its place.
     assert sum(name == "roslens_callback_duration_p99_seconds" for name, _ in samples) == 499
-    # Rows, not the four figures of each.
+    # Rows are counted, not the four figures of each.
     assert samples["roslens_series_left_out", ()] == 200
     assert {figure.unit for figure in figures_of(moment)} >= {"s", "Hz", "1"}
-    # The dashboard asks for nothing else.
+    # The dashboard asks for no other metric.
     dashboard = (Path(__file__).parents[2] / "docs" / "grafana.json").read_text()
     json.loads(dashboard)
     shown = set(re.findall(r"roslens_\w+", dashboard))

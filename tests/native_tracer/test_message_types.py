@@ -1,4 +1,4 @@
-"""Types of messages, their sizes and stamps, against what the program itself writes down."""
+"""Test message types, sizes and stamps against what the program itself writes down."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from roslens.tracing.command import record_command
 from roslens.tracing.lttng import TracingOptions
 
 NODE = Path(__file__).parent / "typed_node.py"
-# rmw_serialize of Fast DDS gives what it had reserved; what Cyclone DDS sends is padded.
+# rmw_serialize of Fast DDS returns its reserved length; Cyclone DDS pads what it sends.
 LENGTH = {
     "rmw_fastrtps_cpp": "heard",
     "rmw_cyclonedds_cpp": "serialized",
@@ -22,7 +22,7 @@ LENGTH = {
 pytestmark = pytest.mark.live
 
 
-# Both tracers record the same of every event, whatever the middleware.
+# Both tracers record the same for every event, whatever the middleware.
 @pytest.mark.parametrize(
     ("middleware", "tracer"),
     [*((middleware, "native") for middleware in LENGTH), ("rmw_fastrtps_cpp", "lttng")],

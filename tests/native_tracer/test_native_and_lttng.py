@@ -1,4 +1,4 @@
-"""The native tracer and LTTng record the same of the same program; and real ROS 2 without LTTng."""
+"""Test that the native tracer and LTTng record a program alike, and real ROS 2 without LTTng."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from roslens.tracing.ros import embedded_ros
 from roslens.tracing.ros.header import Instrumentation, read_instrumentation
 
 ROOT = Path(__file__).parents[2]
-# Depends on when the wait returns, and on what other processes announce.
+# Their number depends on when the wait returns, and on what other processes announce.
 BY_CHANCE = {"ros2:rmw_take", "ros2:rcl_take", "ros2:rmw_publish"}
 
 
 def kinds(instrumentation: Instrumentation) -> list:
-    """Names, and the types of arguments and fields, without C's spelling."""
+    """Return names, and the types of arguments and fields, without C's spelling."""
 
     def bare(text: str) -> str:
         names = {"size_t": "uint64_t", **instrumentation.constants}
@@ -128,7 +128,7 @@ def test_both_record_the_same_of_a_node(tmp_path):
 
 
 def without_lttng(folder: Path) -> str:
-    """A PATH with all programs but LTTng's."""
+    """Return a PATH with all programs except LTTng's."""
     folder.mkdir()
     places = [str(Path(sys.executable).parent), *os.environ["PATH"].split(os.pathsep)]
     for place in map(Path, places):
@@ -185,7 +185,7 @@ def test_what_only_lttng_does_is_refused():
 
 
 def test_a_run_without_events_is_told_likely_causes(tmp_path):
-    # It has loaded ROS 2's library, as far as anybody can see, and makes no event.
+    # The program appears to have loaded ROS 2's library, and makes no events.
     script = "import ctypes, rclpy, time; time.sleep(1)"
     _, manifest = record_command(
         ["env", "-u", "LD_PRELOAD", "python", "-c", script],

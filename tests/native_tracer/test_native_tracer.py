@@ -1,7 +1,7 @@
-"""The native tracer's library: what it writes, and that nothing troubles the traced program.
+"""Test what the native tracer's library writes, and that it never troubles the traced program.
 
-Ground truth is what the programs passed and counted themselves. Read by roslens and, where values
-are compared, by babeltrace2 too.
+Ground truth is what the programs passed and counted themselves. roslens reads the traces and, where
+values are compared, babeltrace2 does too.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def check_every_event(folder: Path, expected: list) -> None:
         wanted = [fields for event, fields in expected if event == name]
         frame = trace.read([name])[name]
         assert frame.select(list(wanted[0])).to_dicts() == (wanted if wanted[0] else []), name
-    # The second implementation: names in order, and every value as it prints them.
+    # babeltrace2, the second implementation, prints names in order, and every value.
     printed = subprocess.run(
         ["babeltrace2", str(folder)], check=True, capture_output=True, text=True
     )
@@ -129,7 +129,8 @@ def test_events_and_loss_are_what_was_emitted(arguments, emit, library, folder):
         assert discarded == 0
     assert read_written(folder).discarded == discarded
     if arguments[0] == "churn":
-        # Threads go on where others ended: a file for each at a time, not for each ever.
+        # New threads reuse the files of ended ones: there are as many files as threads alive at
+        # once.
         assert len(list(folder.rglob("ros2_[0-9]*"))) <= 64
     sizes = sum(path.stat().st_size for path in folder.rglob("*"))
     cut_to_content(folder)
@@ -149,7 +150,7 @@ def test_threads_that_are_cancelled_leave_files_that_others_go_on_with(emit, lib
     assert written.filter(pl.col("callback") != 0xFFFF).height == total
 
 
-# What a limit of 0 or of little forbids is a file, a longer file, a mapping, or nothing at all.
+# A limit of 0 or little forbids a file, a longer file, a mapping, or nothing at all.
 LIMITS = [
     (name, value)
     for name in ("FSIZE", "NOFILE", "AS", "DATA", "MEMLOCK", "SIGPENDING", "CORE", "MSGQUEUE")
@@ -160,7 +161,7 @@ LIMITS = [
 
 @pytest.mark.parametrize(("name", "value"), LIMITS)
 def test_no_limit_of_a_process_makes_the_tracer_end_it(name, value, emit, library, folder):
-    """Set while the program runs: of most, the program itself could not start below them."""
+    """The limit is set while the program runs, which could not start below most of the limits."""
     limit = getattr(resource, f"RLIMIT_{name}")
     shared = folder.with_name("emitted")
     program = subprocess.Popen(
@@ -190,7 +191,7 @@ def test_no_limit_of_a_process_makes_the_tracer_end_it(name, value, emit, librar
         program.kill()
         program.communicate()
     events, discarded = counted(folder)
-    # The last event may have been counted by the tracer and not yet by the program.
+    # The tracer may have counted the last event before the program did.
     assert 0 <= events + discarded - struct.unpack("Q", shared.read_bytes()[:8])[0] <= 1
     assert events > 20_000
 
@@ -207,7 +208,7 @@ def test_a_program_that_starts_below_a_limit_of_its_files_runs_to_its_end(
         text=True,
         check=True,
     )
-    # Without a file there is nothing to count in.
+    # Without a file there is nowhere to count.
     if value:
         assert sum(counted(folder)) == int(run.stdout)
 
@@ -235,10 +236,10 @@ def test_a_full_disk_costs_events_and_nothing_else(emit, library, folder):
         assert events > 5000
         assert discarded > 10_000
         assert events + discarded == total
-        # Threads that never had a file: the folder's own count.
+        # Threads that never had a file are counted for the folder as a whole.
         more = emitted(emit, library, folder, "run", 1000, 8)
         assert sum(counted(folder)) == total + more
-        # There is room again, and so there are events.
+        # There is room again, so events are recorded again.
         for path in sorted(folder.rglob("ros2_[0-9]*"))[:4]:
             total -= open_trace_of(path)
             path.unlink()
@@ -247,7 +248,7 @@ def test_a_full_disk_costs_events_and_nothing_else(emit, library, folder):
 
 
 def open_trace_of(path: Path) -> int:
-    """Events and loss that one stream file holds."""
+    """Return the number of events and of discarded events that one stream file holds."""
     folder = path.parents[1].with_name(f"alone-{path.name}")
     folder.mkdir()
     shutil.copy(path.parent / "metadata", folder)
@@ -269,7 +270,7 @@ def test_a_folder_that_cannot_be_written_is_harmless(emit, library, tmp_path):
         assert emitted(emit, library, folder, "run", 1000, 2) == 2000
     with pytest.raises(RunFailedError, match="no trace can be written there"):
         prepare(library, wrong)
-    # Somebody else could put a link in the place of a trace's folder: it is not followed.
+    # A link that somebody else put in place of a trace's folder is not followed.
     prepare(library, target)
     (trace,) = target.iterdir()
     shutil.move(trace, tmp_path / "elsewhere")
@@ -303,7 +304,7 @@ def test_a_folder_that_becomes_writable_has_the_loss_before(tmp_path, library):
         [str(tmp_path / "late"), str(folder)], env=environment(library, folder), text=True
     )
     assert output == "500\n"
-    # A child does not tell its parent's loss once more; it may end after it.
+    # A child does not report its parent's loss again; it may end after its parent.
     wait_for(lambda: counted(folder) == (8, 500))
 
 
@@ -325,7 +326,7 @@ def test_a_program_that_loads_unloads_and_executes_another(emit, library, folder
 
 
 def kill_at_random(emit: Path, library: Path, folder: Path, seed: int) -> None:
-    """Kill a program that emits all the time; what it had completed must be there."""
+    """Kill a program that emits all the time, and check that its completed events are there."""
     counter = folder.with_name(f"{folder.name}-emitted")
     program = subprocess.Popen(
         [str(emit), "forever", "0"], env=environment(library, folder, EMITTED=str(counter))
@@ -339,7 +340,7 @@ def kill_at_random(emit: Path, library: Path, folder: Path, seed: int) -> None:
     program.wait()
     (complete,) = struct.unpack("=Q", counter.read_bytes()[:8])
     events, discarded = counted(folder)
-    # The one that it was about to count may be there too.
+    # The event that the program was about to count may be there too.
     assert events + discarded - complete in {0, 1}
     assert discarded == 0
     numbers = open_trace(folder).read([EVENT])[EVENT]["callback"]
@@ -352,7 +353,7 @@ def test_a_kill_tears_no_event_and_loses_none(seed, emit, library, folder):
 
 
 def test_a_packet_that_a_kill_cut_short_is_read(emit, library, folder):
-    """A kill between the two steps that add a packet leaves its head and nothing behind."""
+    """A kill between the two steps that add a packet leaves only the packet's header."""
     emitted(emit, library, folder, "run", 3000)
     (stream,) = folder.rglob("ros2_[0-9]*")
     whole = stream.read_bytes()

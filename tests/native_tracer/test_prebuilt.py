@@ -1,4 +1,4 @@
-"""The libraries that wheels hold: cross-compiled, run, and read back on this machine."""
+"""Test the cross-compiled libraries of wheels, run and read back on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recorder as a ROS 2 package: built by CMake alone, its own test, a Python node with it."""
+"""Test the recorder as a ROS 2 package: built by CMake, its own test, and with a Python node."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ while count < 20:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The folder of the build, and the prefix that it was installed to."""
+    """Build the package, and return the build folder and the installation prefix."""
     place = tmp_path_factory.mktemp("ros_package")
     write_package(place / "source")
     build, prefix = place / "build", place / "prefix"
@@ -52,7 +52,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def test_its_own_test_passes_and_every_event_is_read(built: tuple[Path, Path]) -> None:
-    """By its source, it emits 10,000 events."""
+    """According to its source, the test emits 10,000 events."""
     build, _ = built
     subprocess.run([TOOLS / "ctest", "--test-dir", build, "--output-on-failure"], check=True)
     assert open_trace(build / "recording").info().events_by_name == {"ros2:callback_start": 10_000}
@@ -80,7 +80,7 @@ def test_description_is_whole(tmp_path: Path) -> None:
 def test_a_python_node_records_its_messages_and_callbacks(
     built: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    """It ends when it has heard 20 of what it published."""
+    """The node ends when it has received 20 of its own messages."""
     _, prefix = built
     ros = embedded_ros()
     script = tmp_path / "node.py"

@@ -1,4 +1,4 @@
-"""What is read while programs write: all of it once, and the figures are those of the tables.
+"""Test reading while programs write: every event once, with the figures of the tables.
 
 Ground truth is what a program that calls the tracepoints did, and the tables that collecting the
 same files afterwards gives. The files are fuzzed under the reader.
@@ -59,7 +59,7 @@ def start(talking, library, folder):
 
 @pytest.fixture
 def flying(start, folder, tmp_path):
-    """A program of which the last minute is kept, and who watches it; both end with the test."""
+    """Start a flight-recorded program and a watcher of it; both end with the test."""
     begun = []
 
     def started(triggers: str, slow: int, every: float) -> list[subprocess.Popen]:
@@ -81,7 +81,7 @@ def is_written(folder: Path) -> bool:
 
 
 def test_figures_are_those_of_the_tables(start, folder):
-    """All that happened, taken in bit by bit while it happens, against the files afterwards."""
+    """Events taken in bit by bit while they happen must equal the files read afterwards."""
     program = start(MESSAGES, 400)
     wait_for(lambda: is_written(folder))
     looks = 0
@@ -106,7 +106,7 @@ def test_figures_are_those_of_the_tables(start, folder):
             frame.cast(dict.fromkeys(text, pl.String)),
             getattr(expected, name).cast(dict.fromkeys(text, pl.String)),
         )
-    # What the program did.
+    # The topic is as the program published it.
     (topic,) = moment.figures.topics.to_dicts()
     assert (topic["topic"], topic["from"], topic["to"]) == ("/chatter", "/talker", "/listener")
     assert topic["messages"] == MESSAGES
@@ -123,7 +123,7 @@ def test_figures_are_those_of_the_tables(start, folder):
 
 @pytest.mark.parametrize("flight", ["", "0.3"])
 def test_every_event_is_copied_once(flight, start, folder, tmp_path):
-    """Of a flight recorder too, whose files get other names and go meanwhile."""
+    """This includes a flight recorder, whose files are renamed and removed meanwhile."""
     program = start(MESSAGES, 1500, ROSLENS_TRACE_FLIGHT=flight)
     wait_for(lambda: is_written(folder))
     (trace,) = find_growing(folder)
@@ -147,7 +147,7 @@ def test_every_event_is_copied_once(flight, start, folder, tmp_path):
 
 
 def test_what_a_flight_recorder_overwrote_is_lost(start, folder, tmp_path):
-    """Two looks, between which packets went: the second one says so."""
+    """Packets are overwritten between two looks, and the second look reports it."""
     program = start(20 * MESSAGES, 20_000, ROSLENS_TRACE_FLIGHT="0.1")
     wait_for(lambda: is_written(folder))
     growing = Growing(*find_growing(folder))
@@ -164,7 +164,7 @@ def test_what_a_flight_recorder_overwrote_is_lost(start, folder, tmp_path):
 
 
 def test_whoever_comes_late_reads_what_is_needed(start, folder):
-    """Objects were named before what is read: they have their names, and the rest is no figure."""
+    """Objects named before the kept time have names, and what was not read gives no figure."""
     program = start(MESSAGES, 1000)
     program.wait()
     with following(folder, 200_000_000) as source:
@@ -178,7 +178,7 @@ def test_whoever_comes_late_reads_what_is_needed(start, folder):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_no_length_in_a_file_is_trusted(seed, start, folder, tmp_path):
-    """Bytes of heads and events, cut files and huge numbers, while they are followed."""
+    """Headers, events, file lengths and numbers are spoiled while the files are followed."""
     start(300, 3000).wait()
     rng = random.Random(seed)
     files = sorted(folder.glob("ros2-*/ros2_*"))
@@ -198,7 +198,7 @@ def test_no_length_in_a_file_is_trusted(seed, start, folder, tmp_path):
                 stream.write(bytes(content[: rng.randrange(4096)]))
                 stream.truncate(rng.choice([stream.tell(), 1 << 40]))
             moment = watch.look(all_of_it=rng.random() < 0.5)
-        # A new reader of the same.
+        # A new reader reads the same files.
     with following(folder, None) as source:
         again = Watch(source, None, Limits(None)).look(all_of_it=True)
     assert moment.figures is not None
@@ -224,8 +224,8 @@ def test_what_is_no_file_is_not_read(start, folder, tmp_path):
 
 
 def roslens(*arguments: object, **more) -> subprocess.Popen:
-    """As a plain installation watches."""
-    # Where the tests run in the background of a shell, SIGINT is ignored.
+    """Start `roslens watch` as in a plain installation."""
+    # SIGINT is ignored where the tests run in the background of a shell.
     return subprocess.Popen(
         ["env", "--default-signal=INT", *without_command(("numpy",), "watch", *arguments)],
         stdout=subprocess.PIPE,
@@ -252,7 +252,7 @@ def test_the_verb(start, folder, tmp_path):
     assert (screen.returncode, error) == (0, "")
     assert "/chatter" in out
     assert "the tracer dropped nothing" in out
-    # A line for each refresh, until somebody ends it.
+    # There is a line for each refresh, until somebody ends the program.
     lines = roslens(folder, "--every", "0.1")
     first = lines.stdout.readline()
     lines.send_signal(signal.SIGINT)
@@ -286,7 +286,7 @@ def test_nothing_to_tell(folder, library):
 
 @pytest.mark.live
 def test_what_a_killed_one_left_is_taken_away(folder, library, tmp_path):
-    """Its copies go with the next start; those of one that lives, and what is none, stay."""
+    """The next start removes a killed watcher's copies; a living one's, and other files, stay."""
     prepare(library, folder)
     place = tmp_path / "tmp"
     place.mkdir()
@@ -299,7 +299,7 @@ def test_what_a_killed_one_left_is_taken_away(folder, library, tmp_path):
         return {path.name for path in place.iterdir()} - present
 
     def folders() -> set[str]:
-        """Without the file by which Python's tempfile tries the place for a moment, before."""
+        """Return the folders, without the file by which Python's tempfile first tries the place."""
         return {name for name in created() if name.startswith("roslens-live-")}
 
     killed = roslens(folder, env=env)
@@ -336,7 +336,7 @@ def test_what_another_user_left_stays(tmp_path, monkeypatch):
 
 
 def test_folders_are_made_where_there_are_no_locks(tmp_path, monkeypatch):
-    """Nobody can tell there whose owner lives: nothing is taken away."""
+    """Without locks, nobody can tell whose owner lives, so nothing is removed."""
     (tmp_path / "work-left").mkdir()
 
     def refused(*_: object) -> None:
@@ -350,7 +350,7 @@ def test_folders_are_made_where_there_are_no_locks(tmp_path, monkeypatch):
 
 @pytest.mark.live
 def test_a_flight_recorder_tells_what_went_wrong(flying, tmp_path):
-    """The callback of one message takes 60 ms: its recording has it, and what was before."""
+    """One message's callback takes 60 ms: its snapshot holds it and the events before it."""
     triggers = "after_s: 0.2\ntriggers: [callback of /listener > 50 ms]\n"
     _, watched = flying(triggers, slow=1500, every=0.2)
     line = next(line for line in watched.stdout if "; snapshot " in line)
@@ -375,7 +375,7 @@ def test_a_flight_recorder_tells_what_went_wrong(flying, tmp_path):
 
 @pytest.mark.live
 def test_what_is_asked_for_does_not_wait_for_a_refresh(flying):
-    """Refreshes are a minute apart; the clock beside tells when the snapshot was made."""
+    """Refreshes are a minute apart; a separate clock tells when the snapshot was made."""
     _, watched = flying("{after_s: 1, triggers: [gap of /nothing > 1 s]}", slow=0, every=60)
     watched.stdout.readline()
     asked = time.monotonic()
@@ -401,7 +401,7 @@ def test_what_is_due_is_made_before_anything_is_read() -> None:
 
 @pytest.mark.live
 def test_a_program_that_dies_is_recorded_by_the_gap_that_follows(flying, tmp_path):
-    """Two triggers at once; the gap begins with the last publication that there is."""
+    """Two triggers hit; the gap begins with the last publication there is."""
     triggers = "{after_s: 0, cooldown_s: 0, triggers: [gap of /chatter > 1 s, callback > 50 ms]}"
     program, watched = flying(triggers, slow=100, every=0.2)
     folder = tmp_path / "made"
@@ -436,7 +436,7 @@ def recorded(words: list[str]) -> subprocess.Popen:
 @pytest.mark.live
 @pytest.mark.parametrize("flight", [(), ("--flight", "120")])
 def test_a_run_is_watched_for_triggers_while_it_is_recorded(flight, talking, tmp_path):
-    """The manifest tells of the message that took 60 ms, and a flight recorder's is a snapshot."""
+    """The manifest reports the message that took 60 ms; a flight recorder's run is a snapshot."""
     run = tmp_path / "run"
     two = "{after_s: 0.1, triggers: [callback of /listener > 50 ms, gap of /nothing > 1 s]}"
     recording = record(run, two, *flight, "--", talking, "2000", "1000", "400", "0")
@@ -464,7 +464,7 @@ def test_a_run_is_watched_for_triggers_while_it_is_recorded(flight, talking, tmp
 
 @pytest.mark.live
 def test_ctrl_c_leaves_what_a_flight_recorder_holds(talking, tmp_path):
-    """In one line, without a word of tracers or triggers; that all ends is no process that died."""
+    """The output is one line, without tracers or triggers; the programs' end is not a death."""
     run = tmp_path / "run"
     endless = ("--", talking, "1000000", "500", "0", "0")
     words = without_command(("numpy",), "record", "--flight", "30", *QUIET, "-o", run, *endless)
@@ -487,7 +487,7 @@ def test_ctrl_c_leaves_what_a_flight_recorder_holds(talking, tmp_path):
 
 
 def processes(matches: Callable[[Path], bool]) -> list[int]:
-    """Processes of which this is so, told by their folders in /proc."""
+    """Return the processes whose folder in /proc satisfies the condition."""
     pids = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -496,7 +496,7 @@ def processes(matches: Callable[[Path], bool]) -> list[int]:
 
 
 def watching(run: Path) -> list[int]:
-    """Processes that watch a run."""
+    """Return the processes that watch a run."""
 
     def watches(process: Path) -> bool:
         command = (process / "cmdline").read_bytes()
@@ -511,7 +511,7 @@ def running(program: Path) -> list[int]:
 
 @pytest.mark.live
 def test_who_watches_a_run_ends_with_its_recorder(talking, tmp_path):
-    """So does the workload, though it may be on its way into life when the recorder is killed."""
+    """The workload also ends, even if it is just starting when the recorder is killed."""
     run, workload = tmp_path / "run", tmp_path / "workload"
     shutil.copy2(talking, workload)
     endless = ("--flight", "120", "--", workload, "1000000", "500", "0", "0")
@@ -540,7 +540,7 @@ def test_a_run_goes_on_without_who_watches_it(talking, tmp_path):
 
 @pytest.mark.live
 def test_a_recorded_run_is_watched_until_it_ends(talking, tmp_path):
-    """The last refresh has what collecting the recording then finds."""
+    """The last refresh shows what collecting the recording then finds."""
     run = tmp_path / "run"
     given = ("--tracer", "native", *QUIET, "-o", run)
     program = ("--", talking, "2000", "1000", "400", "800")

@@ -1,4 +1,4 @@
-"""``rl.watch`` in a kernel, of what is being recorded; expected is what the program does."""
+"""Test ``rl.watch`` in a kernel during a recording; expected is what the program does."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CHAIN = "/talker -> /chatter -> /listener"
 
 
 class Client(NotebookClient):
-    """Keeps each refresh."""
+    """A notebook client that keeps each refresh."""
 
     def __init__(self, *cells: str) -> None:
         self.pages: list[str] = []
@@ -43,19 +43,19 @@ class Client(NotebookClient):
 
 
 def rows_of(page: str, caption: str) -> list[list[str]]:
-    """The cells of a table."""
+    """Return the cells of a table."""
     (table,) = re.findall(f">{caption}</caption>(.*?)</table>", page, re.DOTALL)
     return [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in table.split("<tr")[2:]]
 
 
 def counts_of(client: Client) -> list[int]:
-    """The executions of each refresh."""
+    """Return the number of executions in each refresh."""
     pages = [page for page in client.pages if "callbacks" in page]
     return [int(rows_of(page, "callbacks")[0][3].replace(",", "")) for page in pages]
 
 
 def test_a_cell_shows_a_recording_until_it_ends(talking: Path, tmp_path: Path) -> None:
-    """Message 20 takes 60 ms, 40 is lost; its tables, collected afterwards, tell how many ran."""
+    """Message 20 takes 60 ms, 40 is lost; the tables, collected afterwards, tell how many ran."""
     run, workload = tmp_path / "run", tmp_path / "workload"
     shutil.copy2(talking, workload)
     endless = (workload, "1000000", "500", "20", "40")
@@ -89,7 +89,7 @@ def test_a_cell_shows_a_recording_until_it_ends(talking: Path, tmp_path: Path) -
     ((chain, count, *_, deadline, missed),) = rows_of(page, "chains")
     assert (chain, deadline) == (CHAIN.replace(">", "&gt;"), "50.0 ms")
     assert count == f"{ran['end_ns'].drop_nulls().len():,}"
-    # The slow one, the lost one, and those that waited behind the slow one.
+    # The slow message, the lost one, and those that waited behind the slow one.
     assert int(missed) >= 2
     assert "roslens-marked" in page
 

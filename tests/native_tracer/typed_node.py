@@ -1,4 +1,4 @@
-"""Messages of many types and sizes: LOG; the log has what was published.
+"""Publish messages of many types and sizes: LOG; the log has what was published.
 
 Its rows: topic, type, the length that a subscription of serialized messages was given, the length
 that rmw_serialize gives, and the stamp [ns].

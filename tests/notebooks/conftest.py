@@ -1,4 +1,4 @@
-"""What the tests of notebooks share."""
+"""Provide the fixtures of the notebook tests."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 
 @pytest.fixture(scope="session")
 def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy: the tables are made once, and not in the repository."""
+    """Copy the samples: tables are made once, and not in the repository."""
     copy = tmp_path_factory.mktemp("samples") / "samples"
     ignored = shutil.ignore_patterns("tables", "events")
     return Path(shutil.copytree(SAMPLES, copy, ignore=ignored))
 
 
-# Not of the session: its event loop would run on beside the tests of other files.
+# A session fixture's event loop would run on beside the tests of other files.
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:

@@ -1,4 +1,4 @@
-"""Notebooks executed in this process over recordings of many cells, and what their figures hide."""
+"""Execute notebooks in this process over many cells, and find what their figures hide."""
 
 from __future__ import annotations
 
@@ -37,17 +37,16 @@ DESIGNS: Mapping[int, Mapping[str, tuple[Any, ...]]] = {
     200: {"executor": EXECUTORS, "message_bytes": (100, 1_000, 10_000, 1_000_000, 4_000_000),
           "rmw": MIDDLEWARE, "qos": ("reliable", "best_effort")},
 }  # fmt: skip
-"""Factors of so many cells; names as long as the suites have them."""
+"""Factors for a number of cells; names are as long as in the suites."""
 
 
 def many_cells(folder: Path, sources: list[list[Path]], cells: int, runs: int) -> Path:
-    """Measured runs under the factors of a design: their tables are linked to, not copied.
+    """Make measured runs under the factors of a design: their tables are linked to, not copied.
 
     Parameters
     ----------
     sources
-        Collected recordings that are replications of each other, given to one cell after the
-        other.
+        Collected recordings that are replications of each other, given to one cell after the other.
     """
     design = DESIGNS[cells]
     order = itertools.count()
@@ -69,7 +68,7 @@ def many_cells(folder: Path, sources: list[list[Path]], cells: int, runs: int) -
 def executed(
     notebook: str, *, answer_only: bool = False, **parameters: object
 ) -> tuple[nbformat.NotebookNode, Any]:
-    """A notebook with the outputs of its cells, as a kernel would give them; and what answers.
+    """Return a notebook with the outputs a kernel would give its cells, and the answering object.
 
     Parameters
     ----------
@@ -106,7 +105,7 @@ def _output(shown: Any) -> nbformat.NotebookNode:
 
 @contextmanager
 def figures() -> Iterator[list[Plot]]:
-    """All figures that are shown meanwhile, drawn."""
+    """Collect all figures that are shown meanwhile, drawn."""
     shown: list[Plot] = []
     png = Plot.png
 
@@ -120,9 +119,9 @@ def figures() -> Iterator[list[Plot]]:
 
 
 def faults(figure: Figure) -> list[str]:
-    """Text that lies on other text or is cut off at the edge, and logarithmic axes without numbers.
+    """Return text that overlaps other text or is cut off, and logarithmic axes without numbers.
 
-    By matplotlib's own renderer.
+    matplotlib's own renderer decides.
     """
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
@@ -137,14 +136,14 @@ def faults(figure: Figure) -> list[str]:
     for (a, box_a), (b, box_b) in itertools.combinations(boxes, 2):
         width = min(box_a.x1, box_b.x1) - max(box_a.x0, box_b.x0)
         height = min(box_a.y1, box_b.y1) - max(box_a.y0, box_b.y0)
-        # Boxes have a pixel or two of room around the letters.
+        # Boxes have a pixel or two of space around the letters.
         if width > 2 and height > 3:
             problems.append(f"{_said(a)} lies on {_said(b)} by {width:.0f} x {height:.0f} px")
     return [*problems, *_without_numbers(figure)]
 
 
 def _texts(figure: Figure) -> Iterator[Text]:
-    yield from figure.texts  # with those of the whole figure
+    yield from figure.texts  # and the texts of the whole figure
     for legend in figure.legends:
         yield from legend.get_texts()
     for axes in figure.axes:
@@ -158,7 +157,7 @@ def _texts(figure: Figure) -> Iterator[Text]:
 
 
 def _labels(axis: Axis) -> list[Text]:
-    """Of the ticks that are drawn."""
+    """Return the labels of the ticks that are drawn."""
     if not axis.get_visible():
         return []
     ticks = axis._update_ticks()  # type: ignore[attr-defined]
@@ -187,10 +186,10 @@ def _without_numbers(figure: Figure) -> list[str]:
 
 
 def first_screen(browser: Browser, page: Path, answer: str, *, many: bool = False) -> None:
-    """Answer, picture and strip end above 900 px, the picture large enough to be read.
+    """Check that answer, picture and strip end above 900 px, with the picture large enough to read.
 
-    And nothing is wider than a telephone. Where `many` cells are drawn, the picture is an overview
-    that is read in its section.
+    Nothing may be wider than a phone. If `many` cells are drawn, the picture is an overview that is
+    read in its section.
     """
     for width in (1280, 420):
         view = browser.new_page(viewport={"width": width, "height": 900})
@@ -206,7 +205,7 @@ def first_screen(browser: Browser, page: Path, answer: str, *, many: bool = Fals
         )
         if width == 1280:
             assert max(ends) <= 900
-            # Pixels of an inch: in so many the smallest text, of 7 points, is still 7 pixels high.
+            # At 72 pixels per inch the smallest text, of 7 points, is still 7 pixels high.
             assert many or min(sizes, default=1) * DPI >= 72
             assert view.locator(".roslens-facts").inner_text()
         view.evaluate(

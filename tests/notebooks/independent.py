@@ -1,8 +1,8 @@
-"""What each notebook must write of each sample, computed a second time from the tables.
+"""Compute from the tables, a second time, what each notebook must write for each sample.
 
 Plain Python, numpy and scipy, written from the definitions of the metrics and docs/calibration.md;
-nothing of `roslens.analysis` is used. The tables are held against a second model of the raw events
-in tests/ros2/test_twin.py. Which chains there are, and what climbs, is known from the samples'
+nothing of `roslens.analysis` is used. tests/ros2/test_twin.py checks the tables against a second
+model of the raw events. Which chains there are, and what climbs, is known from the samples'
 programs, their logs and factors.
 """
 
@@ -47,11 +47,11 @@ CHAINS = {
         "/source2 -> /a2 -> /node_c -> /c -> /sink",
     ),
 }
-"""The chains of each sample, as its programs are built."""
+"""The chains of each sample, from the design of its programs."""
 
 
 class Interval(NamedTuple):
-    """A value with its bounds; or the numbers that the sentence of a refusal must have."""
+    """A value with its bounds, or the numbers that a refusal's sentence must have."""
 
     value: float | None
     low: float | None = None
@@ -60,7 +60,7 @@ class Interval(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """What metrics.json must say."""
+    """An estimate that metrics.json must contain."""
 
     metric: str
     cell: Cell
@@ -71,7 +71,7 @@ class Expected(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a sample: where its tables are, and what its manifest says."""
+    """One run of a sample: its tables, and what its manifest says."""
 
     name: str
     cell: Cell
@@ -80,14 +80,14 @@ class Run:
     opened: Any
 
     def table(self, name: str) -> list[dict[str, Any]]:
-        """The rows of one of its tables."""
+        """Return the rows of one of its tables."""
         frame = self.opened.resources if name == "resources" else self.opened.table(name)
         rows: list[dict[str, Any]] = frame.filter(pl.col("run") == self.name).collect().to_dicts()
         return rows
 
     @cached_property
     def messages(self) -> list[dict[str, Any]]:
-        """Rows of the messages table, in order of publication."""
+        """Return the rows of the messages table, in order of publication."""
         late = math.inf
         return sorted(
             self.table("messages"),
@@ -96,12 +96,12 @@ class Run:
 
     @cached_property
     def instances(self) -> list[dict[str, Any]]:
-        """Executions of callbacks, in order."""
+        """Return the executions of callbacks, in order."""
         return sorted(self.table("callback_instances"), key=lambda i: i["start_ns"])
 
     @cached_property
     def topic(self) -> str:
-        """The work topic, else the one topic of the application that somebody subscribes to."""
+        """Return the work topic, or the application's one topic that has a subscription."""
         if self.work_topic:
             return self.work_topic
         (topic,) = {m["topic"] for m in self.messages
@@ -110,19 +110,19 @@ class Run:
 
     @cached_property
     def heard(self) -> list[dict[str, Any]]:
-        """Messages on that topic."""
+        """Return the messages on that topic."""
         return [m for m in self.messages if m["topic"] == self.topic]
 
     @cached_property
     def part(self) -> tuple[int, int]:
-        """From the first to the last message of the application; no workload says ready."""
+        """Return the times of the application's first and last message; no workload says ready."""
         times = [m["publish_ns"] for m in self.messages
                  if m["topic"] not in SYSTEM and m["publish_ns"] is not None]  # fmt: skip
         return min(times), max(times)
 
     @cached_property
     def usage(self) -> dict[str, float]:
-        """CPU time (ns), PSS, RSS (bytes) of all processes, and over which part."""
+        """Return CPU time (ns), PSS and RSS (bytes) of all processes, and over which part."""
         of_process = defaultdict(list)
         for row in sorted(self.table("resources"), key=lambda r: r["time_ns"]):
             of_process[row["host"], row["vpid"]].append(row)
@@ -136,20 +136,20 @@ class Run:
             used = np.interp([0, end - begin], at, [r["cpu_time_ns"] for r in timed])
             usage["cpu_ns"] += float(used[1] - used[0])
             for name in ("pss", "rss"):
-                # The first sample of a process is taken while it is being loaded.
+                # The first sample of a process is taken while the process is being loaded.
                 levels = [r[f"{name}_bytes"] for r in rows[1:] if begin <= r["time_ns"] <= end]
                 usage[name] += float(np.mean([level for level in levels if level is not None]))
         return usage
 
     @cached_property
     def memory(self) -> tuple[Floats, Floats, Floats]:
-        """Seconds since the first sample, RSS of all processes, publications until then."""
+        """Return seconds since the first sample, RSS of all processes, publications until then."""
         of_process = defaultdict(list)
         for row in self.table("resources"):
             if row["rss_bytes"] is not None:
                 of_process[row["host"], row["vpid"]].append((row["time_ns"], row["rss_bytes"]))
         times = sorted({t for rows in of_process.values() for t, _ in rows})
-        # A process has ended where others were sampled at least twice after it.
+        # A process has ended if others were sampled at least twice after it.
         patience = 2 * int(np.median(np.diff(times)))
         total = []
         for now in times:
@@ -159,7 +159,7 @@ class Run:
                 if before and now <= max(rows)[0] + patience:
                     held += before[-1]
             total.append(held)
-        # Where no work topic is named, whatever the application publishes is its work.
+        # Without a named work topic, all that the application publishes is its work.
         work = [m for m in self.messages if m["topic"] == self.work_topic
                 or (self.work_topic is None and _own(m["topic"]))]  # fmt: skip
         published = sorted({m["message_id"]: m["publish_ns"] for m in work}.values())
@@ -172,7 +172,7 @@ class Run:
 
     @cached_property
     def logged(self) -> dict[int, dict[str, int | None]]:
-        """What the program logged of each publication on the topic, by message_id."""
+        """Return what the program logged about each publication on the topic, by message_id."""
         frame = self.opened.logged_messages.filter(
             (pl.col("run") == self.name) & (pl.col("topic") == self.topic)
         )
@@ -184,7 +184,7 @@ class Run:
 
 
 def runs_of(opened: Any) -> list[Run]:
-    """The runs of an opened sample, in the order of their cells."""
+    """Return the runs of an opened sample, in the order of their cells."""
     runs = [Run(run.name, dict(recording.manifest.factors), recording.manifest.work_topic,
                 recording.path, opened)
             for run, recording in zip(opened.runs, opened.recordings, strict=True)]  # fmt: skip
@@ -205,7 +205,7 @@ def _own(topic: str) -> bool:
 def over_runs(
     values: Sequence[float], scale: Literal["positive", "fraction", "signed"] = "positive"
 ) -> Interval:
-    """Mean of one value per run; 95 % interval by Student's t, as docs/calibration.md has it."""
+    """Return the mean of one value per run, with the t interval (95 %) of docs/calibration.md."""
     k = len(values)
     if k == 0:
         return Interval(None, needs=[3])
@@ -222,12 +222,12 @@ def over_runs(
 
 
 def mean(runs: Sequence[Sequence[float]]) -> Interval:
-    """Of the mean of each run that has samples."""
+    """Return the mean over runs of the mean of each run that has samples."""
     return over_runs([float(np.mean(run)) for run in runs if len(run)])
 
 
 def largest(runs: Sequence[Sequence[float]]) -> Interval:
-    """Of the largest of each run; runs must be about equally long."""
+    """Return the mean over runs of the largest sample; runs must be about equally long."""
     sizes = [len(run) for run in runs if len(run)]
     interval = over_runs([max(run) for run in runs if len(run)])
     if interval.needs is None and max(sizes) > 1.5 * min(sizes):
@@ -236,14 +236,14 @@ def largest(runs: Sequence[Sequence[float]]) -> Interval:
 
 
 def percentile(runs: Sequence[Sequence[float]], q: float, rate_hz: float | None = None) -> Interval:
-    """Type 8 of Hyndman and Fan per run; refused of too few samples beyond it."""
+    """Return type 8 of Hyndman and Fan per run; refuse too few samples beyond the quantile."""
     arrays = [np.sort(np.asarray(run, float)) for run in runs if len(run)]
     values = [_type_8(array, q) for array in arrays]
     if math.inf in values:
         return Interval(None, needs=[values.count(math.inf), len(values), 100 * (1 - q)])
     interval = over_runs(values)
     fewest = min((len(array) for array in arrays), default=0)
-    # So few that all of them miss the percentile with a probability above 5 %.
+    # With fewer samples, all of them miss the percentile with a probability above 5 %.
     least = next(n for n in itertools.count(1) if q**n + (1 - q) ** n <= 0.05)
     if arrays and fewest < least:
         return Interval(None, needs=[fewest, 100 * q, least])
@@ -263,7 +263,7 @@ def _type_8(ordered: Floats, q: float) -> float:
     finite = ordered[np.isfinite(ordered)]
     if finite.size == ordered.size:
         return float(np.percentile(ordered, 100 * q, method="median_unbiased"))
-    # numpy answers nan beside an infinity: it counts as soon as it has any weight.
+    # numpy gives nan beside an infinity; the infinity counts as soon as it has any weight.
     position = (ordered.size + 1 / 3) * q + 1 / 3
     if position > finite.size:
         return math.inf
@@ -271,7 +271,10 @@ def _type_8(ordered: Floats, q: float) -> float:
 
 
 def _correlation_time(runs: Sequence[Floats], q: float) -> float:
-    """By Geyer's initial monotone sequence, of being above the quantile, all runs together."""
+    """Return the correlation time of exceeding the quantile, over all runs.
+
+    Geyer's initial monotone sequence is used.
+    """
     total = np.zeros(max(run.size for run in runs))
     for run in runs:
         above = (run > np.sort(run)[int(q * (run.size - 1))]).astype(float)
@@ -284,7 +287,7 @@ def _correlation_time(runs: Sequence[Floats], q: float) -> float:
 
 
 def fraction(events: Sequence[int], totals: Sequence[int]) -> Interval:
-    """As docs/calibration.md describes fractions over runs: overdispersed, never below binomial."""
+    """Return a fraction over runs as docs/calibration.md does: overdispersed, at least binomial."""
     parts = [e / n for e, n in zip(events, totals, strict=True) if n]
     k, total = len(parts), sum(totals)
     if k < 3:
@@ -301,7 +304,7 @@ def fraction(events: Sequence[int], totals: Sequence[int]) -> Interval:
     binomial = p * (1 - p) * sum(1 / n for n in totals) / k**2
     h = float(stats.t.ppf(0.975, k - 1)) * max(float(stats.sem(parts)), math.sqrt(binomial)) / p
     seen = p * (1 + (1 + 1.2 / math.sqrt(k)) * h)
-    # A kind of run that was not met may lose up to twenty times as much.
+    # A kind of run that did not occur may lose up to twenty times as much.
     u = 1 - 0.05 ** (1 / k)
     high = min(1.0, (1 - u) * seen + u * min(1.0, 20 * seen))
     return Interval(p, 0.0 if sum(events) <= 20 else p * math.exp(-h), high)
@@ -311,7 +314,7 @@ def fraction(events: Sequence[int], totals: Sequence[int]) -> Interval:
 
 
 def latencies(run: Run, topic: str, *, sent: bool = False) -> list[float]:
-    """First publish event to callback_start; of sent messages those that were lost are infinite."""
+    """Return times from first publish event to callback_start; `sent`: lost ones are infinite."""
     times: list[float] = []
     for m in run.messages:
         if m["topic"] != topic:
@@ -324,7 +327,7 @@ def latencies(run: Run, topic: str, *, sent: bool = False) -> list[float]:
 
 
 def of_topic(members: Sequence[Run], cell: Cell, topic: str | None = None) -> list[Expected]:
-    """Latency over delivered and over sent messages, and loss; by default of `Run.topic`."""
+    """Expect latency of delivered and of sent messages, and loss; by default on `Run.topic`."""
     delivered = [latencies(run, topic or run.topic) for run in members]
     sent = [latencies(run, topic or run.topic, sent=True) for run in members]
     outcomes, rates = [], []
@@ -339,7 +342,7 @@ def of_topic(members: Sequence[Run], cell: Cell, topic: str | None = None) -> li
     lost = [sum(o in LOST for o in of_run) for of_run in outcomes]
     totals = [sum(o in SENT for o in of_run) for of_run in outcomes]
     taken = sum(of_run.count("taken") for of_run in outcomes)
-    # What was taken without a callback has no latency, though it arrived.
+    # A message taken without a callback has no latency, though it arrived.
     refused = Interval(None, needs=[taken, sum(totals)]) if taken else None
     percentiles = [
         Expected(f"{name}_p{round(100 * q)}", cell, refusal or percentile(arrays, q, rate))
@@ -354,7 +357,7 @@ def of_topic(members: Sequence[Run], cell: Cell, topic: str | None = None) -> li
 
 
 def latency(runs: Sequence[Run], _sample: str) -> list[Expected]:
-    """The notebook latency."""
+    """Expect the estimates of the notebook latency."""
     named = all(run.work_topic for run in runs)
     expected = []
     for members in _cells(runs):
@@ -385,7 +388,7 @@ def latency(runs: Sequence[Run], _sample: str) -> list[Expected]:
 
 
 def of_callbacks(members: Sequence[Run], cell: Cell, topic: str | None = None) -> list[Expected]:
-    """How long the subscription callbacks on a topic took; by default that of each run."""
+    """Expect durations of the subscription callbacks on a topic, by default each run's."""
     took = [[i["end_ns"] - i["start_ns"] for i in run.instances
              if i["kind"] == "subscription" and i["name"] == (topic or run.topic)
              and i["end_ns"] is not None] for run in members]  # fmt: skip
@@ -393,7 +396,7 @@ def of_callbacks(members: Sequence[Run], cell: Cell, topic: str | None = None) -
 
 
 def resources(runs: Sequence[Run]) -> list[Expected]:
-    """CPU and memory of all processes, over the measured part."""
+    """Expect CPU and memory of all processes, over the measured part."""
     expected = []
     for members in _cells(runs):
         used = [run.usage for run in members]
@@ -405,14 +408,14 @@ def resources(runs: Sequence[Run]) -> list[Expected]:
 
 
 def _begin(called: int | None, sent: int | None, taken: int | None) -> int | None:
-    """When it was sent: that is said after the write, when it may have been taken already."""
+    """Return when a request was sent: its event follows the write, perhaps even the take."""
     if called is not None or sent is None:
         return called
     return sent if taken is None else min(sent, taken)
 
 
 def services(runs: Sequence[Run]) -> list[Expected]:
-    """Response times of services; only bounds where the trace does not show when calls began."""
+    """Expect response times of services; only bounds if the trace does not show calls' begins."""
     expected = []
     names = {call["service"] for run in runs for call in run.table("service_calls")}
     for service in sorted(names):
@@ -438,7 +441,7 @@ def services(runs: Sequence[Run]) -> list[Expected]:
 
 
 def _at_least(of_calls: Interval) -> Interval:
-    """Refused, for the trace does not show when calls began; "ROS 2" is in the sentence."""
+    """Return a refusal, as the trace does not show when calls began; its sentence has "ROS 2"."""
     least = [] if of_calls.value is None else [of_calls.value / 1e6]
     return Interval(None, needs=[*least, 2])
 
@@ -447,7 +450,7 @@ def _at_least(of_calls: Interval) -> Interval:
 
 
 def communication(runs: Sequence[Run], _sample: str) -> list[Expected]:
-    """The notebook communication."""
+    """Expect the estimates of the notebook communication."""
     cells = _cells(runs)
     expected = []
     for name, of_run in (
@@ -488,7 +491,7 @@ def _per_cell(
     samples: Callable[[Run], Sequence[float]],
     statistic: Callable[[Sequence[float]], Any],
 ) -> list[Expected]:
-    """Of the cells in which any run has samples."""
+    """Expect an estimate for each cell in which any run has samples."""
     expected = []
     for members in cells:
         values = [float(statistic(times)) for run in members if (times := samples(run))]
@@ -517,7 +520,7 @@ def _ran_every(run: Run) -> float:
 
 
 def _behind(run: Run) -> list[int]:
-    """Of each message that was taken: later publications by the same publisher until then."""
+    """Return for each message taken the later publications by its publisher until the take."""
     published = {(m["publisher_id"], m["message_id"]): m["publish_ns"] for m in run.heard}
     return [sum(publisher == m["publisher_id"] and m["publish_ns"] < at <= m["take_ns"]
                 for (publisher, _), at in published.items())
@@ -525,7 +528,7 @@ def _behind(run: Run) -> list[int]:
 
 
 def _full(run: Run, seen: float) -> bool:
-    """Whether a newer message pushed one out, or half of them had depth - 1 others behind."""
+    """Return whether a message was pushed out, or half had depth - 1 others behind them."""
     depth = {s["subscription_id"]: s["queue_depth"] for s in run.table("subscriptions")}
     (subscription,) = {m["subscription_id"] for m in run.heard if m["subscription_id"] is not None}
     pushed = any(m["outcome"] in {"replaced", "overwritten"} for m in run.heard)
@@ -536,7 +539,7 @@ HOPS = ("publish_call", "queue_and_transport", "take", "dispatch")
 
 
 def _hop(wanted: str, run: Run) -> list[float]:
-    """Where the latency went; a hop without an event goes on into the next."""
+    """Return the latency of one hop; a hop without an event extends into the next."""
     ends = ("rmw_publish_ns", "take_ns", "rclcpp_take_ns", "callback_start_ns")
     times = []
     for m in run.heard:
@@ -551,14 +554,14 @@ def _hop(wanted: str, run: Run) -> list[float]:
 
 
 def _received(run: Run) -> list[tuple[Row, Row]]:
-    """Messages whose callback ran and that were logged there too; one subscription has them."""
+    """Return the messages whose callback ran and was logged; one subscription has them."""
     pairs = [(m, run.logged[m["message_id"]]) for m in run.heard
              if m["callback_start_ns"] is not None]  # fmt: skip
     return [(m, line) for m, line in pairs if line["callback_realtime_ns"] is not None]
 
 
 def _copied(run: Run) -> list[float]:
-    """A callback with unique_ptr gets a copy of a message from the middleware."""
+    """Return copy times: a unique_ptr callback gets a copy of a message from the middleware."""
     owned = [c for c in run.table("callbacks") if c["kind"] == "subscription"
              and c["name"] == run.topic and "unique_ptr<" in (c["symbol"] or "")]  # fmt: skip
     return [line["callback_realtime_ns"] - m["callback_start_ns"]
@@ -579,7 +582,7 @@ def _logged(run: Run) -> list[float]:
 
 
 def executors(runs: Sequence[Run], _sample: str) -> list[Expected]:
-    """The notebook executors."""
+    """Expect the estimates of the notebook executors."""
     expected = []
     for members in _cells(runs):
         took = [latencies(run, run.topic) for run in members]
@@ -601,7 +604,7 @@ def executors(runs: Sequence[Run], _sample: str) -> list[Expected]:
 
 
 def _busy(run: Run) -> dict[str, float]:
-    """Parts of the time, mean over threads; without executor events only that of callbacks."""
+    """Return parts of the time, mean over threads; without executor events only callbacks'."""
     threads = defaultdict(list)
     for i in run.table("executor_intervals"):
         if i["duration_ns"] is not None:
@@ -629,7 +632,7 @@ def _in_callbacks(run: Run) -> float:
         thread = i["vpid"], i["vtid"]
         if i["end_ns"] is None or i["end_ns"] <= begin or i["start_ns"] >= end:
             continue
-        # What is nested counts once.
+        # Nested executions count once.
         since, last = max(i["start_ns"], begin, until[thread]), min(i["end_ns"], end)
         threads[thread] += max(0, last - since)
         until[thread] = max(until[thread], last)
@@ -640,17 +643,17 @@ def _in_callbacks(run: Run) -> float:
 
 
 class Passage(NamedTuple):
-    """One message along a chain: when it began and ended, and what became of it."""
+    """A message along a chain: its begin and end, and its outcome."""
 
     begin_ns: int
     end_ns: int | None
     outcome: str
     measured: bool = True
-    """Whether the trace tells when it began; else it took at least so long."""
+    """Whether the trace tells when it began; if not, it took at least that long."""
 
 
 def chains(runs: Sequence[Run], sample: str) -> list[Expected]:
-    """The notebook chains."""
+    """Expect the estimates of the notebook chains."""
     expected = []
     for chain in CHAINS[sample]:
         for members in _cells(runs):
@@ -671,7 +674,7 @@ def chains(runs: Sequence[Run], sample: str) -> list[Expected]:
                 sorted({p.end_ns for p in passages if p.end_ns is not None}) for passages in done
             ]
             rates = [1e9 / _period(moments) for moments in ends]
-            # Of two messages that wait the trace does not tell which was used first: the rows are
+            # The trace does not tell which of two waiting messages was used first: the rows are
             # marked approximate, and some pairs are exchanged, which leaves the mean as it is.
             far = 0.05 if "/a2" in chain else 1e-9
             times = {"mean": mean(took), "p50": percentile(took, 0.5), "p90": percentile(took, 0.9),
@@ -695,7 +698,7 @@ def _passages(run: Run, chain: str) -> list[Passage]:
     begins, ends = ([m for m in run.messages if m["topic"] == topic] for topic in (first, last))
     if first == last:
         return [Passage(m["publish_ns"], m["callback_end_ns"], _outcome(m)) for m in begins]
-    # Which publication came of which is told by the program's own log of every stage.
+    # The program's own log of every stage tells which publication came of which.
     log = pl.read_csv(run.folder / "samples.csv")
     of_sample = [m for _, m in sorted(zip(log[f"{last[1:]}_publish_realtime_ns"].arg_sort(), ends,
                                           strict=True), key=lambda pair: pair[0])]  # fmt: skip
@@ -711,7 +714,7 @@ def _outcome(last: Row) -> str:
 
 
 def _calls(run: Run, first: str) -> list[Passage]:
-    """Calls of a service, or goals of an action, which answer or do not."""
+    """Return the calls of a service, or goals of an action, answered or not."""
     name, _, kind = first.rpartition(".")
     table, key, end = (
         ("action_goals", "action", "result_taken_ns")
@@ -731,14 +734,14 @@ def _calls(run: Run, first: str) -> list[Passage]:
 # ---------------------------------------------------------------- leaks
 
 PAGES = 2 * 4096
-"""No slope of resident memory is known better than by two pages."""
+"""No slope of resident memory is known better than to two pages."""
 
 
 def leaks(runs: Sequence[Run], _sample: str, found: Sequence[Row]) -> list[Expected]:
-    """The notebook leaks.
+    """Expect the estimates of the notebook leaks.
 
-    Where memory bends is taken from what was `found` (tests/analysis/test_leaks.py is about that);
-    what follows it is computed.
+    The bend of memory is taken from what was `found` (tests/analysis/test_leaks.py tests it); what
+    follows from the bend is computed.
     """
     expected = []
     starts = []
@@ -762,7 +765,7 @@ def leaks(runs: Sequence[Run], _sample: str, found: Sequence[Row]) -> list[Expec
         ]
         if since:
             end = min(float(seconds[-1]) for seconds, _, _ in whole)
-        # The bend is said to three digits: a sample within its rounding may lie on either side.
+        # The bend is given to three digits: a sample within its rounding may lie on either side.
         rounding = 0.5 * 10 ** (math.floor(math.log10(last)) - 2) if since else 0.0
         near = [s for run in members for s in run.memory[0] if abs(s - last) <= rounding]
         parts, slopes = min(
@@ -793,7 +796,7 @@ def leaks(runs: Sequence[Run], _sample: str, found: Sequence[Row]) -> list[Expec
 def _after(
     members: Sequence[Run], begin: float, end: float
 ) -> tuple[list[tuple[Floats, Floats, Floats]], list[float]]:
-    """Seconds, memory and messages of each run in this part, and its slope."""
+    """Return seconds, memory and messages of each run in this part, and its slope."""
     parts = []
     for run in members:
         inside = (run.memory[0] >= begin) & (run.memory[0] <= end)
@@ -802,7 +805,7 @@ def _after(
 
 
 def _theil_sen(x: Floats, y: Floats) -> float:
-    """scipy's slope of at most 400 means of stretches."""
+    """Return scipy's slope of at most 400 means of stretches."""
     if x.size > 400:
         stretches = np.split(np.arange(x.size), np.linspace(0, x.size, 401).astype(int)[1:-1])
         x, y = (np.array([v[s].mean() for s in stretches]) for v in (x, y))
@@ -817,7 +820,7 @@ def _with_pages(interval: Interval, length: float) -> Interval:
 
 
 def _line(x: Floats, y: Floats) -> Interval:
-    """Least squares with AR(1) errors, Cochrane and Orcutt (1949); n - 3 degrees of freedom."""
+    """Fit least squares with AR(1) errors (Cochrane and Orcutt, 1949); n - 3 degrees of freedom."""
     x, y = x - x.mean(), y - y.mean()
     if not y.any():
         return Interval(0.0, 0.0, 0.0)
@@ -830,7 +833,7 @@ def _line(x: Floats, y: Floats) -> Interval:
         if abs(phi - before) < 1e-13:
             break
     n = x.size
-    # Of n - 1 points, as linregress counts them, two are spent on the line.
+    # Of the n - 1 points that linregress counts, two are spent on the line.
     half = float(stats.t.ppf(0.975, n - 3) * fit.stderr)
     return Interval(float(fit.slope), float(fit.slope) - half, float(fit.slope) + half)
 
@@ -848,14 +851,14 @@ NOTEBOOKS: Mapping[str, Callable[[Sequence[Run], str], list[Expected]]] = {
 def expected_of(
     notebook: str, sample: str, runs: Sequence[Run], found: Sequence[Row]
 ) -> list[Expected]:
-    """What `found`, the estimates of metrics.json, must be, in order."""
+    """Return what `found`, the estimates of metrics.json, must be, in order."""
     if notebook == "leaks":
         return leaks(runs, sample, found)
     return NOTEBOOKS[notebook](runs, sample) if notebook in NOTEBOOKS else []
 
 
 def differences(expected: Sequence[Expected], found: Sequence[Row]) -> list[str]:
-    """What `found` says that it must not, in words; numbers agree to their tolerance."""
+    """Return in words where `found` differs from `expected`; numbers agree to their tolerance."""
     written = [(e["metric"], e["cell"]) for e in found]
     wanted = [(e.metric, e.cell) for e in expected]
     if written != wanted:
@@ -875,7 +878,7 @@ def differences(expected: Sequence[Expected], found: Sequence[Row]) -> list[str]
         ]
         needs = e.interval.needs
         if needs is not None:
-            # What is no count is said to three digits.
+            # Numbers that are not counts are given to three digits.
             needs = [need if isinstance(need, int) else float(f"{need:.3g}") for need in needs]
         if numbers != needs:
             wrong.append(f"{about}: {refusal!r} has not the numbers {needs}")

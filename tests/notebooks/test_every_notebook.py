@@ -1,6 +1,6 @@
-"""Every notebook on every sample: it runs, or it refuses in one line.
+"""Test every notebook on every sample: it runs, or it refuses in one line.
 
-The figures are those that independent.py computes a second time.
+independent.py computes the figures a second time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from roslens.summary_text import SUMMARY_NAME, Summary
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "data" / "samples"
 
-# What a browser would load: everything but what is within the page itself, and links to click on.
+# A browser would load everything except what is within the page itself, and links to click.
 LOADED = re.compile(
     r"""<(?!a\b)[a-z]+\b[^>]*\b(?:src|href|srcset|poster|data)\s*=\s*["'](?!data:|\#)""",
     re.IGNORECASE,
@@ -38,10 +38,10 @@ LOADED = re.compile(
 
 
 def pairs() -> list[tuple[str, str]]:
-    """Every notebook that takes recordings with every sample.
+    """Pair every notebook that takes recordings with every sample.
 
-    Calibration is about simulations and takes no sample but for one table: once. Of the sample of
-    chains only what it is for is looked at.
+    Calibration is about simulations and takes no sample except for one table, so it runs once. Of
+    the sample of chains only the notebook it is for is tested.
     """
     names = [p.name for p in SAMPLES.iterdir() if p.name not in ("README.md", "hung.tar.zst")]
     notebooks = sorted(p.stem for p in (ROOT / "notebooks").glob("*.ipynb"))
@@ -53,14 +53,14 @@ def pairs() -> list[tuple[str, str]]:
 
 @cache
 def runs_of(sample: Path) -> list[independent.Run]:
-    """The runs of a collected sample, read once."""
+    """Return the runs of a collected sample, read once."""
     return independent.runs_of(rl.open(sample))
 
 
 def executed_here(
     source: Path, _: Path, parameters: Mapping[str, object], *more: object
 ) -> nbformat.NotebookNode:
-    """As `roslens.execution.execute` does it in a kernel."""
+    """Execute a notebook here, as `roslens.execution.execute` does in a kernel."""
     return executed(source.stem, **parameters)[0]
 
 
@@ -76,7 +76,7 @@ def test_a_notebook_on_a_sample(
     notebook, sample = pair
     quiet = Console(quiet=True)
     if sample != "demo":
-        # Each notebook runs in a kernel once; to start one takes longer than most notebooks.
+        # Each notebook runs in a kernel once, as starting one takes longer than most notebooks.
         monkeypatch.setattr(roslens.report, "execute", executed_here)
     if notebook == "storage":
         with pytest.raises(UsageError, match=r"^none of the .* 'roslens record --suite storage'$"):
@@ -91,7 +91,7 @@ def test_a_notebook_on_a_sample(
         if notebook != "calibration":
             assert checked(answer, estimates)[1] == []
         assert reversed_unsaid(notebook, answer, estimates) == []
-    # Simulations are data/calibration/results.csv, which tests/analysis holds to its bars.
+    # Simulations are data/calibration/results.csv, which tests/analysis checks against its bars.
     estimates = [e for e in estimates if "section" not in e["cell"]]
     expected = independent.expected_of(notebook, sample, runs_of(samples / sample), estimates)
     assert independent.differences(expected, estimates) == []
@@ -104,7 +104,7 @@ def test_a_notebook_on_a_sample(
     assert "prefers-color-scheme: dark" in page
     assert "@media print" in page
     if result.metrics is not None:
-        # Runs and loss, then verdicts and figures in short, stand above everything else.
+        # Runs and loss, then brief verdicts and figures, stand above everything else.
         summary = Summary.read(result.metrics, notebook)
         assert page.index(escape(summary.runs)) < page.index("<table")
         assert summary.answer

@@ -1,4 +1,4 @@
-"""``roslens PATH --html`` in Chromium: one screen, and timelines that can be clicked."""
+"""Test ``roslens PATH --html`` in Chromium: one screen, and timelines that can be clicked."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_wide_frame_is_scrolled_by_itself(tmp_path: Path, browser: Browser) ->
 def test_a_mark_of_the_timeline_tells_what_it_is_without_a_kernel(
     samples: Path, tmp_path: Path, browser: Browser
 ) -> None:
-    """A bare session; the callback that is clicked has the duration of the table."""
+    """The session is bare; the clicked callback has the duration of the table."""
     bare = Path(shutil.copytree(samples / "two_process/000_r0_fastrtps/trace", tmp_path / "bare"))
     opened = rl.open(bare)
     page = tmp_path / "page.html"

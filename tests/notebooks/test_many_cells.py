@@ -1,7 +1,7 @@
-"""Reports of 1 to 200 cells: figures without overprinted or cut text, the answer on one screen.
+"""Test reports of 1 to 200 cells: figures without overprinted or cut text, one-screen answers.
 
-Judged by matplotlib's renderer and by Chromium. The data are those of the samples, under the
-factors of larger designs: nothing here is about numbers.
+matplotlib's renderer and Chromium decide. The data are those of the samples, under the factors of
+larger designs: nothing here is about numbers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.recording
 
 @pytest.fixture(scope="module")
 def cells(samples: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
-    """Folders of so many cells."""
+    """Make folders with these numbers of cells."""
     folder = tmp_path_factory.mktemp("cells")
     rl.open([samples / "demo", samples / "communication"])
     patterns = ("demo/*-Events", "demo/*-Single*", "communication/*off", "communication/*on")

@@ -1,4 +1,4 @@
-"""Notebooks are kept without outputs, as narrative and calls."""
+"""Test that notebooks are kept without outputs, as narrative and calls."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_narrative_and_calls_only(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(set(NAMES) - {"start"}))
 def test_what_is_explored_is_what_is_executed(name: str) -> None:
-    """The notebook's cells call what ``rl`` offers, and hand every parameter on."""
+    """The notebook's cells call what ``rl`` offers, and pass every parameter on."""
     notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
     code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
     assert not re.search(r"roslens\.|\bimport (?!roslens as rl)", "\n".join(code))

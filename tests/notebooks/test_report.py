@@ -1,4 +1,4 @@
-"""``run_report``: from recordings to HTML and metrics.json, in a real kernel."""
+"""Test ``run_report``: from recordings to HTML and metrics.json, in a real kernel."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def sample(samples: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def result(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ReportResult]:
-    """A report made from another directory than the repository's."""
+    """Make a report from another directory than the repository's."""
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(elsewhere)
@@ -57,7 +57,7 @@ def test_a_report_of_a_sample(result: ReportResult) -> None:
 
 
 def logged_loss() -> float:
-    """Mean over runs of the fraction of messages that the program did not log as received."""
+    """Return the mean over runs of the fraction of messages not logged as received."""
     fractions = []
     for path in sorted(SAMPLES.glob("communication/*_ipc-off/native/messages.csv")):
         rows = path.read_text().splitlines()[1:]
@@ -68,10 +68,10 @@ def logged_loss() -> float:
 @pytest.mark.recording
 def test_the_page_of_a_sample(result: ReportResult, sample: Path) -> None:
     page = result.html.read_text()
-    # The one script, as test_every_notebook.py counts them.
+    # This is the only script, as test_every_notebook.py counts them.
     assert f"<script>{(ROOT / 'src/roslens/report_page.js').read_text()}</script>" in page
     assert page.index("Loss first") < page.index("Runs") < page.index("Distribution")
-    # Code stays in the notebook, and so does where the recordings lie.
+    # Code stays in the notebook, and so does the recordings' location.
     assert "LatencyParameters" not in page
     assert str(sample) not in page
     assert page.count("<figure") >= 5
@@ -107,7 +107,7 @@ def test_papermill_by_itself_from_the_root(sample: Path, tmp_path: Path) -> None
 
 @pytest.mark.recording
 def test_run_all_with_defaults_from_the_notebooks_folder(tmp_path: Path) -> None:
-    # As JupyterLab does: the kernel's working directory is the notebook's.
+    # As in JupyterLab, the kernel's working directory is the notebook's.
     work = tmp_path / "work"
     shutil.copytree(SAMPLES / "two_process", work / "data" / "samples" / "two_process")
     shutil.copytree(ROOT / "notebooks", work / "notebooks")
@@ -186,7 +186,7 @@ def test_a_cell_that_hangs_ends_in_one_line(tmp_path: Path, hanging: str) -> Non
     assert "own.ipynb: a cell took longer than 3 s" in text
     assert "--timeout" in text
     assert (tmp_path / "out" / "own.ipynb").is_file()
-    # Its kernel is gone.
+    # The kernel has ended.
     assert not [p for p in psutil.Process().children(recursive=True)
                 if p not in before and p.status() != psutil.STATUS_ZOMBIE]  # fmt: skip
 

@@ -1,6 +1,6 @@
-"""Summaries for pages and pull requests, and the index over reports.
+"""Test summaries for pages and pull requests, and the index over reports.
 
-Expected: what the test itself wrote into metrics.json.
+Expected values are what the test itself wrote into metrics.json.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def test_markdown_has_loss_and_verdicts_above_the_figures(tmp_path: Path) -> Non
     assert lines[4] == "Verdicts: leaks in 1 cell, not enough evidence in 1 cell."
     rows = [line for line in lines if line.startswith("|")]
     assert len(rows) == 2 + 3
-    # Markup of a trace or of a reason is text: no cell, heading or element more than there are.
+    # Markup of a trace or of a reason is text: it adds no cell, heading or element.
     bars = {len(re.findall(r"(?<!\\)\|", row)) for row in rows}
     assert len(bars) == 1
     assert not re.search(r"(?<!\\)<", text)
@@ -64,7 +64,7 @@ def test_the_index_links_every_report_with_loss_and_verdicts(tmp_path: Path) -> 
         write(folder, lost=lost)
         for suffix in ("ipynb", "html"):
             (folder / f"latency.{suffix}").write_text("<html></html>")
-    # No metrics, a page that is no report, and one that a full disk cut off.
+    # Here are no metrics, a page that is no report, and one that a full disk cut off.
     (tmp_path / "start.ipynb").write_text("")
     (tmp_path / "start.html").write_text("<html></html>\n")
     (tmp_path / "other.html").write_text("<html></html>")
@@ -80,7 +80,7 @@ def test_the_index_links_every_report_with_loss_and_verdicts(tmp_path: Path) -> 
     assert page.count("leaks in 1 cell, not enough evidence in 1 cell") == 2
     assert "lost events: 14 discarded" in page
     assert page.count("background:#fde2d4") == 1
-    # Its own index is no report.
+    # The index itself is no report.
     assert write_index(tmp_path).read_text().count("<a href") == 3
 
 

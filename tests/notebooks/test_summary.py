@@ -1,4 +1,4 @@
-"""The table that ends ``roslens report``. Expected: the estimates written by the test itself."""
+"""Test the table that ends ``roslens report``, against estimates written by the test itself."""
 
 from __future__ import annotations
 

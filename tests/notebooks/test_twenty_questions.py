@@ -1,8 +1,8 @@
-"""The twenty questions of docs/questions.md: each is answered by the command beside it.
+"""Test that each of docs/questions.md's twenty questions is answered by its command.
 
-What is expected of the answers is known from the samples' own logs (data/samples/README.md), by
-hand or computed here; two questions are answered by a series of nights and by a click, which have
-tests of their own.
+The expected answers are known from the samples' own logs (data/samples/README.md), by hand or
+computed here; two questions are answered by a series of nights and by a click, which have their own
+tests.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ELSEWHERE = {
 }
 
 
-# By question: the verb, what it is asked about, and what the answer must say.
+# By question: the verb, its subject, and what the answer must say.
 REPORTS = {
     "Which executor is slower?": ("executors", "demo", r"of SingleThreaded is .* of Events"),
     "How late are messages, and how sure is that?": (
@@ -50,7 +50,7 @@ REPORTS = {
 }  # fmt: skip
 COMMANDS: dict[str, tuple[list[str], int, str]] = {
     "Did my change cost latency?": (
-        # The one of two executors that is slower, as if it were a change.
+        # The slower of two executors is taken for a change.
         ["compare", "demo", "--by", "executor", "--metric", "latency_p50"], 0, r"worse .*\+29",
     ),
     "Is the budget kept?": (["check", "budgets.yaml", "demo"], 0, r"2 within"),
@@ -84,7 +84,7 @@ COMMANDS: dict[str, tuple[list[str], int, str]] = {
         r"not_enough_evidence .* callback_duration_p50 \[ms\]",
     ),
     "Who uses the CPU?": (["two_process"], 0, r"nodes process CPU \[cores\] callbacks /talker "),
-    # It was killed, after 700 s of which it worked 44.5 s.
+    # The program was killed after 700 s, of which it worked 44.5 s.
     "Does it hang, or does a timer not run?": (
         ["hung.tar.zst"], 0, r"hangs: it fell silent after 44\.5 s of 699 s",
     ),

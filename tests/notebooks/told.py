@@ -1,4 +1,4 @@
-"""What the sentences of a report say, held against the metrics.json beside it."""
+"""Check the sentences of a report against the metrics.json beside it."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _RANKED = {
     "communication": ("latency_mean", "latency_p99"),
     "chains": ("response_time_p50", "response_time_p99"),
 }
-"""What the sentences of these rank cells by, and the tail that may rank them differently."""
+"""The metric by which these notebooks' sentences rank cells, and the tail that may differ."""
 
 Estimates = Sequence[dict[str, Any]]
 
 
 def checked(answer: str, estimates: Estimates) -> tuple[int, list[str]]:
-    """How many numbers of the answer must be estimates, and those that none has.
+    """Return how many numbers of the answer must be estimates, and those that are not.
 
-    These are null there, refused, or not at all.
+    These are null in metrics.json, refused, or missing.
     """
     count, wrong = 0, []
     for match in _TOLD.finditer(answer):
@@ -42,7 +42,7 @@ def checked(answer: str, estimates: Estimates) -> tuple[int, list[str]]:
 
 
 def _is(estimate: dict[str, Any], shown: dict[str, str], scale: float) -> bool:
-    """Whether all of it is of this estimate, rounded to the digits shown."""
+    """Return whether all shown numbers are this estimate's, rounded to their digits."""
     for name, text in shown.items():
         digits = text.replace(",", "")
         half = 0.5000001 * scale / 10 ** len(digits.partition(".")[2])
@@ -53,7 +53,7 @@ def _is(estimate: dict[str, Any], shown: dict[str, str], scale: float) -> bool:
 
 
 def reversed_unsaid(notebook: str, answer: str, estimates: Estimates) -> list[str]:
-    """Rankings of the answer that P99 reverses, and no word says so."""
+    """Return rankings of the answer that P99 reverses without a word that says so."""
     if notebook not in _RANKED or "At P99 " in answer or "; at P99 " in answer:
         return []
     middle, tail = (_by_cell(estimates, name) for name in _RANKED[notebook])

@@ -1,8 +1,7 @@
-"""The tests' independent reader: events as babeltrace2 reads them, in the same columns as ours.
+"""Read events with babeltrace2, the tests' independent reader, into the same columns as ours.
 
-python3-bt2 serves the system's interpreter only, so that one runs
-`tests.oracle.babeltrace_rows` and hands the rows over as JSON lines (integers exact). Slow,
-about 20,000 events/s.
+python3-bt2 serves only the system's interpreter, so that one runs `tests.oracle.babeltrace_rows`
+and hands the rows over as JSON lines (integers exact). It is slow, about 20,000 events/s.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _INTERPRETERS = ("/usr/bin/python3", sys.executable)
 
 
 def read(root: Path, names: Iterable[str] | None = None) -> dict[str, pl.DataFrame]:
-    """Every event below `root` as one frame per event name.
+    """Return every event below `root`, as one frame per event name.
 
     Parameters
     ----------
@@ -73,12 +72,12 @@ def read(root: Path, names: Iterable[str] | None = None) -> dict[str, pl.DataFra
 
 
 def count_events(root: Path) -> dict[str, int]:
-    """Number of events by name, of those that occurred.
+    """Return the number of events by name, for those that occurred.
 
     Raises
     ------
     UsageError
-        As `read`.
+        See `read`.
     """
     for line in _run("counts", root, _traces(root)):
         if line[0] == "counts":
@@ -87,7 +86,7 @@ def count_events(root: Path) -> dict[str, int]:
 
 
 class _Class:
-    """One event class: its name and what its contexts and payload hold."""
+    """An event class: its name, and the fields of its contexts and payload."""
 
     def __init__(self, name: str, contexts: Sequence[Any], payload: Sequence[Any]) -> None:
         self.name = name
@@ -108,7 +107,7 @@ def _frame(
     kinds = {number: [k for _, k in c.contexts + c.payload] for number, c in classes}
     schema = table.schema
     data: dict[str, list[Any]] = {name: [None] * len(rows) for name in schema}
-    # Stable, so equal times keep the order (trace, stream, position).
+    # The sort is stable, so equal times keep the order (trace, stream, position).
     rows.sort(key=lambda row: row[:4])
     for at, (time_ns, index, _, _, number, cpu, values) in enumerate(rows):
         data["time_ns"][at] = time_ns
@@ -135,10 +134,10 @@ def _traces(root: Path) -> list[Path]:
 
 @cache
 def _interpreter() -> str:
-    """An interpreter that can import bt2."""
+    """Return an interpreter that can import bt2."""
     for python in _INTERPRETERS:
         try:
-            # Elsewhere: a bt2.py of the working directory is another.
+            # Run elsewhere: a bt2.py of the working directory would be another module.
             run = subprocess.run(
                 [python, "-c", "import bt2"], capture_output=True, check=False, cwd="/"
             )

@@ -1,4 +1,4 @@
-"""Every event of CTF traces as JSON lines, for the interpreter that has python3-bt2.
+"""Write every event of CTF traces as JSON lines, in the interpreter that has python3-bt2.
 
 Run by `tests.oracle.babeltrace` as a script with the system's Python; it needs only bt2.
 Arguments: ``rows|counts`` and trace folders. Lines on stdout:
@@ -7,7 +7,7 @@ Arguments: ``rows|counts`` and trace folders. Lines on stdout:
 * ``["class", number, event name, [[context name, type], ...], [[payload name, type], ...]]``
 * ``["event", class number, trace index, stream, time_ns, cpu_id or null, [values], [values]]``
 * ``["counts", {event name: count}]`` with ``counts``
-* ``["error", text]``, last, when babeltrace2 gives up
+* ``["error", text]``, last, if babeltrace2 gives up
 
 A type is ``["int", bits, signed]``, ``["float", bits]``, ``["string"]``, ``["bool"]``,
 ``["enum", bits, signed]``, ``["list", type]`` or ``["struct", [[name, type], ...]]``. An
@@ -41,7 +41,7 @@ BOOL = fc._BoolFieldClassConst
 
 
 def describe(cls: Any) -> tuple[list[Any], Any]:
-    """Type and reader (field -> plain value) of a field class."""
+    """Return the type and the reader (field -> plain value) of a field class."""
     if isinstance(cls, STRUCT):
         return describe_structure(cls)
     if isinstance(cls, VARIANT):
@@ -53,7 +53,7 @@ def describe(cls: Any) -> tuple[list[Any], Any]:
 
 
 def describe_scalar(cls: Any) -> tuple[list[Any], Any]:
-    """As `describe`, for a class without members."""
+    """Do the same as `describe` for a class without members."""
     if isinstance(cls, ENUM):
         return ["enum", cls.field_value_range, isinstance(cls, SIGNED)], enumerator(cls)
     if isinstance(cls, (SIGNED, UNSIGNED)):
@@ -68,7 +68,7 @@ def describe_scalar(cls: Any) -> tuple[list[Any], Any]:
 
 
 def describe_structure(cls: Any) -> tuple[list[Any], Any]:
-    """As `describe`, for a structure."""
+    """Do the same as `describe` for a structure."""
     members = [(name, *describe(member.field_class)) for name, member in cls.items()]
 
     def structure(field: Any) -> list[Any]:
@@ -78,7 +78,7 @@ def describe_structure(cls: Any) -> tuple[list[Any], Any]:
 
 
 def describe_variant(cls: Any) -> tuple[list[Any], Any]:
-    """As `describe`, for a variant: a structure of which one member is set."""
+    """Do the same as `describe` for a variant: a structure of which one member is set."""
     options = [(name, *describe(option.field_class)) for name, option in cls.items()]
 
     def variant(field: Any) -> list[Any]:
@@ -92,7 +92,7 @@ def describe_variant(cls: Any) -> tuple[list[Any], Any]:
 
 
 def enumerator(cls: Any) -> Any:
-    """Reader of value and first label; `field.labels` fails where there is none."""
+    """Return a reader of value and first label; `field.labels` fails if there is none."""
     mappings = [
         (label, [(r.lower, r.upper) for r in mapping.ranges]) for label, mapping in cls.items()
     ]
@@ -108,7 +108,7 @@ def enumerator(cls: Any) -> Any:
 
 
 def text(field: Any) -> str:
-    """Text, with bytes that are not UTF-8 replaced."""
+    """Return text, with bytes that are not UTF-8 replaced."""
     if len(field) == 0:
         # babeltrace2 2.0.4 would give the text that the same field held before.
         return ""
@@ -116,7 +116,7 @@ def text(field: Any) -> str:
 
 
 def describe_event(event_class: Any) -> list[tuple[list[Any], Any]]:
-    """Members and reader of common context, specific context and payload."""
+    """Return members and readers of common context, specific context and payload."""
     stream_class = event_class.stream_class
     parts = []
     for cls in (
@@ -135,7 +135,7 @@ def emit(line: list[Any]) -> None:
 
 
 def messages(folder: str) -> Any:
-    """Messages of one trace, by time."""
+    """Iterate over the messages of one trace, by time."""
     spec = bt2.ComponentSpec.from_named_plugin_and_component_class(
         "ctf", "fs", {"inputs": [folder]}
     )
@@ -197,7 +197,7 @@ def declare(index: int, trace: Any, readers: dict[tuple[int, int, int], Any]) ->
 
 
 def main() -> None:
-    """Run."""
+    """Run the command."""
     command, folders = sys.argv[1], sys.argv[2:]
     try:
         {"rows": rows, "counts": counts}[command](folders)

@@ -1,6 +1,6 @@
-"""The columns of a raw event table: names, and one type where several classes share a name.
+"""Define the columns of a raw event table, and one type if several classes share a name.
 
-The native reader follows the same rules; `tests/ctf` holds the two against each other.
+The native reader follows the same rules; `tests/ctf` compares the two.
 
 * Integers take the next of 8, 16, 32, 64 bits and keep their sign.
 * Contexts ``vpid``, ``vtid``, ``procname`` have their own columns, others become ``ctx_<name>``.
@@ -74,7 +74,7 @@ class EventTable:
 
     @property
     def schema(self) -> dict[str, pl.DataType]:
-        """Column name to polars type, common columns first."""
+        """Return column names with polars types, common columns first."""
         raw = {column.name: _RAW_TYPES[column.type] for column in RAW_EVENT_COLUMNS}
         fields = {name: polars_type(kind) for name, kind in (self.contexts | self.payload).items()}
         return raw | fields
@@ -98,7 +98,7 @@ _INTS: dict[tuple[int, bool], pl.DataType] = {
 
 
 def polars_type(kind: Kind) -> pl.DataType:
-    """The polars type of a kind."""
+    """Return the polars type of a kind."""
     match kind:
         case ["int", bits, signed]:
             return _INTS[_width(bits), signed]
@@ -118,7 +118,7 @@ def polars_type(kind: Kind) -> pl.DataType:
 
 
 def is_nothing(kind: Kind) -> bool:
-    """Whether it is a structure without members, or a list of such."""
+    """Return whether it is a structure without members, or a list of such."""
     match kind:
         case ["struct", members]:
             return all(is_nothing(member) for _, member in members)
@@ -128,7 +128,7 @@ def is_nothing(kind: Kind) -> bool:
 
 
 def plain(kind: Kind, value: Any) -> Any:
-    """A value as `babeltrace_rows` writes it, as polars takes it (structs as dicts)."""
+    """Convert a value of `babeltrace_rows` to what polars takes (structs as dicts)."""
     if value is None:
         return None
     match kind:
@@ -164,7 +164,7 @@ def _merge(columns: dict[str, Kind], name: str, kind: Kind, taken: set[str]) -> 
 
 
 def _unify(left: Kind, right: Kind) -> Kind | None:
-    """The narrowest kind that holds the values of both, or None."""
+    """Return the narrowest kind that holds the values of both, or None."""
     if left[0] != right[0]:
         return None
     match left[0]:

@@ -1,4 +1,4 @@
-"""Style, types and layering are part of the tests."""
+"""Test style, types and layering."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The steps of action.yml and the jobs of docs/howto/ci.md do what the page says."""
+"""Test that the steps of action.yml and the jobs of docs/howto/ci.md do what the page says."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "howto" / "ci.md"
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
 RECORD, FETCH, JUDGE, UPLOAD, COMMENT = ACTION["runs"]["steps"]
-# Its timer holds the only thread after it published: each message waits for at least so long.
+# The timer holds the only thread after publishing, so each message waits at least that long.
 NODE = """
 import time, rclpy
 from rclpy.node import Node
@@ -40,7 +40,7 @@ end = time.monotonic() + 2
 while time.monotonic() < end:
     rclpy.spin_once(node, timeout_sec=0.1)
 """
-# GitHub's own program, which this machine lacks, with one artefact and no comment.
+# Stands in for GitHub's own program, which this machine lacks, with one artefact, no comment.
 GH = """#!/bin/sh
 case "$*" in
 *repos/o/r/actions/artifacts*) if [ -e STORE ]; then echo 41; fi ;;
@@ -57,7 +57,7 @@ def blocks() -> list[Any]:
 
 
 def run(script: str, folder: Path, **variables: str) -> tuple[int, str]:
-    """The exit code of a step, and the summary that it wrote."""
+    """Run a step, and return its exit code and the summary that it wrote."""
     (folder / "bin").mkdir(exist_ok=True)
     command = folder / "bin" / "roslens"
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -P -m roslens "$@"\n')
@@ -102,7 +102,7 @@ def test_budgets_and_too_little_evidence(tmp_path: Path) -> None:
     assert run(JUDGE["run"], tmp_path, **given, BUDGETS="kept.yaml")[0] == 0
     ended, text = run(JUDGE["run"], tmp_path, **given, BUDGETS="broken.yaml")
     assert (ended, "EXCEEDED: cpu" in text) == (1, True)
-    # A change that is too small to be told from none: a warning, and no failure.
+    # A change too small to be distinguished from none gives a warning, and no failure.
     close = metrics(tmp_path / "close", 1.0)
     (tmp_path / "near.yaml").write_text("budgets: ['cpu < 1.0 cores']")
     ended, text = run(JUDGE["run"], tmp_path, **{**given, "NEW": str(close)}, BUDGETS="near.yaml")
@@ -110,7 +110,7 @@ def test_budgets_and_too_little_evidence(tmp_path: Path) -> None:
 
 
 def on_github(folder: Path, store: Path, **inputs: str) -> tuple[int, str]:
-    """All steps on a commit; GitHub's own upload copies what it is told to."""
+    """Run all steps on a commit; a stand-in for GitHub's upload copies what it is told to."""
     for name in ("roslens-new", "roslens-base"):
         shutil.rmtree(folder / name, ignore_errors=True)
     given = {
@@ -133,7 +133,7 @@ def on_github(folder: Path, store: Path, **inputs: str) -> tuple[int, str]:
 
 
 def with_store(folder: Path) -> tuple[Path, Path]:
-    """A project, and where the stand-in for GitHub keeps artefacts."""
+    """Make a project, and the place where the stand-in for GitHub keeps artefacts."""
     project, store = folder / "project", folder / "store"
     (project / "bin").mkdir(parents=True)
     (project / "bin" / "gh").write_text(GH.replace("STORE", str(store)))
@@ -161,7 +161,7 @@ def test_a_slower_commit_fails_and_the_same_commit_does_not(tmp_path: Path) -> N
     assert "no artefact of the base branch" in (project / "comment.md").read_text()
     assert len(list(store.rglob("manifest.json"))) == 5
     base = shutil.copytree(store, tmp_path / "base")
-    # What two recordings of one commit differ by is below a half, and held to the program's sleep.
+    # Two recordings of one commit differ by less than half, as the program's sleep holds them.
     ended, text = on_github(project, store, **given, THRESHOLD="50%")
     assert ended == 0, text
     shutil.rmtree(store)
@@ -194,7 +194,7 @@ def test_a_suite_is_recorded(tmp_path: Path) -> None:
 
 
 def test_only_an_artefact_of_the_base_branch_itself_is_taken(tmp_path: Path) -> None:
-    """By jq, whose language `gh` takes: not what is too old, or of another branch or a fork."""
+    """By jq, gh's language: no artefact that is too old, or of another branch or a fork."""
     jq = shutil.which("jq")
     if jq is None:
         pytest.skip("jq is not installed")
@@ -248,7 +248,7 @@ def test_the_template_for_gitlab_passes_the_exit_code_on(tmp_path: Path) -> None
 def test_the_template_for_gitlab_has_the_targets_artefact_and_one_note(
     notes: list[dict[str, Any]], done: str, tmp_path: Path
 ) -> None:
-    """`curl` is a stand-in: there is no GitLab here."""
+    """`curl` is a stand-in, as there is no GitLab here."""
     (_, template) = blocks()
     metrics(tmp_path / "recordings", 1.0)
     shutil.make_archive(str(tmp_path / "stored"), "zip", tmp_path, "recordings")
@@ -280,7 +280,7 @@ def test_the_template_for_gitlab_has_the_targets_artefact_and_one_note(
     ],
 )
 def test_one_comment_is_kept_up_to_date(tmp_path: Path, found: str, done: str) -> None:
-    """`gh` is GitHub's own program, which this machine lacks; a stand-in answers and tells."""
+    """`gh` is GitHub's own program, which this machine lacks; a stand-in answers and reports."""
     (tmp_path / "bin").mkdir()
     script = f'case "$*" in "api --paginate"*) echo "{found}" ;; *) echo "$@" ;; esac'
     (tmp_path / "bin" / "gh").write_text(f"#!/bin/sh\n{script}\n")

@@ -1,4 +1,4 @@
-"""Every claim of the four publications: a statement of a report judges it, or it says why not."""
+"""Test that each claim of the four publications is judged by a statement, or says why not."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CLAIMS = {
 
 @pytest.fixture(scope="module")
 def of_the_figures() -> set[str]:
-    """What is judged of the published figures, of storage and of micro-ROS."""
+    """Return what is judged from published figures, those of storage and micro-ROS."""
     published = read_published(ROOM / "micro_ros" / "data")
     slopes = slopes_of(with_totals(published.memory))
     statements = [
@@ -47,7 +47,7 @@ def of_the_figures() -> set[str]:
 
 @pytest.fixture(scope="module")
 def of_recordings() -> set[str]:
-    """What else is judged of recordings; without any the claims are the same."""
+    """Return what else is judged from recordings; without any, the claims are the same."""
     statements = [
         cpu_statement([]),
         latency_statement([]),
@@ -61,7 +61,7 @@ def of_recordings() -> set[str]:
 
 
 def test_each_study_has_its_claims() -> None:
-    """So many claims each text makes, found by two readers apart; methods are none."""
+    """Two readers independently found these numbers of claims; methods are not claims."""
     assert {study: claims.height for study, claims in CLAIMS.items()} == {
         "storage": 20, "executors": 25, "micro_ros": 26, "communication": 5
     }  # fmt: skip
@@ -73,13 +73,13 @@ def test_each_study_has_its_claims() -> None:
 def test_a_claim_is_judged_or_says_why_not(
     row: dict[str, str | None], of_the_figures: set[str], of_recordings: set[str]
 ) -> None:
-    # Of the publication's own figures: judged, or why not.
+    # By the publication's own figures: judged, or why not.
     assert row["figures"]
     if row["figures"] == "yes":
         assert row["statement"] in of_the_figures
     elif row["statement"]:
         assert row["statement"] in of_recordings
-    # Of recordings: the suite that tells, or why there is none.
+    # By recordings: the suite that decides, or why there is none.
     assert bool(row["suite"]) != bool(row["why_not"])
     if row["suite"]:
         load_suite(row["suite"])

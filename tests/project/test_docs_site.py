@@ -1,4 +1,4 @@
-"""The site builds, strictly: every link leads somewhere and every page is in the contents."""
+"""Test that the site builds strictly: links lead somewhere, all pages are in the contents."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Joins whose rows are filtered next could make pairs of all with all first: none of ours does.
+"""Test that no join makes pairs of all rows before a filter.
 
-Every ``.join(...)`` below a ``.filter(...)`` of one expression that is not said to be of at most
-one row (``validate=``), or to give no pairs (``semi``, ``anti``), is listed with what has at most
-one row for each key. tests/scale/many.py and benchmarks/shapes.py hold memory and time to bars.
+Every ``.join(...)`` below a ``.filter(...)`` of one expression is listed, with what has at most one
+row for each key, unless it is declared to be of at most one row (``validate=``) or gives no pairs
+(``semi``, ``anti``). tests/scale/many.py and benchmarks/shapes.py hold memory and time to bars.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ONE_ROW = {
 
 
 def before(call: ast.expr) -> Iterator[tuple[str, ast.Call]]:
-    """The calls that an expression ends with, the last one first."""
+    """Yield the calls that an expression ends with, the last one first."""
     while True:
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
             yield call.func.attr, call
@@ -52,7 +52,7 @@ def before(call: ast.expr) -> Iterator[tuple[str, ast.Call]]:
 
 
 def filtered_joins(text: str) -> Iterator[str]:
-    """By what each is joined."""
+    """Yield what each filtered join is joined by."""
     for node in ast.walk(ast.parse(text)):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
             continue

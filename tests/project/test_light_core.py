@@ -1,6 +1,7 @@
-"""What a plain installation can do: record, count, collect, watch, and judge metrics.
+"""Test what a plain installation can do: record, count, collect, watch, and judge metrics.
 
-Here what the extras bring is blocked; tests/project/test_wheels.py installs the wheel without it.
+The packages of the extras are blocked here; tests/project/test_wheels.py installs the wheel without
+them.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The metrics.json of a report, which the whole installation writes."""
+    """Make the metrics.json of a report with the whole installation."""
     out = tmp_path_factory.mktemp("report") / "made"
     done = without((), "report", "latency", DEMO, "-o", out)
     assert done.returncode == 0, done.stderr
@@ -121,7 +122,7 @@ def test_threads_that_wait_for_each_other_are_collected_without_numpy(tmp_path: 
 
 @pytest.mark.parametrize("kernel", ["ftrace", "perf"])
 def test_the_kernel_is_not_recorded_without_numpy(kernel: str, tmp_path: Path) -> None:
-    """Said before the program runs, not when its events are to be converted."""
+    """The error comes before the program runs, not when its events are to be converted."""
     command = ("record", "--tracer", "native", "-o", tmp_path / "out", "--kernel")
     done = without(PLAIN, *command, kernel, "--", "touch", tmp_path / "ran")
     assert done.returncode == 2, done.stderr
@@ -175,7 +176,7 @@ def test_a_verb_that_lacks_its_extra_says_the_line_to_type(
 def test_recording_and_counting_need_no_polars(
     arguments: list[str | Path], run: Path, tmp_path: Path
 ) -> None:
-    # Nothing made tables of it, by which 'info' would tell what fell silent.
+    # The recording has no tables, from which 'info' would tell what fell silent.
     shutil.copytree(run, tmp_path / "run", ignore=shutil.ignore_patterns("tables"))
     words = [tmp_path / "run" if word is RUN else word for word in arguments]
     done = without((*PLAIN, "polars"), *words)
@@ -183,7 +184,7 @@ def test_recording_and_counting_need_no_polars(
 
 
 def test_polars_comes_after_what_is_recorded_has_ended(tmp_path: Path) -> None:
-    """It writes what was sampled beside the program; nothing before that needs it."""
+    """polars writes the samples beside the program; nothing before that needs it."""
     done = without(
         (*PLAIN, "polars"),
         *("record", "--tracer", "native", "-o", tmp_path / "out", "--", "touch", tmp_path / "ran"),

@@ -1,4 +1,4 @@
-"""The noxfile on a machine that lacks things: it says what to install and runs nothing."""
+"""Test the noxfile on a machine that lacks things: it says what to install and runs nothing."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def called(expression: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """A function of the noxfile; nox itself need not be there for what comes before a session."""
+    """Call a function of the noxfile; before a session, nox itself need not be installed."""
     program = (
         "import sys, types; sys.modules['nox'] = types.SimpleNamespace("
         "options=types.SimpleNamespace(), project=types.SimpleNamespace(load_toml=lambda p: {}),"

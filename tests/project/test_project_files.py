@@ -1,4 +1,4 @@
-"""The files around the code say what is true."""
+"""Test that the files around the code say what is true."""
 
 import json
 import re
@@ -65,7 +65,7 @@ def test_environment_yml_has_every_dependency_of_the_project() -> None:
 
 
 def test_environment_yml_resolves_by_the_same_names(tmp_path: Path) -> None:
-    """Where conda's channels are out of reach the package index has the same names."""
+    """Where conda's channels are out of reach, the package index has the same names."""
     conda, _ = conda_environment()
     not_on_the_index = {"python", "pip", "c-compiler", "rust"}
     wanted = [
@@ -82,7 +82,7 @@ def test_environment_yml_resolves_by_the_same_names(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    if run.returncode == 2:  # uv's for all but what does not resolve: 1
+    if run.returncode == 2:  # 1 means unresolvable, uv gives 2 for all other errors
         pytest.skip(f"the package index is out of reach: {run.stderr}")
     assert run.returncode == 0, run.stderr
 
@@ -149,7 +149,7 @@ def test_schema_verb_gives_every_table() -> None:
 
 
 def test_every_instant_says_whether_its_operation_was_at_before_or_after_it() -> None:
-    """All times in ns do, but for lengths and times of what is no operation of a program."""
+    """All times in ns say so, except lengths and times that are not a program's operation."""
     lengths = re.compile(
         r"(duration|latency|period|interval|jitter|lateness|drift|timeout|callback|cpu(_\w+)?|wait|"
         r"preempted|blocked|scheduling_delay|run_delay|accept|execute|result|total|clock_bound|"
@@ -188,6 +188,6 @@ def test_licence_is_apache() -> None:
 
 
 def test_test_files_have_names_of_their_own() -> None:
-    # Two of one name cannot be collected together: the folders are no packages.
+    # Two files of one name cannot be collected together, as the folders are no packages.
     names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
     assert sorted(names) == sorted(set(names))

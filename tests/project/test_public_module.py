@@ -1,4 +1,4 @@
-"""``import roslens as rl``: what completion, ``dir`` and ``help`` show of it."""
+"""Test what completion, ``dir`` and ``help`` show of ``import roslens as rl``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a release consists of, as far as it needs no network: notes, workflows, citations."""
+"""Test the parts of a release that need no network: notes, workflows, citations."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_workflows_call_sessions_that_exist_and_may_little(workflow: Path) -> No
     sessions = set()
     for job in whole["jobs"].values():
         for run in (step.get("run", "") for step in job["steps"]):
-            # What others choose is handed over as a variable, never pasted into a script.
+            # Text that others choose is passed as a variable, never pasted into a script.
             assert "${{ github." not in run
             for name in SESSION.findall(run):
                 sessions |= set(job["strategy"]["matrix"]["session"]) if "{" in name else {name}

@@ -1,6 +1,6 @@
-"""What ROS 2 finds of roslens: entry points, and the files of docs/howto/ros2, parsed.
+"""Test what ROS 2 finds of roslens: entry points, and the files of docs/howto/ros2, parsed.
 
-ros2cli and launch are no Python packages that the tests can install: where a ROS 2 with them is
+ros2cli and launch are no Python packages that the tests can install: if a ROS 2 with them is
 sourced, `ros2 roslens` and the launch action are run, too.
 """
 
@@ -37,7 +37,7 @@ def test_entry_points_lead_to_what_is_there(group: str) -> None:
 
 
 def test_the_command_leaves_all_arguments_to_the_verb(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With ros2cli's parser, which is argparse's, and the class that it asks extensions to have."""
+    """ros2cli's parser is argparse's, and it requires this class of extensions."""
     command = types.ModuleType("ros2cli.command")
     command.CommandExtension = object  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "ros2cli", types.ModuleType("ros2cli"))

@@ -1,4 +1,4 @@
-"""What a start does not import: these take from a tenth of a second to seconds."""
+"""Test that starting does not import packages that take from a tenth of a second to seconds."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ TABLES = {"numpy", "polars", "pyarrow", "pydantic", "yaml"}
 
 
 def imported(code: str) -> set[str]:
-    """The packages that are there after `code`."""
+    """Return the packages that are imported after `code`."""
     run = subprocess.run(
         [sys.executable, "-c", f"import sys\n{code}\nprint(*sys.modules, file=sys.stderr)"],
         capture_output=True,
@@ -64,7 +64,7 @@ def test_collecting_draws_nothing(tmp_path: Path) -> None:
 
 
 def test_figures_look_as_seaborn_has_them_without_importing_it() -> None:
-    """seaborn itself is the second opinion on the settings that were written down from it."""
+    """seaborn itself checks the settings that were copied from it."""
     ticks = sns.axes_style("ticks")
     assert {name: ticks[name] for name in _TICKS} == _TICKS
     drawn = imported("import roslens.analysis.latency.figures, roslens.analysis.latency.report")

@@ -1,7 +1,7 @@
-"""What a user installs: the wheel and the sdist, outside the checkout and without Rust.
+"""Test what a user installs: the wheel and the sdist, outside the checkout and without Rust.
 
-They run in folders whose files are called like what roslens is made of, and README's own lines
-run in a fresh clone.
+They run in folders whose files have the names of roslens' parts, and README's own lines run in a
+fresh clone.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TARGET = os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target"))
 OURS = ("analysis", "tracing", "collectors", "data", "studies")
 UNRELATED = "polars"
 CRATES = ("ctf", "model", "native", "parquet")
-# Of what git tracks: patterns of the files that a wheel has, by the folder they lie in.
+# The files that git tracks: patterns of those that a wheel has, by folder.
 ROOMS = {
     "src/roslens/*": (),
     "analysis/*": (),
@@ -49,7 +49,7 @@ ROOMS = {
 
 
 def building() -> dict[str, str]:
-    """The environment of builds: what Cargo compiled before is used again."""
+    """Return the environment of builds, which reuses what Cargo compiled before."""
     dropped = ("PYTHONPATH", "VIRTUAL_ENV")
     kept = {name: value for name, value in os.environ.items() if name not in dropped}
     return {
@@ -61,7 +61,7 @@ def building() -> dict[str, str]:
 
 
 def bare(venv: Path, home: Path) -> dict[str, str]:
-    """The environment of a user who has nothing but a virtual environment."""
+    """Return the environment of a user who has only a virtual environment."""
     return {"PATH": str(venv / "bin"), "HOME": str(home), "LC_ALL": "C.UTF-8"}
 
 
@@ -122,7 +122,7 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment with the wheel, the workbench and workers, and nothing else."""
+    """Make a virtual environment with only the wheel, the workbench and workers."""
     return new_venv(
         tmp_path_factory.mktemp("installed") / "venv", f"roslens[lab,scale] @ file://{wheel}"
     )
@@ -130,7 +130,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def light(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment with the wheel and what it depends on."""
+    """Make a virtual environment with the wheel and its dependencies."""
     return new_venv(tmp_path_factory.mktemp("light") / "venv", wheel)
 
 
@@ -140,7 +140,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def hostile_folder(folder: Path, *names: str) -> Path:
-    """A recording, a helper of the user, and modules that nothing of ours may import."""
+    """Make a folder with a recording, a user's helper, and modules that roslens must not import."""
     folder.mkdir()
     for name in names:
         (folder / f"{name}.py").write_text(f"raise RuntimeError('{name}.py was imported')\n")
@@ -169,8 +169,8 @@ def wheel_of_tracked_files() -> set[str]:
 
 
 def test_the_wheel_holds_what_git_tracks_and_the_module(wheel: Path) -> None:
-    """Whatever else lies in the checkout: tables of samples, caches, a module built in place."""
-    # One for every Python from 3.11 on.
+    """Other files of the checkout are left out: sample tables, caches, a module built in place."""
+    # One wheel serves every Python from 3.11 on.
     assert re.fullmatch(r"roslens-[\d.]+-cp311-abi3-\w*linux\w+\.whl", wheel.name)
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
@@ -184,12 +184,12 @@ def test_the_sdist_holds_real_files_and_makes_the_same_wheel(
 ) -> None:
     with tarfile.open(sdist) as archive:
         members = archive.getmembers()
-        # With the times of its files, which are long ago: Cargo compiles nothing again.
+        # Extracting keeps the files' old times, so Cargo compiles nothing again.
         archive.extractall(tmp_path / "unpacked", filter="data")
     assert all(member.isfile() for member in members)
     names = {member.name.partition("/")[2] for member in members}
     assert {"Cargo.lock", "Cargo.toml", "LICENSE", "README.md", "pyproject.toml"} <= names
-    # Its build has Rust, its user has not.
+    # The build has Rust, but its user has not.
     (source,) = (tmp_path / "unpacked").iterdir()
     venv = new_venv(tmp_path / "venv", f"roslens[report] @ file://{source}")
     with zipfile.ZipFile(wheel) as archive:
@@ -223,7 +223,7 @@ def test_an_installation_adds_one_name_and_leaves_nothing(
 
 
 def test_a_plain_installation_is_light(light: Path) -> None:
-    """Of what pip lists as files, without the bytecode that it compiles."""
+    """The size is that of the files pip lists, without the bytecode that it compiles."""
     site, size = site_packages(light), 0
     names = {path.name.lower() for path in site.iterdir()}
     assert not names & {"ipykernel", "jinja2", "matplotlib", "mcap", "numpy", "pandas", "scipy"}
@@ -266,7 +266,7 @@ def test_commands_ignore_modules_of_the_working_directory(
     assert f"{TWO_PROCESS_EVENTS} events" in limited
     again = run(command, "collect", "--force", "run", env=env, cwd=folder)
     assert f"{TWO_PROCESS_EVENTS} events" in again
-    if names == OURS:  # the other one Python itself would take from there
+    if names == OURS:  # Python itself would take the other one from there
         opened = "import roslens as rl; print(rl.open('run').messages.collect().height)"
         assert int(run(python, "-c", opened, env=env, cwd=folder)) > 0
 
@@ -283,7 +283,7 @@ def test_reports_ignore_modules_of_the_working_directory(
 def test_workers_ignore_modules_of_the_working_directory(
     installed: Path, tmp_path: Path, home: Path
 ) -> None:
-    """Not even those that Python itself starts a process with."""
+    """They even ignore modules with which Python itself starts a process."""
     folder = hostile_folder(tmp_path / "folder", *OURS, UNRELATED, "multiprocessing")
     shutil.copytree(folder / "run", folder / "another")
     command, env = installed / "bin" / "roslens", bare(installed, home)
@@ -294,7 +294,7 @@ def test_workers_ignore_modules_of_the_working_directory(
 def test_the_lab_finds_modules_beside_a_notebook_after_all_packages(
     installed: Path, tmp_path: Path, home: Path
 ) -> None:
-    """The server itself, and a notebook run by the kernel that it offers."""
+    """This covers the server itself, and a notebook run by the kernel that it offers."""
     folder = hostile_folder(tmp_path / "folder", *OURS, UNRELATED, "jupyterlab", "tornado")
     env = bare(installed, home)
     cell = (
@@ -317,7 +317,7 @@ def test_the_lab_finds_modules_beside_a_notebook_after_all_packages(
 
 
 def kernels_offered(installed: Path, folder: Path, env: Mapping[str, str]) -> str:
-    """What a lab that is started in `folder` says of its kernels."""
+    """Return what a lab started in `folder` says about its kernels."""
     command = [installed / "bin" / "roslens", "lab", "--no-browser", "--port", str(free_port())]
     log = folder / "lab.log"
     with (
@@ -349,14 +349,14 @@ def readme_section(title: str) -> str:
 
 
 def fences(section: str) -> list[tuple[str, str]]:
-    """Language and text of each block of code."""
+    """Return language and text of each block of code."""
     return re.findall(r"^```(\w*)\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
 
 
 def test_the_lines_of_the_readme_work_in_a_fresh_clone(tmp_path: Path) -> None:
     clone = tmp_path / "clone"
     run("git", "clone", "--quiet", ROOT, clone, env=building(), cwd=tmp_path)
-    # What is the same here was compiled before, which Cargo sees by the times of files.
+    # Equal sources were compiled before, which Cargo recognises by the times of files.
     for source in [*clone.glob("collectors/**/*.rs"), *clone.glob("**/Cargo.*")]:
         same = ROOT / source.relative_to(clone)
         if source.read_bytes() == same.read_bytes():

@@ -1,6 +1,6 @@
-"""``campaign_runner.py ROOT NAME [SUITE.yaml]``: begins a campaign, or resumes the one of NAME.
+"""Begin a campaign, or resume the one named: ``campaign_runner.py ROOT NAME [SUITE.yaml]``.
 
-For tests that kill it. Ends as the command line does.
+Tests kill this program. It ends as the command line does.
 """
 
 import sys

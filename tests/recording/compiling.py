@@ -1,4 +1,4 @@
-"""Compiles the small programs of these tests."""
+"""Compile the small programs of these tests."""
 
 import subprocess
 from pathlib import Path
@@ -7,7 +7,7 @@ PROGRAMS = Path(__file__).resolve().parent / "programs"
 
 
 def compiled(folder: Path, name: str, *libraries: str) -> Path:
-    """``programs/<name>.c`` as a program in `folder`."""
+    """Compile ``programs/<name>.c`` into `folder`, and return the program."""
     program = folder / name
     subprocess.run(
         ["cc", "-O1", f"-I{PROGRAMS}", str(PROGRAMS / f"{name}.c"), "-o", str(program), *libraries],

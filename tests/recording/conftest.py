@@ -1,4 +1,4 @@
-"""Programs with real tracepoints, compiled here; recorders in processes of their own."""
+"""Compile programs with real tracepoints."""
 
 import pytest
 from compiling import compiled
@@ -7,7 +7,7 @@ from live_recorder import Recorder
 
 @pytest.fixture(scope="session")
 def pings(tmp_path_factory) -> str:
-    """A program that emits ``ros2:ping``: COUNT PAUSE_US TEXT."""
+    """Compile a program that emits ``ros2:ping``: COUNT PAUSE_US TEXT."""
     folder = tmp_path_factory.mktemp("programs")
     folder.chmod(0o755)
     return str(compiled(folder, "pings", "-llttng-ust", "-ldl"))
@@ -15,7 +15,7 @@ def pings(tmp_path_factory) -> str:
 
 @pytest.fixture(scope="session")
 def usage(tmp_path_factory) -> str:
-    """A program that says how much memory and CPU time it used."""
+    """Compile a program that prints how much memory and CPU time it used."""
     return str(compiled(tmp_path_factory.mktemp("programs"), "usage", "-lpthread"))
 
 

@@ -1,4 +1,4 @@
-"""A recorder in a process of its own, and an independent look at what it left."""
+"""Run a recorder as a separate process, and examine independently what it left."""
 
 import json
 import os
@@ -17,21 +17,21 @@ ROOT = HERE.parents[1]
 
 
 def events_of(trace: Path) -> list[str]:
-    """The programs' events of a trace, read by babeltrace2 (the independent reader)."""
+    """Return a trace's events of programs, read by babeltrace2 (the independent reader)."""
     run = subprocess.run(["babeltrace2", str(trace)], text=True, capture_output=True, check=False)
     assert run.returncode == 0, run.stderr
     return [line for line in run.stdout.splitlines() if " ros2:" in line]
 
 
 class Recorder:
-    """A recorder in a process of its own, and everything that stems from it.
+    """A recorder in a separate process, and all processes that it started.
 
-    All of it carries a mark in its environment, which roslens knows nothing of.
+    All of them carry a mark in their environment, which roslens does not know.
     """
 
     def __init__(self, folder: Path) -> None:
         self.output = folder / "run"
-        # Short, for sockets lie below it.
+        # Sockets lie below this folder, so its path is short.
         self.scratch = Path(tempfile.mkdtemp(prefix="rl-", dir="/tmp"))
         self.scratch.chmod(0o755)
         self.mark = f"ROSLENS_TEST={uuid.uuid4().hex}"
@@ -64,7 +64,7 @@ class Recorder:
         return self
 
     def wait(self, seconds: float = 120) -> tuple[int, str]:
-        """The exit status, and what it said on standard error."""
+        """Wait for the recorder, and return its exit status and standard error."""
         _, error = self.process.communicate(timeout=seconds)
         return self.process.returncode, error
 
@@ -76,7 +76,7 @@ class Recorder:
         return json.loads((self.output / "manifest.json").read_text())
 
     def descendants(self) -> list[tuple[int, str]]:
-        """Everything that stems from the recorder and still runs: id and name."""
+        """Return id and name of each running process that stems from the recorder."""
         running = []
         for folder in Path("/proc").iterdir():
             if not folder.name.isdigit():
@@ -99,13 +99,13 @@ class Recorder:
 
     def assert_nothing_left(self) -> None:
         deadline = time.monotonic() + 60
-        # Twice: the environment of a process that is just executing a program reads as empty.
+        # Check twice: the environment of a process that is just executing a program reads as empty.
         while (self.left() or self.left()) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert self.left() == []
 
     def left(self) -> list[object]:
-        """Processes, and files in the folder for temporary ones."""
+        """Return processes, and files in the folder for temporary files, that are left."""
         files = [p.name for p in self.scratch.iterdir() if p.suffix != ".lock"]
         return [*self.descendants(), *files]
 

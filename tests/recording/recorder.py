@@ -1,7 +1,7 @@
-"""``recorder.py OUTPUT JSON COMMAND...``: records a command in a process of its own.
+"""Record a command in a separate process: ``recorder.py OUTPUT JSON COMMAND...``.
 
-For tests that interrupt, kill or starve the recorder. Ends as the command line does: errors on
-one line, documented exit codes.
+Tests interrupt, kill or starve this recorder. It ends as the command line does: errors on one line,
+documented exit codes.
 """
 
 import json

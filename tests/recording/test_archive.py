@@ -1,4 +1,4 @@
-"""Packing and unpacking: what went in comes out, without names; what is hostile is refused."""
+"""Test packing and unpacking: content survives, names do not, and hostile archives are refused."""
 
 import io
 import json
@@ -22,12 +22,12 @@ pytestmark = pytest.mark.recording
 
 @pytest.fixture
 def campaign(tmp_path) -> Path:
-    """A real run, as if made on a host ``workhorse`` by somebody at home."""
+    """Make a real run, as if on a host ``workhorse`` by a user at home."""
     run = tmp_path / "rec" / "demo" / "first" / "000_r0"
     source = min((SAMPLES / "demo").glob("*/manifest.json")).parent
     uncollected(source, run)
     for metadata in run.rglob("metadata"):
-        # In place, so that packets keep their sizes.
+        # The name is replaced in place, so that packets keep their sizes.
         text = metadata.read_bytes()
         start = text.index(b'hostname = "') + 12
         end = text.index(b'"', start)
@@ -58,11 +58,11 @@ def test_what_is_packed_comes_out_again(campaign, tmp_path):
     assert packed.files == len(names)
     assert open_trace(recording.path).info().events == open_trace(source).info().events
     assert recording.manifest.suite == "demo"
-    # Streams are as they were, to the byte.
+    # Streams are unchanged, to the byte.
     for stream in source.rglob("ros2_0"):
         copy = recording.path / stream.relative_to(source)
         assert copy.read_bytes() == stream.read_bytes()
-    # Also by the common tools.
+    # The common tools can read the archive, too.
     if shutil.which("zstd"):
         test = subprocess.run(["zstd", "-tq", str(tmp_path / "c.tar.zst")], check=False)
         assert test.returncode == 0
@@ -86,7 +86,7 @@ def test_no_name_remains(campaign, tmp_path):
         assert secret not in everything
     log = next((tmp_path / "out").rglob("stderr.log")).read_text()
     assert log.endswith("in native\n")
-    # Owners and times are not in the archive either.
+    # The archive holds no owners and no times, either.
     with pa.CompressedInputStream(str(tmp_path / "c.tar.zst"), "zstd") as stream:
         content = io.BytesIO(stream.read())
     with tarfile.open(fileobj=content) as tar:

@@ -1,4 +1,4 @@
-"""Bags given in place of a trace are recognised by what they are, never called an empty folder."""
+"""Test that bags given in place of a trace are recognised, and not called an empty folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from roslens.recording.layout import find_recordings
 
 @pytest.fixture
 def bag(tmp_path: Path) -> Path:
-    """A folder as rosbag2 writes it, with a file of each storage."""
+    """Write a folder as rosbag2 does, with a file of each storage."""
     folder = tmp_path / "bag"
     folder.mkdir()
     with (folder / "bag_0.mcap").open("wb") as stream:

@@ -1,4 +1,4 @@
-"""What `record` says when all runs of a suite are done; manifests by hand."""
+"""Test what `record` says when all runs of a suite are done, with manifests made by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole campaigns, of a program with real tracepoints and of real ROS 2."""
+"""Test whole campaigns of a program with real tracepoints and of real ROS 2."""
 
 import csv
 import os
@@ -45,7 +45,7 @@ def test_a_campaign_follows_its_plan(pings, tmp_path):
 
     def on_event(event):
         if event.kind == "run_begin" and event.run.order == 0:
-            # Before anything runs.
+            # The plan is written before anything runs.
             (campaign,) = (tmp_path / "pings").iterdir()
             seen.append(read_plan(campaign))
         seen.append(event)
@@ -102,7 +102,7 @@ def test_a_run_without_expected_events_or_files_has_failed(tmp_path):
 
 def test_a_session_daemon_that_dies_costs_one_run(pings, tmp_path):
     before = own_daemons()
-    # The second run would last, did the daemon not die.
+    # The second run would go on if the daemon did not die.
     script = f"{pings} 50 && {{{{ test {{repetition}} != 1 || sleep 60; }}}}"
     suite, text = suite_of(
         pings,
@@ -136,7 +136,7 @@ def test_a_suite_whose_command_does_not_exist_leaves_nothing(tmp_path):
 
 
 def own_daemons() -> set[int]:
-    """Session daemons that this process has begun; other tests may have one for long."""
+    """Return the session daemons that this process started; other tests may keep one for long."""
     processes = subprocess.run(
         ["ps", "-o", "pid=,comm=", "--ppid", str(os.getpid())],
         text=True,

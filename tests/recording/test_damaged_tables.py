@@ -1,4 +1,4 @@
-"""Tables that are read as they are: a sentence names each that was damaged."""
+"""Test that tables which are read without collecting again are named if they were damaged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from roslens.recordings import open_recordings
 
 
 def damaged(whole: bytes, draw: random.Random) -> bytes:
-    """Cut off, or with a bit of another value."""
+    """Cut the content off, or flip one of its bits."""
     at = draw.randrange(len(whole))
     if draw.random() < 0.3:
         return whole[:at]
@@ -38,12 +38,12 @@ def test_a_damaged_table_is_named(tmp_path: Path) -> None:
         path.write_bytes(whole)
     assert len(paths) > 10
     assert open_recordings(run, collect=False).messages.collect().height > 900
-    # Without the list of digests, what has no end is still known to be damaged.
+    # Without the list of digests, a table without its end is still known to be damaged.
     (recording.tables / "collected.json").unlink()
     paths[-1].write_bytes(paths[-1].read_bytes()[:-9])
     with pytest.raises(UsageError, match=f"{paths[-1]}: damaged"):
         open_recordings(run, collect=False)
-    # Nor is it a question of the end: each page is decoded, by a process that may end over it.
+    # Damage within is found, too: each page is decoded, in a process that the damage may end.
     paths[-1].write_bytes(whole)
     messages = recording.tables / "messages.parquet"
     content = messages.read_bytes()
@@ -53,7 +53,7 @@ def test_a_damaged_table_is_named(tmp_path: Path) -> None:
 
 
 def test_a_note_that_is_nested_without_end_is_no_note(tmp_path: Path) -> None:
-    """The tables are then decoded, as those of which nothing says what they were."""
+    """With an unreadable note, tables are decoded, like those without digests."""
     run = uncollected(RUN, tmp_path / "run")
     recording = Recording.at(run)
     collect(recording)
@@ -66,7 +66,7 @@ def test_a_note_that_is_nested_without_end_is_no_note(tmp_path: Path) -> None:
 
 
 def test_damaged_events_are_named(tmp_path: Path) -> None:
-    """Also a file that was not there when they were written; tables go on being read."""
+    """This includes a file added after the events were written; the tables remain readable."""
     run = uncollected(RUN, tmp_path / "run")
     recording = Recording.at(run)
     collect(recording)

@@ -1,4 +1,4 @@
-"""Recordings that go wrong: what is said, what is kept, and that nothing is left behind."""
+"""Test recordings that go wrong: the message, what is kept, and that nothing is left behind."""
 
 import os
 import shutil
@@ -82,9 +82,9 @@ def test_a_workload_that_dies_keeps_what_it_did(recorder, pings, script, exit_st
 
 
 def test_a_workload_that_hangs_is_ended_at_its_limit(recorder, pings):
-    # It heeds neither SIGINT nor SIGTERM, and has a child in another session.
+    # The workload ignores SIGINT and SIGTERM, and has a child in another session.
     script = f"trap '' INT TERM; setsid sleep 300 & {pings} 50; while :; do sleep 1; done"
-    # Long enough for a busy machine to start the program and emit.
+    # The limit is long enough for a busy machine to start the program and emit.
     status, _ = recorder.run("sh", "-c", script, time_limit=6)
     assert status == 4
     assert "time limit of 6 s" in recorder.manifest["failure"]
@@ -94,7 +94,7 @@ def test_a_workload_that_hangs_is_ended_at_its_limit(recorder, pings):
 
 
 def test_a_tracer_that_is_slow_to_answer_misses_nothing(recorder, pings):
-    # A program's constructor waits for it: by default for 3 s, then it runs on, untraced.
+    # A program's constructor waits for the tracer: by default for 3 s, then it runs on, untraced.
     go, began = (recorder.scratch.with_suffix(end) for end in (".go", ".began"))
     script = f": > {began}; until [ -e {go} ]; do sleep 0.05; done; {pings} 100"
     recorder.start("sh", "-c", script)
@@ -129,7 +129,7 @@ def test_a_recorder_that_is_asked_to_end(recorder, pings, number):
 
 
 def test_a_second_interrupt_does_not_wait_for_the_workload(recorder, tmp_path):
-    # The recorder starts a shell of its own before: only a file tells that ours is deaf.
+    # The recorder starts a shell of its own before, so only a file tells that the workload is deaf.
     deaf = tmp_path / "deaf"
     recorder.start("sh", "-c", f"trap '' INT TERM; : > {deaf}; while :; do sleep 0.1; done")
     recorder.wait_for(deaf.exists)
@@ -150,7 +150,7 @@ def test_a_recorder_that_is_killed_leaves_nothing_running(recorder, pings):
     recorder.process.kill()
     recorder.process.wait()
     recorder.assert_nothing_left()
-    # The manifest tells that the run is torn.
+    # The manifest shows that the run was cut short.
     assert recorder.manifest["status"] == "running"
 
 
@@ -171,7 +171,7 @@ def test_a_session_daemon_that_is_killed_ends_the_run(recorder, pings):
 
 @pytest.fixture
 def disk(tmp_path):
-    """Makes a file system of some size; needs root (and the right to mount)."""
+    """Return a function that mounts a file system of a given size; mounting needs root."""
     with ExitStack() as mounted:
 
         def make(size: str) -> Path:
@@ -185,7 +185,7 @@ def disk(tmp_path):
 
 @pytest.mark.parametrize("goes_on", [False, True])
 def test_a_disk_that_fills_up_keeps_what_fitted(recorder, disk, pings, goes_on):
-    """By programs that come and go, and by one that is ended as the disk is full."""
+    """The disk is filled by programs that come and go, or by one that is ended when it is full."""
     recorder.output = disk("6m") / "run"
     packet = 256 << 10
     script = f"while :; do {pings} 20000 0; sleep 0.05; done"
@@ -194,8 +194,9 @@ def test_a_disk_that_fills_up_keeps_what_fitted(recorder, disk, pings, goes_on):
     assert status == 4
     assert recorder.manifest["status"] == "failed"
     assert "no space left on the device" in recorder.manifest["failure"]
-    # The metadata is whole, so whole packets can be read. babeltrace2 reads no torn ones, and
-    # another may follow such a one: the first half of each file is from before the disk was full.
+    # The metadata is whole, so whole packets can be read. babeltrace2 does not read torn packets,
+    # and another packet may follow one: the first half of each file is from before the disk was
+    # full.
     copy = recorder.scratch / "copy"
     shutil.copytree(recorder.output / "trace", copy)
     for stream in copy.rglob("64-bit/ros2_*"):
@@ -233,7 +234,7 @@ def test_no_session_daemon_and_none_can_be_started(recorder, tmp_path):
     broken = programs / "lttng-sessiond"
     broken.write_text("#!/bin/sh\necho 'Error: it will not start' >&2\nexit 1\n")
     broken.chmod(0o755)
-    # Where no daemon of somebody else can be heard.
+    # Run where no daemon of another user can be found.
     prefix = []
     if os.geteuid() == 0:
         hide = 'mkdir -p /run/lttng && mount -t tmpfs none /run/lttng && exec "$@"'
@@ -255,7 +256,7 @@ def test_no_session_daemon_and_none_can_be_started(recorder, tmp_path):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root's private daemon needs a namespace")
 def test_root_without_the_right_to_mount_shares_the_machines_daemon(recorder, pings):
-    # As in a container: root, but not allowed to make a mount namespace.
+    # As in a container, the user is root but not allowed to make a mount namespace.
     hide = 'mkdir -p /run/lttng && mount -t tmpfs none /run/lttng && exec "$@"'
     drop = ["setpriv", "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin", "--"]
     status, error = recorder.run(
@@ -271,7 +272,7 @@ def test_root_without_the_right_to_mount_shares_the_machines_daemon(recorder, pi
 
 
 def test_a_python_program_that_fails_to_load_ros_is_no_silent_success(recorder, tmp_path):
-    # Events were asked for explicitly; the program makes none.
+    # Events were asked for explicitly, but the program makes none.
     code = "pass"
     if not (os.environ.get("ROS_DISTRO") and os.environ.get("AMENT_PREFIX_PATH")):
         status, error = recorder.run(sys.executable, "-c", code, ros="sourced")
@@ -280,7 +281,7 @@ def test_a_python_program_that_fails_to_load_ros_is_no_silent_success(recorder, 
 
 
 def test_a_count_of_lttng_that_wrapped_around_is_unknown() -> None:
-    """As LTTng 2.13 told of a session in whose trace 108,072 events were discarded."""
+    """LTTng 2.13 reported this for a session in whose trace 108,072 events were discarded."""
     answer = ElementTree.fromstring(
         "<session><discarded_events>9223372036854883880</discarded_events>"
         "<lost_packets>0</lost_packets></session>"

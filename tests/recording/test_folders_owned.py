@@ -1,4 +1,4 @@
-"""Of two verbs that write into one folder at once exactly one goes on; the other says why not."""
+"""Test that of two verbs writing into one folder, one goes on and the other says why not."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_two_snapshots_at_once() -> None:
 
 
 def two_at_once(folder: Path, *words: str) -> None:
-    """One does its work, the other names the folder."""
+    """Run a verb twice at once: one does its work, the other names the folder."""
     processes = [
         subprocess.Popen(
             roslens_command(*words),

@@ -1,4 +1,4 @@
-"""Runs that another harness recorded; expected values are written out from the files made here."""
+"""Test runs recorded by another harness; expected values are those of the files made here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The host's state is judged against limits."""
+"""Test that the host's state is judged against limits."""
 
 import os
 import resource

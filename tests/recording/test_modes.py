@@ -1,6 +1,6 @@
-"""Recording modes: bounded disks, snapshots, a late start, programs that ran before, containers.
+"""Test recording modes: bounded disk, snapshots, late start, earlier programs, containers.
 
-What is in a trace is read by babeltrace2, the independent reader.
+babeltrace2, the independent reader, reads the traces.
 """
 
 import os
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.live
 
 @pytest.fixture(scope="module")
 def rings(tmp_path_factory) -> str:
-    """A program that emits ``ros2:ring_init`` once and ``ros2:ring``: COUNT PAUSE_US BYTES."""
+    """Compile a program that emits ``ros2:ring_init``, then ``ros2:ring``: COUNT PAUSE_US BYTES."""
     return str(compiled(tmp_path_factory.mktemp("rings"), "rings", "-llttng-ust", "-ldl"))
 
 
@@ -39,8 +39,10 @@ def numbers(lines: list[str], event: str = "ros2:ring:") -> list[int]:
 
 
 def init_events(lines: list[str]) -> list[int]:
-    """What the init events say: one of their own channel, and the copy that the channel of the
-    others still holds where the program left a CPU before it wrote over it.
+    """Return the numbers of the init events, of which there are at most two.
+
+    One is in its own channel; the channel of the other events still holds its copy if the program
+    left a CPU before it overwrote that copy.
     """
     inits = numbers(lines, "ros2:ring_init:")
     assert len(inits) <= 2
@@ -48,7 +50,7 @@ def init_events(lines: list[str]) -> list[int]:
 
 
 def size_of(folder: Path) -> int:
-    """What the files below a folder take on the disk."""
+    """Return the disk space of the files below a folder, in bytes."""
     total = 0
     for path in folder.rglob("*"):
         try:
@@ -59,9 +61,10 @@ def size_of(folder: Path) -> int:
 
 
 def test_a_bounded_trace_never_takes_more_than_it_may(rings, tmp_path):
-    # 6,000 events of 4 kB are 24 MB; one program writes on one CPU at a time, mostly.
+    # 6,000 events of 4 kB are 24 MB; one program mostly writes on one CPU at a time.
     allowed = (3 << 19) * (os.cpu_count() or 1)
-    # Blocking, for a consumer that a busy machine stops for 20 ms would let the buffers run full.
+    # Blocking mode is needed, as a consumer that a busy machine stops for 20 ms would let the
+    # buffers overflow.
     options = TracingOptions(max_disk=allowed, subbuf_size=65536, subbuf_count=4, mode="blocking")
     largest, done = [0], threading.Event()
 
@@ -83,7 +86,7 @@ def test_a_bounded_trace_never_takes_more_than_it_may(rings, tmp_path):
     assert allowed / 8 < max(largest[0], size_of(folder / "trace")) <= allowed
     lines = events_of(folder / "trace")
     kept = numbers(lines)
-    # The newest are there without a gap, the oldest gave way, the init event did not.
+    # The newest events are there without a gap, the oldest gave way, but not the init event.
     assert kept == sorted(kept)
     assert kept[-1] == 5999
     assert 0 < len(kept) < 6000
@@ -116,14 +119,14 @@ def test_a_snapshot_holds_what_the_buffers_held_at_the_end(rings, tmp_path):
     lines = events_of(folder / "trace")
     kept = numbers(lines)
     assert kept[-1] == 2999
-    # At most what four sub-buffers of each CPU hold of events of 1 kB.
+    # This is at most what four sub-buffers of each CPU hold of 1 kB events.
     assert 50 < len(kept) <= 256 * os.cpu_count()
     assert init_events(lines) == [3000]
     assert open_trace(folder).info().events == len(lines)
 
 
 def test_a_snapshot_of_a_node_is_a_complete_run(tmp_path):
-    """The node prints nothing but how many messages it published; the newest are in it."""
+    """The node prints only how many messages it published; the newest are in the snapshot."""
     script = (
         "import rclpy, sys; from std_msgs.msg import String; rclpy.init(); "
         "publisher = rclpy.create_node('talker').create_publisher(String, '/chatter', 10); "
@@ -155,7 +158,7 @@ def test_a_trigger_takes_a_snapshot_and_success_none(rings, tmp_path):
         ["sh", "-c", script], tmp_path / "run", options=options, ros="none"
     )
     assert manifest.status == "failed"
-    # One that was asked for, one for the failure.
+    # One snapshot was requested, and one was taken for the failure.
     assert manifest.tracing.snapshots == 2
     assert len([path for path in (folder / "trace").iterdir() if path.is_dir()]) == 2
 
@@ -182,13 +185,13 @@ def test_a_late_start_keeps_the_names(rings, tmp_path):
 
 
 def test_programs_that_ran_before_are_recorded_and_their_names_missed(rings, tmp_path):
-    # A session daemon of the machine, here in a home and a mount namespace of the test's own.
+    # A session daemon of the machine runs, here in the test's own home and mount namespace.
     home = tmp_path / "h"
     (home / ".lttng").mkdir(parents=True)
     script = (
         f"export HOME={home} LTTNG_HOME={home}; lttng-sessiond --no-kernel & daemon=$!; "
         "until lttng --no-sessiond list >/dev/null 2>&1; do sleep 0.1; done; "
-        # Emits until it is killed.
+        # The program emits until it is killed.
         f"{rings} 1000000 2000 10 & sleep 1; "
         f"{sys.executable} {Path(__file__).parent}/recorder.py {tmp_path}/run "
         """'{"options": {"daemon": "machine"}, "ros": "none"}' sleep 1; status=$?; """
@@ -219,7 +222,7 @@ def test_containers_are_told_apart_by_their_namespace(pings, tmp_path):
         pytest.skip("no right to make a PID namespace")
 
     def container(name: str, peer: str) -> str:
-        # The kernel gives the number of a namespace that has ended to the next one.
+        # The kernel gives the number of an ended namespace to the next one.
         wait = f": > {tmp_path}/{name}; until test -e {tmp_path}/{peer}; do sleep 0.02; done"
         return shlex.join([*unshare, "sh", "-c", f"{wait}; exec {pings} 5"])
 
@@ -234,7 +237,7 @@ def test_containers_are_told_apart_by_their_namespace(pings, tmp_path):
     lines = [line for line in events_of(folder / "trace") if "ros2:ping:" in line]
     assert len(lines) == 10
     spaces = [re.search(r"pid_ns = (\d+)", line).group(1) for line in lines]
-    # Both are process 1 of their own namespace.
+    # Each is process 1 of its own namespace.
     assert {re.search(r"vpid = (\d+)", line).group(1) for line in lines} == {"1"}
     assert sorted(spaces.count(space) for space in set(spaces)) == [5, 5]
     assert str(Path("/proc/self/ns/pid").stat().st_ino) not in spaces

@@ -1,4 +1,4 @@
-"""Levels of a suite that a ROS 2 does not have are left out before the first run, by name."""
+"""Test that levels which a ROS 2 lacks are named and left out before the first run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from roslens.tracing.suite import Suite, load_suite, parse_suite
 
 @pytest.fixture
 def jazzy(tmp_path: Path) -> RosEnvironment:
-    """A sourced ROS 2 with rclcpp, one middleware, and no EventsExecutor in its rclpy."""
+    """Make a sourced ROS 2 with rclcpp, one middleware, and no EventsExecutor in its rclpy."""
     prefix = tmp_path / "jazzy"
     for name in ("rclcpp", "rmw_cyclonedds_cpp"):
         (prefix / "share" / name).mkdir(parents=True)
@@ -49,7 +49,7 @@ def test_executors_and_middlewares_that_are_not_there(jazzy: RosEnvironment) -> 
     assert notes[2] == (
         "rmw rmw_fastrtps_cpp is left out: the sourced ROS 2 jazzy has no rmw_fastrtps_cpp"
     )
-    # What was not asked for is not spoken of.
+    # Levels that were not chosen are not mentioned.
     chosen = chosen_levels(suite, ["executor=Events", "rmw=rmw_cyclonedds_cpp"])
     assert lacking(suite, chosen, jazzy) == (chosen, [])
     with pytest.raises(UsageError, match=r"executor EventsCBG is left out: .* or cm_executors"):
@@ -61,7 +61,7 @@ def test_the_demo_runs_without_rclpy_s_events_executor(jazzy: RosEnvironment) ->
     kept, (note,) = lacking(suite, {}, jazzy)
     assert kept == {"executor": ("SingleThreaded",)}
     assert "jazzy has no rclpy.experimental.EventsExecutor" in note
-    # Kilted is the first that has it.
+    # Kilted is the first distribution that has the class.
     module = Path(jazzy.variables["PYTHONPATH"]) / "rclpy" / "experimental.py"
     module.write_text("class EventsExecutor: pass\n")
     assert lacking(suite, {}, jazzy) == ({}, [])
@@ -73,7 +73,7 @@ def test_parts_whose_sources_cannot_be_had_are_left_out(
     suite, _ = load_suite("micro-ros")
     names = [*needed(suite, {}, "source")]
     assert "freertos_kernel" in names
-    # Neither in the cache nor in the folder of archives.
+    # The source is neither in the cache nor in the folder of archives.
     monkeypatch.setenv("ROSLENS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     missing = without_sources(names, lambda _: None)
@@ -117,7 +117,7 @@ def test_programs_in_cpp_need_no_rclpy(tmp_path: Path, monkeypatch: pytest.Monke
     ros = choose_ros("rclcpp")
     assert ros is not None
     assert (ros.kind, ros.distro) == ("sourced", "jazzy")
-    # Which middleware a program takes by default cannot be asked, and is not guessed.
+    # A program's default middleware cannot be queried, and is not guessed.
     assert ros.rmw is None
     monkeypatch.setenv("RMW_IMPLEMENTATION", "rmw_cyclonedds_cpp")
     again = choose_ros("rclcpp")

@@ -1,4 +1,4 @@
-"""Archives that are opened: what they hold lies in the user's cache for some time."""
+"""Test opening archives, whose content stays in the user's cache for some time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samplers of threads, heaps and the machine, against programs and the kernel's formats."""
+"""Test samplers of threads, heaps and the machine, against programs and the kernel's formats."""
 
 import os
 import subprocess
@@ -34,7 +34,8 @@ def test_heap_is_what_the_program_holds(tmp_path):
         heaps, held = [], []
         for _ in range(3):
             held.append(int(process.stdout.readline()))
-            # Until the probe has looked once more; what ends first may be a look begun before.
+            # Wait until the probe has looked once more; the first look to end may have begun
+            # before.
             for _ in range(2):
                 before = probe.own_cpu_ns()
                 wait_for(lambda before=before: probe.own_cpu_ns() > before)
@@ -46,7 +47,8 @@ def test_heap_is_what_the_program_holds(tmp_path):
     finally:
         probe.close()
     assert held[1] > 64 << 20
-    # Each block has 8 to 16 bytes of its own beside what is usable, each mapped one up to a page.
+    # Each block has 8 to 16 bytes of overhead besides its usable size, each mapped block up to a
+    # page.
     assert heaps[1] - heaps[0] == pytest.approx(held[1], abs=64 * 4096 + 1000 * 16)
     assert heaps[2] - heaps[0] == pytest.approx(held[2], abs=1000 * 16 + 4096)
     assert probe.heap_bytes(os.getpid()) is None
@@ -88,8 +90,8 @@ def test_the_machine_is_read_as_the_kernel_writes_it():
     assert after["loopback_bytes"] - before["loopback_bytes"] >= 8 << 16
     assert after["time_ns"] > before["time_ns"]
     assert set(after) == {column.name for column in SYSTEM.columns}
-    # psutil reads the same clocks, which go on meanwhile. It counts guests as users, as the
-    # kernel does. (The time since the boot is another: a machine may have been paused.)
+    # psutil reads the same clocks, which go on meanwhile. It counts guests as users, as the kernel
+    # does. (The time since the boot differs: a machine may have been paused.)
     now = psutil.cpu_times()
     assert after["cpu_idle_ns"] / 1e9 == pytest.approx(now.idle, abs=10)
     assert after["cpu_steal_ns"] / 1e9 == pytest.approx(now.steal, abs=10)
@@ -98,7 +100,7 @@ def test_the_machine_is_read_as_the_kernel_writes_it():
 
 
 def test_counters_of_disks_leave_out_partitions():
-    # After Documentation/admin-guide/iostats.rst: fields 6 and 10 are sectors of 512 bytes.
+    # In Documentation/admin-guide/iostats.rst, fields 6 and 10 are sectors of 512 bytes.
     text = (
         " 259 0 nvme0n1 10 0 100 0 20 0 300 0 0 0 0\n"
         " 259 1 nvme0n1p1 10 0 100 0 20 0 300 0 0 0 0\n"
@@ -152,6 +154,6 @@ def test_a_run_with_all_samplers(tmp_path):
     assert system.schema == SYSTEM.schema
     assert system["cpu_busy_ns"].is_sorted()
     heap = pl.read_parquet(run / "resources.parquet")["heap_bytes"].drop_nulls()
-    # Objects above 512 B are malloc's, below Python has an allocator of its own.
+    # Objects above 512 B come from malloc; below that Python has an allocator of its own.
     assert heap.max() > 5000 * 1000
     assert not list(run.glob("*heap*"))

@@ -1,4 +1,4 @@
-"""What software a run was made with is in its manifest, and the RMW's configuration beside it."""
+"""Test that a manifest names the run's software, and that the RMW's configuration is kept."""
 
 import subprocess
 
@@ -19,7 +19,7 @@ def test_configuration_is_copied_as_the_middlewares_name_it(tmp_path):
     (tmp_path / "run").mkdir()
     copied, complaints = copy_configuration(
         {
-            # Cyclone DDS: a list of URIs and paths; also the text itself.
+            # Cyclone DDS takes a list of URIs and paths, or the text itself.
             "CYCLONEDDS_URI": f"file://{first},file://{str(second).replace(' ', '%20')}",
             "FASTDDS_DEFAULT_PROFILES_FILE": str(tmp_path / "missing.xml"),
             "FASTRTPS_DEFAULT_PROFILES_FILE": str(first),
@@ -51,7 +51,7 @@ def test_the_manifest_names_the_software(tmp_path, monkeypatch):
     assert environment.configuration == ["provenance/FASTDDS_DEFAULT_PROFILES_FILE-profile.xml"]
     assert (folder / environment.configuration[0]).read_text() == "<dds/>"
     assert str(tmp_path) not in (folder / "manifest.json").read_text()
-    # The package manager's word against the program's own.
+    # The package manager's version is compared with the program's own.
     if system_packages():
         assert environment.system_packages["lttng-tools"].startswith(lttng_version())
     first = subprocess.check_output(["cc", "--version"], text=True)

@@ -1,5 +1,8 @@
-"""How the rclcpp programs are found or built for a sourced ROS 2. A script stands in for colcon,
-which makes the file that colcon's install would, so these tests are of what is done around it."""
+"""Test how the rclcpp programs are found or built for a sourced ROS 2.
+
+A script stands in for colcon and makes the file that colcon's install would, so these tests cover
+what is done around it.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ INSTALLS = (
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine with a ROS 2 sourced, a cache of its own, and no colcon yet, whatever ours has."""
+    """Make a machine with a sourced ROS 2, its own cache, and no colcon yet, whatever ours has."""
     monkeypatch.setenv("ROSLENS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("ROS_DISTRO", "jazzy")
     monkeypatch.setenv("AMENT_PREFIX_PATH", str(tmp_path / "ros"))
@@ -62,7 +65,7 @@ def test_they_are_built_once(machine: Path) -> None:
 
 
 def test_a_build_that_was_killed_is_made_again(machine: Path) -> None:
-    """It is killed once the first program is installed, by what stands in for colcon."""
+    """The script in place of colcon kills the build once the first program is installed."""
     colcon(machine, INSTALLS + '; [ -e "$COUNT.again" ] || { : > "$COUNT.again"; kill -9 $PPID; }')
     command = [sys.executable, "-P", "-c", f"from {prepare.__module__} import *; prepare()"]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
@@ -94,7 +97,7 @@ def test_another_version_of_what_was_linked_is_built_for(machine: Path) -> None:
         package.write_text(f"<name>{name}</name><version>{version}</version>")
         return prepare()[VARIABLE]
 
-    # As after an upgrade of rclcpp, and after cm_executors was installed beside it.
+    # As after an upgrade of rclcpp, and after cm_executors was installed as well.
     built = [install("rclcpp", "28.1.6"), install("rclcpp", "28.1.7"), install("cm_executors", "1")]
     assert len(set(built)) == 3
     assert install("cm_executors", "1") == built[-1]
@@ -129,7 +132,7 @@ def test_a_message_that_one_of_two_subscriptions_got_is_logged_for_both(tmp_path
         "/data,0,10,12,0,1",
         "/data,1,20,21,0,1",
         "/data,1,20,,0,0",
-        # Nobody got any of this topic.
+        # Nobody received messages of this topic.
         "/data_1,0,30,,1,",
     ]
 

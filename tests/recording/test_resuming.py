@@ -1,4 +1,4 @@
-"""Campaigns that are killed, interrupted, run at once: what is kept, what is made again."""
+"""Test killed, interrupted and concurrent campaigns: what is kept and what is repeated."""
 
 import json
 import os
@@ -38,7 +38,7 @@ def write_suite(folder: Path, script: str, **more) -> Path:
 
 
 class Runner(Recorder):
-    """A campaign in a process of its own; started again, it resumes."""
+    """A campaign in a separate process, which resumes when started again."""
 
     def __init__(self, folder: Path, suite: Path, name: str = "c") -> None:
         super().__init__(folder)
@@ -69,7 +69,7 @@ class Runner(Recorder):
         return by_run
 
     def ended(self) -> dict[str, int]:
-        """The runs that ended, and what tells when each was made."""
+        """Return the runs that ended, each with the time at which it was started."""
         return {
             name: manifest["start_ns"]
             for name, manifest in self.manifests().items()
@@ -77,7 +77,7 @@ class Runner(Recorder):
         }
 
     def is_at_work(self) -> bool:
-        """Whether the process begun last is within a run."""
+        """Return whether the process started last is within a run."""
         return any(
             m["status"] == "running" and m["start_ns"] > self.begun_ns
             for m in self.manifests().values()
@@ -100,7 +100,7 @@ def runner_of(tmp_path):
 
 
 def structure(campaign: Path) -> dict[str, set[str]]:
-    """The files of each run; streams exist for the CPUs that were used, so they are left out."""
+    """Return the files of each run, without streams, which depend on the CPUs that were used."""
     runs = [path for path in campaign.iterdir() if path.is_dir()]
     return {
         run.name: {
@@ -113,7 +113,7 @@ def structure(campaign: Path) -> dict[str, set[str]]:
 
 
 def test_ten_kills_cost_nothing_but_the_torn_runs(runner_of, pings, tmp_path):
-    # At most one of 12 runs ends between two kills: 10 kills always find one to tear.
+    # At most one of 12 runs ends between two kills, so 10 kills always find one to interrupt.
     script = f"{pings} {{count}} 1000; sleep 0.4; echo ok > {{native}}/log"
     suite = write_suite(tmp_path, script, repetitions=4)
     runner = runner_of(suite)
@@ -140,7 +140,7 @@ def test_ten_kills_cost_nothing_but_the_torn_runs(runner_of, pings, tmp_path):
         trace = runner.campaign / run.planned.run / "trace"
         assert len(events_of(trace)) == run.planned.factors["count"]
     runner.assert_nothing_left()
-    # Each run holds what a run of a campaign that nobody touched does.
+    # Each run holds what a run of an undisturbed campaign does.
     loaded, text = load_suite(suite)
     once = with_changes(loaded, {"repetitions": 1})
     whole = run_campaign(once, text, root=tmp_path, only=["count=10"])
@@ -173,13 +173,13 @@ def test_an_interrupted_campaign_goes_on(runner_of, pings, tmp_path):
     assert sorted(executions) == [0] * len(before) + [1] * (6 - len(before))
     with pytest.raises(UsageError, match="no unfinished campaign"):
         last_unfinished(runner.root)
-    # Again, with nothing to do.
+    # Resuming again leaves nothing to do.
     assert resume_campaign(runner.campaign).exit_code == 0
     assert len(runner.ended()) == 6
 
 
 def test_a_failed_run_is_kept_and_its_retry_is_a_new_run(pings, tmp_path):
-    # Fails the first time that a combination is run.
+    # The program fails the first time that a combination is run.
     script = f"{pings} 5; test -e {tmp_path}/{{count}}.{{repetition}} || "
     script += f"{{{{ : > {tmp_path}/{{count}}.{{repetition}}; exit 7; }}}}"
     suite, text = load_suite(write_suite(tmp_path, script, retries=2))
@@ -194,7 +194,7 @@ def test_a_failed_run_is_kept_and_its_retry_is_a_new_run(pings, tmp_path):
         assert done.design.retry_of == failed.run
         assert (failed.design.attempt, done.design.attempt) == (0, 1)
         assert (done.order, done.repetition) == (failed.order, failed.repetition)
-    # Within its block: before any run of the next one.
+    # The retry lies within its block, before any run of the next block.
     starts = [sorted(m.start_ns for r in half for m in r.attempts) for half in halves(state.runs)]
     assert starts[0][-1] < starts[1][0]
 
@@ -222,7 +222,7 @@ def test_the_manifests_prove_that_the_design_was_followed(pings, tmp_path):
     result = run_campaign(suite, text, root=tmp_path, name="d", only=["count=10", "count=30"])
     manifests = [read_manifest(path) for path in result.folder.glob("*/manifest.json")]
     manifests.sort(key=lambda m: m.start_ns)
-    # In time as planned, and the plan is what the seed gives.
+    # The order in time is as planned, and the plan is what the seed gives.
     assert [m.order for m in manifests] == list(range(6))
     chance = random.Random(manifests[0].seed)
     for block in range(3):
@@ -248,7 +248,7 @@ def test_two_campaigns_at_once_do_not_touch_each_other(runner_of, pings, tmp_pat
     first.begin()
     second.begin()
     first.wait_for(lambda: first.is_at_work() and len(first.ended()) >= 1)
-    # The daemon of one dies in the middle of a run.
+    # The daemon of one campaign dies in the middle of a run.
     os.kill(first.pid_of("lttng-sessiond"), signal.SIGKILL)
     status, output = first.wait()
     assert second.wait()[0] == 0
@@ -258,7 +258,7 @@ def test_two_campaigns_at_once_do_not_touch_each_other(runner_of, pings, tmp_pat
         assert len(events_of(trace)) == manifest["factors"]["count"]
     assert "Traceback" not in output
     failed = [m for m in first.manifests().values() if m["status"] == "failed"]
-    # It died within a run or just between two, when a new one is started.
+    # The daemon died within a run or just between two, when a new one is started.
     assert status == (4 if failed else 0)
     assert len(failed) <= 1
     for manifest in failed:

@@ -1,4 +1,4 @@
-"""The sampler beside a C program that says what it used (getrusage, its own mapping)."""
+"""Test the sampler beside a C program that prints what it used (getrusage, its own mapping)."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.live
 
 
 class Program:
-    """Runs up to its next line, then stands still."""
+    """A program that runs up to its next line, then waits."""
 
     def __init__(self, *command: str) -> None:
         self.process = subprocess.Popen(
@@ -49,7 +49,7 @@ def test_memory_and_cpu_time_agree_with_what_the_program_did(usage):
         touched = program.says()
         after = reader.sample()
         assert after.uss_bytes - before.uss_bytes == pytest.approx(touched, abs=65536)
-        # One fault for each page of 4 KiB that was touched for the first time.
+        # There is one fault for each 4 KiB page that was touched for the first time.
         assert after.minor_faults - before.minor_faults == pytest.approx(touched / 4096, rel=0.02)
         # 64 kB: the page tables of libc's first calls are not counted by anyone.
         assert after.rss_bytes - before.rss_bytes == pytest.approx(touched, abs=65536)
@@ -60,7 +60,7 @@ def test_memory_and_cpu_time_agree_with_what_the_program_did(usage):
         program.goes_on()
         with_ended_thread = program.says()
         sample = reader.sample()
-        # The thread burnt half a second by its own clock.
+        # The thread used half a second of CPU time by its own clock.
         assert with_ended_thread - used >= 490_000_000
         assert sample.cpu_time_ns == pytest.approx(with_ended_thread, rel=0.02)
         assert sample.threads == 1
@@ -84,7 +84,7 @@ def test_context_switches_are_those_of_all_threads():
         sample = ProcessReader(program.process.pid).sample()
         assert sample.threads == 4
         assert counted >= 150  # three threads slept 50 times
-        # Printing and waiting for input add a few.
+        # Printing and waiting for input add a few switches.
         assert sample.voluntary_switches == pytest.approx(counted, abs=10)
 
 
@@ -153,7 +153,7 @@ def test_rounds_that_come_too_late_are_counted_not_piled_up():
     finally:
         process.kill()
         process.wait()
-    # Each round takes five periods and more.
+    # Each round takes five periods or more.
     assert sampler.overruns >= 3 * (sampler.rounds - 2)
     assert len(sampler.rows) == sampler.rounds
 

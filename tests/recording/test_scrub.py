@@ -1,4 +1,4 @@
-"""Nothing in a manifest tells where, on which host or by whom it was recorded."""
+"""Test that a manifest does not tell where, on which host or by whom it was recorded."""
 
 import getpass
 import socket

@@ -1,4 +1,4 @@
-"""The self-test: what it says of recordings whose truth is known, and of broken ones."""
+"""Test the self-test, on recordings whose truth is known, and on broken ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def log() -> pl.DataFrame:
 
 @pytest.mark.recording
 def test_a_right_recording_is_found_right(log: pl.DataFrame, messages: pl.DataFrame) -> None:
-    """Truth: the program's own log, of which the sample's messages are all received."""
+    """The program's own log is the truth; the sample's messages were all received."""
     check = check_pairs(log, messages)
     assert (check.logged, check.right) == (log.height, log.height)
     assert 0 < check.shorter_ns.median() < 1_000_000  # type: ignore[operator]
@@ -35,7 +35,7 @@ def test_a_right_recording_is_found_right(log: pl.DataFrame, messages: pl.DataFr
 
 @pytest.mark.recording
 def test_what_is_told_wrong_is_counted(log: pl.DataFrame, messages: pl.DataFrame) -> None:
-    """Altered by hand: one told as lost, two with each other's callbacks, one missing."""
+    """Rows are altered by hand: one is lost, two have each other's callbacks, one is missing."""
     of_topic = pl.col("topic") == log["topic"][0]
     rows = messages.filter(of_topic).sort("publish_ns").with_row_index("at")
     at = pl.col("at")
@@ -45,13 +45,13 @@ def test_what_is_told_wrong_is_counted(log: pl.DataFrame, messages: pl.DataFrame
     exchanged = pl.when(at == 40).then(60).when(at == 60).then(40).otherwise(at)
     swapped = rows.with_columns(pl.col(name).gather(exchanged) for name in ends)
     assert check_pairs(log, swapped.drop("at")).right == log.height - 2
-    # From there on each message stands beside the one before; some follow closely on one another.
+    # From there on each message is paired with the one before; some follow closely on another.
     shifted = check_pairs(log, rows.filter(at != 7).drop("at"))
     assert 7 <= shifted.right < 0.1 * log.height
 
 
 def test_exit_codes() -> None:
-    """As documented: 1 for what is wrong, 4 where a run failed."""
+    """As documented, the exit code is 1 for wrong results and 4 if a run failed."""
 
     def code(*, right: int = 10, discarded: int = 0, failed: int = 0) -> int:
         return SelfTest("lttng", 3, 10, right, 1.0, 2.0, discarded, 1.0, 0.9, 1.1, failed).exit_code

@@ -1,4 +1,4 @@
-"""A folder of tracing sessions: which of them are runs of their own, for every verb alike.
+"""Test which tracing sessions of a folder are separate runs, for every verb alike.
 
 The traces are those of the samples, under the folders that LTTng makes; what each holds is known
 from opening it alone.
@@ -32,7 +32,7 @@ def names(folder: Path) -> list[str]:
 
 
 def rename_host(trace: Path, name: str) -> None:
-    """Of as many letters, for metadata is written in packets of known size."""
+    """Replace the host name by one of equal length, as metadata packets have known sizes."""
     for metadata in trace.rglob("metadata"):
         text = metadata.read_bytes()
         assert b'hostname = "host"' in text
@@ -41,7 +41,7 @@ def rename_host(trace: Path, name: str) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Three sessions of three times."""
+    """Make three sessions from three times."""
     tracing = tmp_path / "tracing"
     for number, trace in enumerate(TRACES):
         shutil.copytree(trace, tracing / f"session-{number}")
@@ -69,7 +69,7 @@ def test_sessions_of_different_times_are_runs(folder: Path, capsys) -> None:
 
 
 def runs_told(verb: str, output: str) -> set[str]:
-    """Names of the runs in the JSON of a verb."""
+    """Return the names of the runs in the JSON of a verb."""
     by_line = verb in ("catalog", "sql")
     answer = [*map(json.loads, output.splitlines())] if by_line else json.loads(output)
     if verb == "chains":
@@ -93,7 +93,7 @@ VERBS = {
 
 def test_every_verb_takes_the_same_sessions_for_runs(folder: Path, tmp_path: Path, capsys) -> None:
     every = {"session-0", "session-1", "session-2"}
-    # Where no message was late, or no node passes one on, no run is named.
+    # If no message was late, or no node passes one on, no run is named.
     fewer = {"PATH": {"session-0"}, "why": {"session-0"}, "chains": {"session-0", "session-1"}}
     for verb, words in VERBS.items():
         more = [tmp_path / "chains.json"] if verb == "chains" else []
@@ -107,13 +107,13 @@ def test_every_verb_takes_the_same_sessions_for_runs(folder: Path, tmp_path: Pat
     (tmp_path / "budgets.yaml").write_text("budgets: [latency_p50 < 5 s]")
     run("check", tmp_path / "budgets.yaml", folder, "--json", tmp_path / "check.json")
     checks = json.loads((tmp_path / "check.json").read_text())["checks"]
-    # Each topic but /parameter_events is of one of the systems.
+    # Each topic except /parameter_events belongs to one of the systems.
     runs = {c["estimate"]["cell"]["topic"]: c["estimate"]["runs"] for c in checks}
     assert (runs["/data"], runs["/samples"], runs["/cell_data"]) == (1, 1, 1)
 
 
 def test_sessions_of_one_system_are_runs_of_one_cell(folder: Path, tmp_path: Path) -> None:
-    """Those of `folder` are of three systems; the demo's runs with one executor are of one."""
+    """The sessions of `folder` are of three systems, the demo's runs with one executor of one."""
     systems = rl.open(folder)
     assert [run.cell for run in systems.runs] == [{"recording": run.name} for run in systems.runs]
     same = tmp_path / "same"
@@ -124,7 +124,7 @@ def test_sessions_of_one_system_are_runs_of_one_cell(folder: Path, tmp_path: Pat
     estimate = opened.latency.estimates(full=True).filter(metric="latency_p50").row(0, named=True)
     assert estimate["runs"] == 3
     assert estimate["low"] < estimate["value"] < estimate["high"]
-    # A name that differs in more than numbers is a setting of its own.
+    # Names that differ in more than numbers are different settings.
     for name in ("fast-1", "fast-2"):
         (same / f"session-2026112114{name[-1]}512").rename(same / name)
     cells = [run.cell["recording"] for run in rl.open(same).runs]
@@ -153,7 +153,7 @@ def test_hosts_that_were_recorded_at_the_same_time_are_one(tmp_path: Path) -> No
         shutil.copytree(TRACES[0], tmp_path / "both" / host)
         rename_host(tmp_path / "both" / host, host)
     assert names(tmp_path / "both") == ["."]
-    # Beside another run they still are.
+    # Beside another run the two hosts are still one.
     shutil.copytree(TRACES[1], tmp_path / "later")
     assert names(tmp_path) == ["both", "later"]
 
@@ -183,7 +183,7 @@ def cut(metadata: Path) -> None:
 
 
 def test_sessions_that_cannot_be_read_leave_the_others_usable(folder: Path, capsys) -> None:
-    """One that LTTng has just begun has empty metadata; its neighbours are whole."""
+    """A session that LTTng has just begun has empty metadata, and its neighbours are whole."""
     cut(next((folder / "session-1").rglob("metadata")))
     next((folder / "session-2").rglob("metadata")).write_bytes(b"")
     opened = rl.open(folder)

@@ -1,4 +1,4 @@
-"""Pinned sources: from an archive, from a repository, and what is not the pinned commit."""
+"""Test pinned sources: from an archive, from a repository, and of another commit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def written(folder: Path) -> Path:
 
 
 def by_hand() -> str:
-    """The digest as its docstring says, without the code."""
+    """Compute the digest as the code's docstring says, without the code."""
     lines = [
         f"file {hashlib.sha256(FILES['a/one.cpp']).hexdigest()} a/one.cpp\n",
         f"file {hashlib.sha256(FILES['a/two.hpp']).hexdigest()} a/two.hpp\n",
@@ -40,7 +40,7 @@ def by_hand() -> str:
 
 @pytest.fixture
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Source]:
-    """A table with one source, and a cache of our own."""
+    """Make a table with one source, and a cache of our own."""
     monkeypatch.setenv("ROSLENS_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv(sources.VARIABLE, raising=False)
     table = {"own": Source("own", "roslens/own", "0" * 40, "MIT", by_hand())}
@@ -50,7 +50,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Source]:
 
 @pytest.fixture
 def folder(table: dict[str, Source], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of archives, which the variable names."""
+    """Make the folder of archives, which the variable names."""
     assert table
     (archives := tmp_path / "archives").mkdir()
     monkeypatch.setenv(sources.VARIABLE, str(archives))
@@ -74,7 +74,7 @@ def test_a_folder_of_archives(
     place = obtain("own")
     assert place.name == "own"
     assert (place / "a" / "one.cpp").read_bytes() == FILES["a/one.cpp"]
-    # It is had once, and then without the folder.
+    # The source is copied once, and then available without the folder.
     monkeypatch.setenv(sources.VARIABLE, str(tmp_path / "none"))
     assert obtain("own") == place
     with pytest.raises(UsageError, match="none: no such folder of sources"):
@@ -117,7 +117,7 @@ def test_a_repository_is_cloned_at_the_commit(
     git(tree, "add", "-A")
     git(tree, "commit", "-qm", "one")
     commit = git(tree, "rev-parse", "HEAD")
-    # A later one, which is not what is wanted.
+    # This is a later commit, which is not the pinned one.
     (tree / "a" / "one.cpp").write_bytes(b"int later;\n")
     git(tree, "commit", "-qam", "two")
     monkeypatch.setattr(sources, "HOST", (tmp_path / "hub").as_uri())

@@ -1,4 +1,4 @@
-"""Suites and plans: the design is followed, and what is not valid is refused with the reason."""
+"""Test that plans follow a suite's design, and that invalid suites are refused with the reason."""
 
 import collections
 import json
@@ -60,7 +60,7 @@ def test_each_block_holds_each_combination_once(factors, repetitions, seed):
 
 def test_the_order_within_a_block_is_uniform():
     # Each of the 6 orders of 3 levels is expected 1000 times in 6000 blocks; chi-squared with 5
-    # degrees of freedom exceeds 20.5 once in 1000 (tables of the distribution). Seeded, so fixed.
+    # degrees of freedom exceeds 20.5 once in 1000 (tables of the distribution). The seed is fixed.
     runs = plan_runs(suite_of({"a": [1, 2, 3]}, repetitions=6000), seed=1)
     orders = collections.Counter(
         tuple(run.factors["a"] for run in runs[start : start + 3]) for start in range(0, 18000, 3)
@@ -256,7 +256,7 @@ def test_a_run_works_for_warm_up_duration_and_cool_down():
     text = yaml.safe_dump({**GOOD, "warm_up": 2, "duration": 3, "cool_down": 1})
     suite = parse_suite(text, "s.yaml")
     assert suite.seconds == 6
-    # One that hangs has 9 s to end in order, and is gone 30 s later.
+    # A run that hangs has 9 s to end in order, and is gone 30 s later.
     assert suite.limit_seconds == 27
 
 
@@ -281,7 +281,7 @@ SPEAKING = {
     *("name", "description", "factors", "workload", "builtin", "command", "parameters"),
     *("trace_rclpy", "kernel_events", "environment"),
 }
-"""What the name says, or the part's own description."""
+"""Fields whose name, or the part's own description, says enough."""
 
 
 def test_the_suite_in_the_docs_is_valid():

@@ -1,4 +1,4 @@
-"""``collect -o``: tables that lie without their trace open as the recording does."""
+"""Test that tables of ``collect -o``, which lie without their trace, open like the recording."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def collected(*paths: Path, output: Path, **options: object) -> None:
 
 @pytest.fixture(scope="module")
 def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Tables of a recording; the recording itself is gone."""
+    """Collect tables of a recording, and remove the recording itself."""
     folder = tmp_path_factory.mktemp("elsewhere")
     uncollected(RUN, folder / "run")
     collected(folder / "run", output=folder / "out")
@@ -75,7 +75,7 @@ def test_a_part_does_not_take_the_place_of_the_whole(tmp_path: Path) -> None:
     collected(RUN, output=tmp_path / "out")
     with pytest.raises(UsageError, match="tables of a whole recording"):
         collected(RUN, output=tmp_path / "out", excerpt=Excerpt(topics=("/*",)))
-    # Again of the same: up to date.
+    # Collecting the same again finds the tables up to date.
     collected(RUN, output=tmp_path / "out")
 
 

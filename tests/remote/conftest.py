@@ -1,4 +1,4 @@
-"""Another host, which is this one, reached through an sshd of our own."""
+"""Provide another host, which is this one, reached through our own sshd."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An sshd of the tests' own: its keys, its port, and an ssh configuration that knows it."""
+"""Run the tests' own sshd, with keys, a port, and an ssh configuration that knows it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.programs import wait_for
 ROOT = Path(__file__).resolve().parents[2]
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
 GOOD, CLOSED, WRONG_KEY, STRANGE = "robot", "closed", "wrongkey", "strange"
-"""Names in the configuration: reachable; nobody listens; a key not let in; a host key not known."""
+"""Hosts of the configuration: reachable, not listening, with a refused key, with an unknown key."""
 
 
 def _key(path: Path) -> None:
@@ -22,7 +22,7 @@ def _key(path: Path) -> None:
 
 
 class OwnSshd:
-    """Listens on this machine until it is closed.
+    """An sshd that listens on this machine until it is closed.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class OwnSshd:
         self.program()
 
     def program(self, change: str = "", path: str = "") -> None:
-        """Install ``roslens`` there: this one; `change` is shell before it is called."""
+        """Install this ``roslens`` there; `change` is shell code that runs before it."""
         folder = self.folder / "bin"
         folder.mkdir(exist_ok=True)
         paths = ":".join(filter(None, (path, f"{ROOT}/src", str(ROOT))))
@@ -88,15 +88,15 @@ class OwnSshd:
 
     @property
     def setup(self) -> str:
-        """What the shell there runs before."""
+        """Return what the shell there runs first."""
         return f"cd {self.there} && PATH={self.folder}/bin:$PATH"
 
     def environment(self) -> dict[str, str]:
-        """In which roslens finds it."""
+        """Return the environment in which roslens finds the host."""
         return {**os.environ, "ROSLENS_SSH": f"ssh -F {self.folder}/config"}
 
     def connections(self) -> list[int]:
-        """The processes that serve its connections."""
+        """Return the processes that serve its connections."""
         run = subprocess.run(
             ["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True, check=False
         )

@@ -1,6 +1,6 @@
-"""``talker.py PING|PONG COUNT``: sends COUNT messages and answers those of the other side.
+"""Send COUNT messages and answer those of the other side: ``talker.py PING|PONG COUNT``.
 
-PING waits for PONG, then sends; each answers what it hears, so messages go both ways.
+PING waits for PONG, then sends; each answers the messages it receives, so messages go both ways.
 """
 
 import sys

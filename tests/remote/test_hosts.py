@@ -1,4 +1,4 @@
-"""What is passed to ssh and to the recorder elsewhere, and what of it is refused."""
+"""Test what is passed to ssh and to the recorder elsewhere, and what is refused."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_what_is_no_host_is_refused(text: str, why: str) -> None:
 
 
 def test_words_arrive_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # In place of ssh: what a login shell does with what ssh passes to it, sh being that shell.
+    # In place of ssh, sh does what a login shell does with the words that ssh passes to it.
     ssh = tmp_path / "ssh"
     ssh.write_text('#!/bin/sh\nfor last; do :; done\nexec sh -c "$last"\n')
     ssh.chmod(0o755)

@@ -1,6 +1,6 @@
-"""``roslens record --host``: through a real sshd, and all that may go wrong on the way.
+"""Test ``roslens record --host`` through a real sshd, and all that may go wrong on the way.
 
-The other host is this one, so what is left there can be looked at.
+The other host is this one, so what is left there can be examined.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WAITS = f"{GOOD}:sh -c 'echo there; sleep 1000'"
 
 
 class Started:
-    """``roslens record`` as a process of its own; its output folder is ``out``."""
+    """A ``roslens record`` process, whose output folder is ``out``."""
 
     def __init__(self, sshd: OwnSshd, *arguments: str, setup: str | None = None) -> None:
         self.out = sshd.folder / "out"
@@ -42,17 +42,17 @@ class Started:
         )
 
     def end(self) -> tuple[int, str, str]:
-        """The exit code, and what it printed and said."""
+        """Wait for the end, and return the exit code, standard output and standard error."""
         out, err = self.process.communicate(timeout=600)
         assert "Traceback" not in err
         return self.process.returncode, out, err
 
     def hosts(self) -> list[dict[str, object]]:
-        """What was begun where."""
+        """Return what was started on which host."""
         return json.loads((self.out / "hosts.json").read_text())["hosts"]
 
     def wait_until_begun(self) -> int:
-        """Until the other host records; the process id of its recorder."""
+        """Wait until the other host records, and return its recorder's process id."""
         path = self.out / "hosts.json"
         begun = wait_for(lambda: path.is_file() and self.hosts()[0]["pid"], 300, self.process)
         return int(str(begun))
@@ -79,7 +79,7 @@ def start(sshd: OwnSshd) -> Iterator[Callable[..., Started]]:
 def test_another_host_records_as_long_as_the_command_here(
     sshd: OwnSshd, start: Callable[..., Started]
 ) -> None:
-    # It has begun there before the command here begins, which ends at once.
+    # Recording has begun there before the command here begins, which ends at once.
     proof = sshd.folder / "proof"
     hosts = ("--host", WAITS, "--host", f"{GOOD}:sh -c 'echo 2nd; sleep 1000'")
     begun = start(*hosts, "--", "sh", "-c", f"cp -r {sshd.there} {proof}")
@@ -96,7 +96,7 @@ def test_another_host_records_as_long_as_the_command_here(
         )
         assert (begun.out / name / "native" / "stdout.log").read_text() == text
     assert begun.manifest("here")["status"] == "complete"
-    # Nothing is left there.
+    # Nothing is left on the other host.
     assert list(sshd.there.iterdir()) == []
     assert [host["status"] for host in begun.hosts()] == ["fetched", "fetched"]
 
@@ -120,7 +120,7 @@ def test_what_cannot_be_reached_is_said_and_the_rest_kept(
     assert all(name in errors[0] for name in (CLOSED, WRONG_KEY, STRANGE))
     assert {path.name for path in begun.out.iterdir()} == {"here", "robot", "merged", "hosts.json"}
     assert begun.manifest("robot")["status"] == "complete"
-    # No key was taken over.
+    # No key was accepted.
     assert (sshd.folder / "none").read_text() == ""
 
 
@@ -131,12 +131,12 @@ def test_no_roslens_there_another_version_and_an_older_one(
     assert status == 4
     assert err.count("robot: has no roslens on its PATH: 'pip install roslens==") == 2
     assert not (sshd.folder / "out").exists()
-    # One that does not know how to be begun from here: it is called with another option.
+    # This roslens cannot be started from here: it is called with another option.
     sshd.program('shift 2; set -- record --unheard-of-as-host "$@"')
     status, _, err = start("--host", WAITS).end()
     assert status == 4
     assert "robot: has a roslens that cannot be begun from here: install" in err
-    # Another version that does.
+    # This one is another version that can.
     facts = sshd.folder / "path" / "roslens-0.0.7.dist-info"
     facts.mkdir(parents=True)
     (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: roslens\nVersion: 0.0.7\n")
@@ -156,7 +156,7 @@ def test_a_command_that_is_not_there_and_a_tracer_that_cannot(
     assert status == 4
     assert "robot: no-such-program: not found on PATH" in err
     assert "robot-2: the native tracer does not do 'daemon: machine'" in err
-    # Here: before anything begins there.
+    # This error is here, before anything begins there.
     status, _, err = start("--host", WAITS, "--", "no-such-program").end()
     assert (status, err.count("\n")) == (2, 1)
 

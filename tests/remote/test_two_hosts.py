@@ -1,9 +1,9 @@
-"""Real nodes on two hosts of namespaces, whose clocks differ, recorded at once.
+"""Test real nodes on two namespace hosts, whose clocks differ, recorded at once.
 
 Another time namespace shifts the second host's CLOCK_MONOTONIC, by which the tracer takes its
-times: its traces begin as those of another boot do. It shifts no CLOCK_REALTIME, to which a trace
-says how its clock relates; ``clock.c`` does, and lets both run fast. (libfaketime would, too, but
-with a true CLOCK_MONOTONIC it makes Python's time.sleep fail.)
+times: its traces begin like those of another boot. It does not shift CLOCK_REALTIME, to which a
+trace relates its clock; ``clock.c`` does, and lets both run fast. (libfaketime would, too, but with
+a true CLOCK_MONOTONIC it makes Python's time.sleep fail.)
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ PPM = 50
 COUNT = 200
 HERE = Path(__file__).parent
 UDP = ("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4")
-"""Leaves no shared memory behind, which both hosts have in common."""
+"""A setting that leaves no shared memory behind, which both hosts have in common."""
 
 
 @dataclass(frozen=True)
 class Campaign:
-    """What was recorded, and how the second host's clock went.
+    """A recorded campaign, and how the second host's clock went.
 
     Attributes
     ----------
     folder
-        Of all recordings.
+        The folder of all recordings.
     ahead_ns
-        By how much it was ahead, at least and at most.
+        By how much the clock was ahead, at least and at most.
     began_ns
-        When it began to run fast, by the first host's clock.
+        When the clock began to run fast, by the first host's clock.
     """
 
     folder: Path
@@ -54,7 +54,7 @@ class Campaign:
 
 @pytest.fixture(scope="module")
 def campaign(tmp_path_factory: pytest.TempPathFactory) -> Campaign:
-    """A recording of each host: PING on this one, PONG on the other."""
+    """Record both hosts: PING on this one, PONG on the other."""
     if SSHD is None:
         pytest.skip("sshd is not installed (openssh-server)")
     folder = tmp_path_factory.mktemp("hosts")
@@ -123,10 +123,10 @@ def test_merging_finds_the_shift_within_its_bounds(campaign: Campaign) -> None:
     bounds = {(first, second): points for first, second, points in clocks["bounds"]}
     times, within = zip(*bounds[host, "h0"], strict=True)
     for time_ns, add in added:
-        # The second host's time as a line of the first one's, solved for the latter.
+        # The second host's time is a linear function of the first one's, solved for the latter.
         true = (time_ns - AHEAD_NS + campaign.began_ns * PPM / 1_000_000) / (1 + PPM / 1_000_000)
         assert abs(time_ns + add - true) <= np.interp(time_ns + add, times, within)
-    # The messages of half a second told it to better than a millisecond.
+    # The messages of half a second bound it to less than a millisecond.
     assert min(within) < 1_000_000
     assert roslens("collect", merged).returncode == 0
     messages = pl.read_parquet(merged / "tables" / "messages.parquet").filter(

@@ -1,4 +1,4 @@
-"""Two hosts of namespaces: each its network, its name, and one its clocks."""
+"""Make two hosts of namespaces, each with its network and name, and one with its own clocks."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.programs import wait_for
 ADDRESSES = ("10.77.0.1", "10.77.0.2")
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 AHEAD_OF_BOOT_S = 5_000
-"""How much later the second host's CLOCK_MONOTONIC began, as if it had booted earlier."""
+"""By how many seconds the second host's CLOCK_MONOTONIC is ahead, as if it had booted earlier."""
 
 
 @dataclass(frozen=True)
 class NamespaceHost:
-    """A host, held by a process."""
+    """A host that a process holds."""
 
     name: str
     address: str
@@ -29,13 +29,13 @@ class NamespaceHost:
 
     @property
     def prefix(self) -> tuple[str, ...]:
-        """What runs a command on it."""
+        """Return the words that run a command on the host."""
         return ("nsenter", "-t", str(self.pid), "-m", "-n", "-u", "-T", "--")
 
 
 @contextmanager
 def two_hosts(folder: Path) -> Iterator[tuple[NamespaceHost, NamespaceHost]]:
-    """Connected by a cable; gone with the processes that hold them.
+    """Yield two hosts connected by a cable; they vanish with the processes that hold them.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ def two_hosts(folder: Path) -> Iterator[tuple[NamespaceHost, NamespaceHost]]:
     clock = ("--monotonic", str(AHEAD_OF_BOOT_S), "--boottime", str(AHEAD_OF_BOOT_S))
     try:
         for more in ((), clock):
-            # exec: who is killed is the holder itself, in its own time namespace.
+            # With exec the killed process is the holder itself, in its own time namespace.
             begin = [
                 "unshare",
                 "--mount",
@@ -85,7 +85,7 @@ def two_hosts(folder: Path) -> Iterator[tuple[NamespaceHost, NamespaceHost]]:
 
 
 def _child(holder: subprocess.Popen[bytes]) -> int:
-    """The process within the namespaces, once it is there."""
+    """Return the process within the namespaces, once it is there."""
     path = Path(f"/proc/{holder.pid}/task/{holder.pid}/children")
 
     def children() -> str:

@@ -1,4 +1,4 @@
-"""Formats of other tools, each in a file that follows its tool's writer; values by hand.
+"""Test formats of other tools, each in a file that follows its tool's writer; values by hand.
 
 None of these files is copied. Their fields, their order and their separators are those of the
 writers that ``SOURCE`` names; the readers were also run over the published files of the
@@ -51,7 +51,7 @@ SOURCE = {
     "memory_benchmark": "the columns that it prints",
     "run_psutil.py": "the columns that it prints",
 }
-"""What the tested file of each row of the table is made from."""
+"""Sources of the tested file of each row of the table."""
 
 
 def values(result: ToolResult) -> dict[tuple[str, str, str], float]:
@@ -109,7 +109,7 @@ def micro_ros_tasks(path: Path) -> Path:
 
 
 def database(path: Path, seconds: int = 2) -> Path:
-    """Tables as an object-relational mapper makes them of the classes: members without ``m_``."""
+    """Make tables as an object-relational mapper does for the classes: members without ``m_``."""
     with sqlite3.connect(path) as db:
         db.execute(
             'CREATE TABLE "ExperimentConfiguration" ("id" BLOB NOT NULL PRIMARY KEY,'
@@ -207,7 +207,7 @@ def test_jenkins_csv_by_its_columns(tmp_path: Path) -> None:
 
 
 def test_a_database_holds_what_the_json_does(tmp_path: Path) -> None:
-    """Two seconds of 4 messages, means 1 and 2 ms: 1.5 ms; 2 of 10 lost."""
+    """Two seconds of 4 messages, means 1 and 2 ms, give 1.5 ms; 2 of 10 are lost."""
     (result,) = rl.read_result(database(tmp_path / "db"))
     assert values(result)["subscription", "Array1k", "latency_mean"] == pytest.approx(1.5e6)
     assert values(result)["subscription", "Array1k", "latency_sd"] == pytest.approx(0.5e6)
@@ -258,7 +258,7 @@ def test_times_in_the_driver_and_bandwidth_of_micro_ros(tmp_path: Path) -> None:
 
 
 def test_executions_are_starts_with_the_stop_that_follows(tmp_path: Path) -> None:
-    """15 and 5 ns; a stop before any start, and a start at the end, are nobody's."""
+    """They last 15 and 5 ns; a stop before any start and a start at the end belong to none."""
     (result,) = rl.read_result(micro_ros_tasks(tmp_path / "x_sched.json"))
     assert result.samples["value_ns"].to_list() == [15, 5]
     assert values(result)["task", "publisher", "execution_mean"] == 10

@@ -1,4 +1,4 @@
-"""results.csv of rosbag2_performance_benchmarking, as its format says; expected values by hand."""
+"""Test results.csv of rosbag2_performance_benchmarking, by its format; values by hand."""
 
 from __future__ import annotations
 

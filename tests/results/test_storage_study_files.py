@@ -1,4 +1,4 @@
-"""Files of the storage plugin comparison: what is read, and what is refused by name and line."""
+"""Test files of the storage plugin comparison: what is read, and refusals by name and line."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_all_rows_of_both_machines_are_read() -> None:
     cells = frame.group_by("machine", "messages", "batch_size", "plugin_config").len()
     assert cells.height == 96
     assert cells["len"].unique().to_list() == [5]
-    # First row of the first file, by eye.
+    # First row of the first file, read by eye.
     assert frame.row(0) == (
         *("m1", 0, "1MiB", "1KiB", "mcap_default"),
         *(5314706820.961873, 0.000823992),
@@ -88,7 +88,7 @@ def test_a_folder_is_searched_for_digests_only(tmp_path: Path) -> None:
         read_digests(tmp_path)
     digest(tmp_path, HEADER + ROWS, "lab.csv")
     assert read_digests(tmp_path)["machine"].unique().to_list() == ["lab"]
-    # An empty file may be a digest that was never written: not passed over in silence.
+    # An empty file may be a digest that was never written, so it is reported.
     digest(tmp_path, "", "other.csv")
     with pytest.raises(UsageError, match=r"other\.csv is empty"):
         read_digests(tmp_path)
@@ -99,8 +99,8 @@ def test_a_folder_is_searched_for_digests_only(tmp_path: Path) -> None:
 def test_every_cut_of_a_digest_is_refused(tmp_path: Path) -> None:
     whole = HEADER + ROWS
     first = [line for line in ROWS.splitlines(keepends=True) if line[0] == "0"]
-    # A cut after a cell of the first run cannot be told from a smaller sweep, and one within a line
-    # end loses nothing.
+    # A cut after a cell of the first run looks like a smaller sweep, and one within a line end
+    # loses nothing.
     ends = {len(HEADER + "".join(first[:number])) for number in range(1, len(first) + 1)}
     ends |= {end - 1 for end in (*ends, len(whole))}
     for length in range(len(whole)):

@@ -1,4 +1,4 @@
-"""Reports on other tools' files: which are recognised, and estimates by hand."""
+"""Test reports on other tools' files: which are recognised, and estimates by hand."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from roslens.reports import open_tool_files
 
 
 def log(path: Path, mean_ms: float, *, lost: int = 0, cpu: float = 50) -> Path:
-    """A log of performance_test: 4 messages of one latency in one second."""
+    """Write a log of performance_test: 4 messages of one latency in one second."""
     ms = mean_ms
     return performance_test(path, [[1, 1, 4, 4 + lost, lost, 0, 9, ms, ms, ms, 0, 1000, cpu]])
 
@@ -75,7 +75,7 @@ def test_each_format_is_recognised_and_gives_estimates(tmp_path: Path, name: str
     ((place, file_format),) = find_results(path)
     assert place == path
     assert file_format.what.startswith(name)
-    # A file of a folder stands for the folder, and a folder for what is in it.
+    # A file of a folder stands for the folder, and a folder for its content.
     inside = next(path.iterdir()) if path.is_dir() else path
     assert [place for place, _ in find_results(inside)] == [path]
     assert [place for place, _ in find_results(tmp_path)] == [path]
@@ -136,7 +136,7 @@ def said(report: ToolReport) -> list[str]:
 
 
 def test_three_runs_of_a_cell_by_hand(tmp_path: Path) -> None:
-    """Means 1, 2, 3 ms: t s / sqrt(3) = 2.484138; lost 1 of 5 in each run; CPU 40, 50, 60 %.
+    """Means are 1, 2, 3 ms: t s / sqrt(3) = 2.484138; 1 of 5 is lost per run; CPU 40, 50, 60 %.
 
     With h, that over the mean, the interval is mean x [exp(-h), 1 + (1 + 1.2 / sqrt(3)) h].
     """
@@ -160,7 +160,7 @@ def test_three_runs_of_a_cell_by_hand(tmp_path: Path) -> None:
         assert (refused.value, refused.low, refused.refused) == (None, None, NO_SAMPLES)
     assert "ru_maxrss is a peak" in repr(report.corrected())
     assert "3 of 3" in repr(report.corrected())
-    # Without factors nobody says that they are runs of one cell.
+    # Without factors nothing says that they are runs of one cell.
     without_factors = opened(*logs)
     assert [e.runs for e in without_factors.estimates if e.metric == "latency_mean"] == [1, 1, 1]
     assert any("Each file is a cell of its own" in sentence for sentence in said(without_factors))
@@ -169,7 +169,7 @@ def test_three_runs_of_a_cell_by_hand(tmp_path: Path) -> None:
 
 
 def test_loss_of_a_run_that_received_nothing_is_refused_and_not_zero(tmp_path: Path) -> None:
-    """The tool counts gaps in what arrives, so it says that nothing was lost."""
+    """The tool counts gaps in what arrives, so it reports no loss."""
     silent = [[1, 1, 0, 40, 0, 0, 0, "inf", "-inf", "nan", "nan", 1000, 5]]
     report = opened(performance_test(tmp_path / "a.csv", silent))
     loss = estimate(report, "loss")
@@ -179,7 +179,7 @@ def test_loss_of_a_run_that_received_nothing_is_refused_and_not_zero(tmp_path: P
 
 
 def singles(folder: Path, latencies_us: list[int]) -> Path:
-    """ros2-performance since November 2024, with every single latency."""
+    """Write ros2-performance files since November 2024, with every single latency."""
     irobot(folder, "D", commas=True)
     file = folder / "latency_all.txt"
     cell = f"[{'; '.join(map(str, latencies_us))}]"
@@ -197,7 +197,7 @@ def test_single_latencies_give_percentiles(tmp_path: Path) -> None:
     mean = estimate(together, "latency_mean", **cell)
     assert mean.value == pytest.approx(1e3 * np.mean([run.mean() for run in runs]))
     median = estimate(together, "latency_p50", **cell)
-    # By numpy; of 4000 samples the definitions of a quantile differ by less than 1 us.
+    # By numpy; with 4000 samples the definitions of a quantile differ by less than 1 us.
     assert median.value == pytest.approx(1e3 * np.mean([np.median(r) for r in runs]), abs=1e3)
     assert median.refused is None
     # One run has an interval too, which says that it holds for that run only.
@@ -240,7 +240,7 @@ def test_files_of_two_tools_never_share_a_cell(tmp_path: Path) -> None:
 
 
 def test_runs_within_one_file(tmp_path: Path) -> None:
-    """Half of 500 recorded in two runs, 400 of 500 in the third; recorder's CPU 20, 20, 50 %."""
+    """Half of 500 are recorded in two runs, 400 in the third; recorder's CPU 20, 20, 50 %."""
     last = PLAIN.replace("500 250 10 20", "500 400 10 50")
     report = opened(results(tmp_path, PLAIN, PLAIN, last))
     assert [result.run.name for result in report.results.runs] == [

@@ -1,4 +1,4 @@
-"""Result files of other tools, written here as their formats say; expected values by hand."""
+"""Test other tools' result files, written here as their formats say; values by hand."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_latencies_of_each_dialect(tmp_path: Path, dialect: str, commas: bool) -
     # Publishers receive nothing: their times are those of publish().
     assert value(result, "publish_duration_mean", entity="publisher") == (191_000, "ns")
     left_out = [note for note in result.notes if "too late" in note]
-    # Since D those samples are in the mean.
+    # Since dialect D those samples are in the mean.
     assert bool(left_out) == (dialect != "D")
     singles = result.samples.filter(entity="subscription")["value_ns"].to_list()
     assert singles == ([183_000, 201_000, 190_000] if dialect == "D" else [])
@@ -124,7 +124,7 @@ def test_resources(tmp_path: Path) -> None:
     assert "peak" in notes
     assert "1 sizes below zero" in notes
     assert "1 latencies in resources.txt had wrapped" in notes
-    # With the number of cores it is known what a per cent is of.
+    # With the number of cores it is known what the percentages refer to.
     (folder / "run_manifest.json").write_text(json.dumps({"host": {"cpu_count": 8}, "run": {}}))
     assert series(read_irobot(folder), "cpu") == [1.0, 2.0]
 
@@ -144,7 +144,7 @@ def test_totals_and_events(tmp_path: Path) -> None:
     assert value(result, "events_lost") == (2, "1")
 
 
-# As the tool's README shows the files of dialect A; names and numbers are made up.
+# The files of dialect A as the tool's README shows them; names and numbers are made up.
 OLDEST = {
     "latency_all.txt": """\
 node           topic          size[b]   received[#]    late[#]   too_late[#]    lost[#]  \
@@ -181,7 +181,7 @@ def oldest(folder: Path) -> Path:
 
 
 def test_files_with_units_in_brackets_are_read_whole(tmp_path: Path) -> None:
-    """2019: units in brackets in every file, no title of a section, white space between cells."""
+    """In 2019, all files have units in brackets, no section titles, and blanks between cells."""
     result = read_irobot(oldest(tmp_path / "sierra_log"))
     assert result.metadata["dialect"] == "A"
     assert value(result, "latency_mean", node="oslo", name="glomma") == (602_000, "ns")
@@ -197,7 +197,7 @@ def test_files_with_units_in_brackets_are_read_whole(tmp_path: Path) -> None:
 
 
 def test_dialect_b_with_titles_and_commas(tmp_path: Path) -> None:
-    """2023, with ``--csv-out on``: the columns of B, separated by commas in every file."""
+    """In 2023, with ``--csv-out on``, files have the columns of B, separated by commas."""
     folder = irobot(tmp_path / "log", "B", commas=True)
     for name in ("latency_total.txt", "resources.txt"):
         lines = OLDEST[name].splitlines()
@@ -209,7 +209,7 @@ def test_dialect_b_with_titles_and_commas(tmp_path: Path) -> None:
 
 
 def test_clients_among_the_subscriptions_are_told(tmp_path: Path) -> None:
-    """2021: one section for both."""
+    """In 2021, subscriptions and clients share one section."""
     folder = oldest(tmp_path / "log")
     file = folder / "latency_all.txt"
     file.write_text("Subscriptions and clients stats:\n" + file.read_text())
@@ -313,7 +313,7 @@ def test_moments_per_second_are_put_together(tmp_path: Path, trailing: str) -> N
     "last", ["Maximum runtime reached. Exiting.", "\nCaught signal. Exiting.\n"]
 )
 def test_the_program_s_last_words_are_no_row(tmp_path: Path, last: str) -> None:
-    """The log of a program whose output was written to the file."""
+    """The log is that of a program whose output was written to the file."""
     rows: list[list[object]] = [[1, 1, 2, 2, 0, 0, 100, 0.8, 1.2, 1.0, 0, 1000, 50]]
     path = performance_test(tmp_path / "log", rows)
     path.write_text(path.read_text() + last + "\n")
@@ -325,7 +325,7 @@ def test_the_program_s_last_words_are_no_row(tmp_path: Path, last: str) -> None:
 
 @pytest.mark.parametrize("nan", ["-nan(ind)", "nan(ind)", "-nan", "NaN", "nan(snan)"])
 def test_no_number_of_another_compiler(tmp_path: Path, nan: str) -> None:
-    """As Windows writes what no sample gave: left out as any other second without messages."""
+    """Windows writes this if there was no sample: left out like other seconds without messages."""
     rows: list[list[object]] = [
         [1, 1, 0, 2, 2, 1, 0, "inf", "-inf", nan, nan, 1000, 50],
         [2, 1, 2, 2, 0, 0, 100, 0.8, 1.2, 1.0, 0.04e-3, 1000, 50],

@@ -1,4 +1,4 @@
-"""Real ROS 2 for the tests, recorded, and read with babeltrace2."""
+"""Provide real ROS 2 for the tests, recorded, and read with babeltrace2."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FIELD = re.compile(r'(\w+) = ("(?:[^"\\]|\\.)*"|\[[^\]]*\]|[^,\s]+)')
 
 @dataclass(frozen=True)
 class Event:
-    """One event as babeltrace2 prints it; pointers as hexadecimal text."""
+    """An event as babeltrace2 prints it, with pointers as hexadecimal text."""
 
     time: float
     name: str
@@ -35,32 +35,32 @@ class Event:
 
 @pytest.fixture(scope="session")
 def ros() -> RosEnvironment:
-    """The embedded ROS 2, made by roslens itself if it is not in the cache yet."""
+    """Return the embedded ROS 2, made by roslens itself if it is not in the cache yet."""
     return embedded_ros()
 
 
 @pytest.fixture(scope="session")
 def daemon() -> Iterator[SessionDaemon]:
-    """A session daemon for these tests."""
+    """Start a session daemon for these tests."""
     with session_daemon() as started:
         yield started
 
 
 class Recorder:
-    """Records what a command does."""
+    """A recorder of what commands do."""
 
     def __init__(self, daemon: SessionDaemon, folder: Path) -> None:
         self.daemon, self.folder = daemon, folder
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment in which programs reach the daemon."""
+        """Return the environment in which programs reach the daemon."""
         return {**os.environ, **self.daemon.workload_variables}
 
     def record(
         self, command: list[str], environment: dict[str, str], timeout: float = 60
     ) -> tuple[subprocess.CompletedProcess[str], list[Event], Path]:
-        """Run a command in a session; how it ended, all events in time order, the trace."""
+        """Run a command in a session; return how it ended, its events by time, and the trace."""
         trace = self.folder / "trace"
         options = TracingOptions(events=("ros2:*",), kernel="off")
         with recording_session(self.daemon, options, trace) as session:
@@ -82,7 +82,7 @@ def recorder(daemon: SessionDaemon, tmp_path: Path) -> Recorder:
 
 
 def read_events(trace: Path) -> list[Event]:
-    """All events, as babeltrace2 reads them."""
+    """Return all events, as babeltrace2 reads them."""
     if not any(trace.rglob("metadata")):
         return []
     text = subprocess.run(

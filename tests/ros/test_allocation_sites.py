@@ -1,4 +1,4 @@
-"""Which functions hold memory, by heaptrack, against what programs say that they kept."""
+"""Test which functions hold memory, by heaptrack, against what programs say they kept."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from roslens.tracing.sampling.rates import SamplerRates
 NODES = Path(__file__).with_name("nodes")
 needs_heaptrack = pytest.mark.skipif(not shutil.which("heaptrack"), reason="needs heaptrack")
 
-# Two lines of spin() allocate 16 (hex 10) bytes each by way of operator new; one is freed.
+# Two lines of spin() allocate 16 (hex 10) bytes each through operator new; one block is freed.
 TOLD = """\
 v 10400 3
 s 9 /opt/prog
@@ -91,7 +91,7 @@ def test_without_heaptrack_nothing_is_recorded(
 @needs_heaptrack
 @pytest.mark.live
 def test_a_leak_of_an_executor_and_one_of_a_callback(tmp_path: Path) -> None:
-    """Three runs: each block that the program says it kept, and both as what climbs most."""
+    """In three runs, each block the program says it kept is found; both leaks climb most."""
     program = compiled(NODES / "leaky_executor.cpp", tmp_path / "leaky")
     folders = [tmp_path / "runs" / f"{k}" for k in range(3)]
     for folder in folders:
@@ -126,7 +126,7 @@ def test_a_leak_of_an_executor_and_one_of_a_callback(tmp_path: Path) -> None:
     )
     assert "LeakyExecutor::spin_next" in first["function"]
     assert (first["called_by"], second["called_by"]) == ("executor", "callback")
-    # Two executions of 256 bytes for each message of 64.
+    # The executor leaks 256 bytes in each of two executions per message, the callback 64.
     assert first["value"] == pytest.approx(8 * second["value"], rel=0.3)
 
 

@@ -1,4 +1,4 @@
-"""The demo, recorded: its own log against the trace, and how it ends when things go wrong.
+"""Test the demo, recorded: its own log against the trace, and its end when things go wrong.
 
 Ground truth: what the nodes themselves log (messages.csv, calls.csv, goals.csv), the operating
 system's list of processes, and the header that defines the events.
@@ -53,7 +53,7 @@ def test_the_trace_says_what_the_nodes_say(
             str(isolated.python),
             str(DEMO),
             *("--payload", str(payload), "--executor", executor),
-            # A number, for on a busy machine few fit into a time.
+            # Give a number of messages, as on a busy machine few fit into a fixed time.
             *("--rate", "200", "--messages", "250", "--output", str(native)),
         ]
         run, events, trace = recorder.record(command, environment)
@@ -68,7 +68,8 @@ def test_the_trace_says_what_the_nodes_say(
     assert all(int(m["callback_realtime_ns"]) > int(m["publish_realtime_ns"]) for m in delivered)
     calls = rows(native / "calls.csv")
     # A server drops the answer to a client it has not discovered yet, so the first may be missing;
-    # of requests that wait while it is kept from running the newest ten stay. So the last is there.
+    # of requests that wait while it is kept from running, the newest ten stay. So the last is
+    # there.
     answered = [c for c in calls if c["response_realtime_ns"]]
     assert len(answered) >= 10
     assert answered[-1] == calls[-1]
@@ -83,7 +84,7 @@ def test_the_trace_says_what_the_nodes_say(
     assert ended
     assert all(all(g.values()) for g in ended)
 
-    # Names: the subscription's callback, by the chain of init events.
+    # The subscription's callback gets its name by the chain of init events.
     fields = {
         name: [e.fields for e in events if e.name == name] for name in {e.name for e in events}
     }
@@ -109,7 +110,7 @@ def test_the_trace_says_what_the_nodes_say(
     )
     assert len(starts) == len(delivered)
     # The logged time of a callback is next to its event (microseconds on a quiet machine), and
-    # less than half of the 5 ms from message to message away.
+    # differs by less than half of the 5 ms between messages.
     logged = sorted(int(m["callback_realtime_ns"]) / 1e9 for m in delivered)
     late = [after - before for before, after in zip(starts, logged, strict=True)]
     assert abs(statistics.median(late)) < 2.5e-3
@@ -132,9 +133,9 @@ def test_the_trace_says_what_the_nodes_say(
 
 
 def assert_metadata_matches_header(ros: RosEnvironment, trace: Path) -> None:
-    """Each event in the trace's own metadata has the fields that the wheel's header names.
+    """Check that each event in the trace's metadata has the fields that the wheel's header names.
 
-    Ten are of our own.
+    Ten events are our own.
     """
     assert ros.include is not None
     expected = {
@@ -171,7 +172,7 @@ def assert_metadata_matches_header(ros: RosEnvironment, trace: Path) -> None:
 def running(
     ros: RosEnvironment, folder: Path, seconds: float = 30
 ) -> Iterator[subprocess.Popen[str]]:
-    """The demo, when both of its processes are ready."""
+    """Run the demo, and yield it when both of its processes are ready."""
     ready = folder / "ready"
     with ros.isolated(folder / "log") as isolated:
         environment = isolated.process_environment() | {"ROSLENS_READY_FILE": str(ready)}
@@ -193,7 +194,7 @@ def running(
 
 
 def children(pid: int) -> dict[str, int]:
-    """Processes by name, of those that `pid` started."""
+    """Return, by name, the processes that `pid` started."""
     return {child.name(): child.pid for child in psutil.Process(pid).children()}
 
 
@@ -202,7 +203,7 @@ def wait_gone(pids: list[int]) -> None:
 
 
 def test_a_number_of_messages(ros: RosEnvironment, tmp_path: Path) -> None:
-    # 100 messages take half a second longer than the time that is given beside.
+    # 100 messages take half a second longer than the time that is also given.
     with ros.isolated(tmp_path / "log") as isolated:
         command = [
             str(isolated.python),
@@ -213,7 +214,7 @@ def test_a_number_of_messages(ros: RosEnvironment, tmp_path: Path) -> None:
         subprocess.run(command, env=isolated.process_environment(), check=True, timeout=120)
     messages = rows(tmp_path / "native" / "messages.csv")
     assert [int(m["sequence"]) for m in messages] == list(range(100))
-    # The queue keeps the newest ten where a busy machine lets the subscriber wait.
+    # The queue keeps the newest ten messages if a busy machine lets the subscriber wait.
     assert all(m["callback_realtime_ns"] for m in messages[-10:])
 
 

@@ -1,4 +1,4 @@
-"""When the threads of executors wait, and their CPU time, against what the program notes."""
+"""Test executor threads' waits, and their CPU time, against what the program notes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def busy_machine() -> Iterator[None]:
-    """Something else wants the CPUs."""
+    """Keep all CPUs busy with other processes."""
     processes = [
         subprocess.Popen([sys.executable, "-c", "while True: pass"])
         for _ in range(os.cpu_count() or 1)
@@ -58,7 +58,7 @@ def busy_machine() -> Iterator[None]:
 def test_stretches_add_up_to_the_cpu_time_of_their_thread(
     program: Path, executor: str, tracer: str, tmp_path: Path
 ) -> None:
-    """From the first to the last note of each thread, by CLOCK_THREAD_CPUTIME_ID."""
+    """CPU time runs from the first to the last note of a thread, by CLOCK_THREAD_CPUTIME_ID."""
     output, folder = tmp_path / "said", tmp_path / "run"
     _, manifest = record_command(
         ["sh", "-c", f'exec "{program}" {executor} > "{output}"'],
@@ -77,13 +77,13 @@ def test_stretches_add_up_to_the_cpu_time_of_their_thread(
     for (vtid,), of_thread in notes.partition_by("vtid", as_dict=True).items():
         mine = intervals.filter(pl.col("vtid") == vtid).sort("begin_ns")
         counted = used = 0
-        # A loaded machine may lose events of the kernel, and then knows no CPU time for a while.
+        # A loaded machine may lose kernel events, and then knows no CPU time for a while.
         mine = mine.with_columns(part=pl.col("cpu_ns").is_null().rle_id())
         for part in mine.partition_by("part"):
             of_part = of_thread.filter(
                 pl.col("time_ns").is_between(part["begin_ns"].min(), part["end_ns"].max())
             )
-            # A stretch ends just after the last note in it, but the last one ends as the program.
+            # A stretch ends just after its last note, but the last one ends with the program.
             positions = part["begin_ns"].search_sorted(of_part["time_ns"], "right")
             ends = of_part.filter(positions != positions.shift(-1, fill_value=-1))[:-1]
             if part["cpu_ns"].null_count() or ends.height < 2:

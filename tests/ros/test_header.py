@@ -1,7 +1,7 @@
-"""The reader of tracetools' headers and the source made from them.
+"""Test the reader of tracetools' headers and the source made from them.
 
-Expected values are worked out by hand from the text below; the property test reads back what
-the generator writes.
+Expected values are worked out by hand from the text below; the property test reads back what the
+generator writes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs that do not disturb one another: domains, shared memory, and why nothing was recorded.
+"""Test that runs do not disturb one another: domains, shared memory, and diagnoses.
 
 Ground truth: the operating system (ports, files in /dev/shm) and real nodes that are killed.
 """
@@ -49,7 +49,7 @@ def test_domains_held_at_once_differ_and_are_free_again() -> None:
         with own_domain() as again:
             return again == first
 
-    # Somebody else may hold it just then.
+    # Another process may hold it just then.
     assert any(held_again() for _ in range(20))
 
 
@@ -70,7 +70,7 @@ def test_ports_of_a_domain() -> None:
 
 @contextmanager
 def node(ros: RosEnvironment, log: Path, word: str) -> Iterator[subprocess.Popen]:
-    """A node that hears itself, running until a line is written to it."""
+    """Run a node that hears itself until a line is written to it."""
     with ros.isolated(log) as isolated:
         process = subprocess.Popen(
             [str(ros.python), "-c", TALKER, word],
@@ -104,7 +104,7 @@ def test_what_a_killed_node_leaves_is_removed_and_nothing_else(
         return {path.name for path in SHARED_MEMORY.iterdir() if "fastdds" in path.name}
 
     def segments_of(process: subprocess.Popen) -> set[str]:
-        """Those that a process has open or mapped; others may run on this machine."""
+        """Return the segments a process has open or mapped; others may run on this machine."""
         proc = Path("/proc", str(process.pid))
         used = [str(link.readlink()) for link in (proc / "fd").iterdir()]
         used += [line.split()[-1] for line in (proc / "maps").read_text().splitlines()]
@@ -123,7 +123,7 @@ def test_what_a_killed_node_leaves_is_removed_and_nothing_else(
             time.sleep(0.3)  # files that appeared just now are left alone
             process.send_signal(signal.SIGKILL)
             process.wait()
-            assert own_segments <= segments()  # it could not tidy up
+            assert own_segments <= segments()  # the killed node could not tidy up
         left = own_segments & segments()
         assert not left
         assert other_segments <= segments()
@@ -144,7 +144,7 @@ def test_leftovers_that_were_there_before_stay(tmp_path: Path) -> None:
 
 @pytest.mark.live
 def test_a_sourced_ros_is_used_as_it_is(ros: RosEnvironment) -> None:
-    """The embedded environment, entered as a setup file would do it."""
+    """The embedded environment is entered as a setup file would do it."""
     folder = ros.python.parent.parent
     environment = ros.process_environment() | {"PATH": f"{folder}/bin:{os.environ['PATH']}"}
     sourced = sourced_ros(environment)
@@ -171,7 +171,8 @@ def test_why_there_are_no_events(ros: RosEnvironment, recorder: Recorder, tmp_pa
         assert "\n" not in text
         return text
 
-    # The wheel's own library: LTTng-UST 2.8 registers at socket 6, a daemon of 2.13 listens at 8.
+    # This is the wheel's own library: LTTng-UST 2.8 registers at socket 6, a daemon of 2.13 listens
+    # at 8.
     wheel = ros.python.parent.parent / "lib" / "libtracetools.so"
     text = diagnosis(plain, expected=True)
     assert "libtracetools was not preloaded" in text
@@ -184,15 +185,15 @@ def test_why_there_are_no_events(ros: RosEnvironment, recorder: Recorder, tmp_pa
     good = ros.process_environment(recorder.environment, preload=ros.preload())
     assert "probably ran no ROS 2 node" in diagnosis(good, expected=True)
     assert "no libtracetools is on the library path" in diagnosis({"PATH": "/bin"})
-    # As ros2_tracing 8.9 and newer documents it.
+    # The variable works as ros2_tracing 8.9 and newer documents it.
     disabled = good | {"TRACETOOLS_RUNTIME_DISABLE": "1"}
     assert "TRACETOOLS_RUNTIME_DISABLE is set" in diagnosis(disabled)
-    # Kilted's own, which the embedded ROS preloads, does not know it.
+    # Kilted's own tracetools, which the embedded ROS preloads, does not know the variable.
     assert "TRACETOOLS_RUNTIME_DISABLE" not in diagnosis(disabled, expected=True)
     if home is not None:
         text = diagnosis(good | {"LTTNG_HOME": str(tmp_path)})
         assert "LTTNG_HOME is not the session daemon's" in text
     if os.geteuid() != 0:
-        # A folder in which no daemon ever was; root would ask the machine's as well.
+        # No daemon was ever in this folder; root would ask the machine's daemon as well.
         text = diagnosis(good | {"LTTNG_HOME": str(tmp_path)}, at=tmp_path)
         assert "no session daemon listens" in text

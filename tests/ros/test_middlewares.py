@@ -1,4 +1,4 @@
-"""Cyclone DDS and Zenoh on the embedded ROS 2: there or named, asked for, and run."""
+"""Test Cyclone DDS and Zenoh on the embedded ROS 2: found or reported, selected, and run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from roslens.tracing.suite import load_suite
 
 @pytest.fixture
 def embedded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RosEnvironment:
-    """The place of an embedded ROS 2 with Fast DDS, none that is sourced, a cache of our own."""
+    """Make a place of an embedded ROS 2 with Fast DDS, no sourced ROS, and a cache of our own."""
     monkeypatch.setenv("ROSLENS_CACHE", str(tmp_path / "cache"))
     for name in ("AMENT_PREFIX_PATH", "ROS_DISTRO", "RMW_IMPLEMENTATION"):
         monkeypatch.delenv(name, raising=False)
@@ -50,7 +50,7 @@ def embedded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RosEnvironment:
 
 @pytest.fixture
 def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str | None], None]:
-    """Gives the compiler another Cyclone DDS than the machine's: of that version, or none."""
+    """Return a function that shows the compiler a Cyclone DDS of a version, or none."""
 
     def have(version: str | None) -> None:
         folder = tmp_path / "headers"
@@ -77,7 +77,7 @@ def test_without_cyclone_dds_its_level_is_left_out_by_name(
         "rmw rmw_cyclonedds_cpp is left out: no dds/dds.h, which rmw_cyclonedds_cpp is compiled "
         "with; apt-get install cyclonedds-dev"
     )
-    # What no level asks for is not looked for.
+    # A middleware that no level asks for is not searched.
     assert with_middlewares(embedded, [EMBEDDED_RMW]) == (embedded, {})
 
 
@@ -138,7 +138,7 @@ def test_a_run_gets_the_middleware_of_its_level(embedded: RosEnvironment) -> Non
     variables = cyclone.process_environment(base, preload=ours)
     assert variables["LD_PRELOAD"] == "/libtracetools.so:/users.so:/cyclone.so"
     assert (variables["RMW_IMPLEMENTATION"], cyclone.rmw) == (NAME, NAME)
-    # And back again, where the environment asks for one and the level for the other.
+    # Switching back works, where the environment asks for one and the level for the other.
     assert cyclone.with_middleware(EMBEDDED_RMW) == ros
     assert ros.process_environment(base)["LD_PRELOAD"] == "/users.so"
     assert ros.with_middleware(ZENOH) is ros.with_middleware(None) is ros
@@ -146,7 +146,7 @@ def test_a_run_gets_the_middleware_of_its_level(embedded: RosEnvironment) -> Non
 
 @pytest.fixture(scope="module", params=MIDDLEWARES)
 def compiled(ros: RosEnvironment, request: pytest.FixtureRequest) -> RosEnvironment:
-    """The embedded ROS 2 with another middleware, which is compiled where it is not there yet."""
+    """Return the embedded ROS 2 with another middleware, compiled if it is not there yet."""
     need_sources(request.param)
     environment, missing = with_middlewares(ros, [request.param])
     if missing:

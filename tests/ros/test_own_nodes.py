@@ -1,4 +1,4 @@
-"""A node that somebody writes, compiled for the embedded ROS 2 and recorded: as it printed."""
+"""Test a user's node, compiled for the embedded ROS 2 and recorded, against what it printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is compiled on demand: resumed, once, whole or not at all, and refused in one line."""
+"""Test compiling on demand: resumed, once, whole or not at all, and refused in one line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from roslens.tracing.ros.rclcpp import rclcpp_for
 
 
 def step(folder: Path, name: str, script: str = 'echo whole > "$2"') -> Step:
-    """A step that is a shell script: it is told '-o NAME'."""
+    """Return a step that is a shell script, which gets '-o NAME'."""
     return Step(folder / name, ("sh", "-c", f'echo {name} >> "{folder}/run"; {script}', "sh"))
 
 
@@ -82,7 +82,7 @@ def test_killed_in_the_middle_it_goes_on_where_it_was(tmp_path: Path) -> None:
     )
     assert done(tmp_path) == ["b"]
     assert (tmp_path / "b").read_text() == "whole\n"
-    # Nothing that is torn stays.
+    # No partly written file stays.
     assert {path.name for path in tmp_path.iterdir()} == {"a", "b", "begun", "log", "run"}
 
 
@@ -99,7 +99,7 @@ def test_without_a_compiler_or_space_it_says_what_to_do(
 
 @pytest.fixture
 def embedded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RosEnvironment:
-    """The place of an embedded ROS 2, and a cache of our own."""
+    """Make a place of an embedded ROS 2, and a cache of our own."""
     monkeypatch.setenv("ROSLENS_CACHE", str(tmp_path / "cache"))
     return RosEnvironment(
         kind="embedded",
@@ -123,7 +123,7 @@ def test_a_full_disk_and_no_sources_leave_nothing_that_is_taken_for_complete(
     monkeypatch.setattr(sources, "HOST", (tmp_path / "no hub").as_uri())
     monkeypatch.delenv("AMENT_PREFIX_PATH", raising=False)
     monkeypatch.setattr(ros_choice, "embedded_ros", lambda _: embedded)
-    # Offline the form of the suite that needs no rclcpp is offered, in one line.
+    # Offline, the message offers, in one line, the form of the suite that needs no rclcpp.
     with pytest.raises(RunFailedError, match=r"cannot be cloned.*or take a suite without -rclcpp"):
         ros_choice.choose_ros("rclcpp")
     assert not list((tmp_path / "cache").rglob(packages.MARKER))

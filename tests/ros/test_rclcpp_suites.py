@@ -1,4 +1,4 @@
-"""rclcpp on a machine without ROS 2, compiled from the pinned sources, against its programs' logs.
+"""Test rclcpp compiled from the pinned sources without ROS 2, against its programs' logs.
 
 The first run on a machine compiles it, which takes some minutes; later ones find it in the cache.
 """
@@ -36,12 +36,12 @@ from why_trial import RIGHT, first_causes  # noqa: E402
 pytestmark = pytest.mark.live
 RCLCPP = ("rclcpp", "rclcpp_action", "rclcpp_lifecycle", "cm_executors")
 OF_MIDDLEWARE = {CYCLONE: ["cyclonedds"], ZENOH: ["zenoh-c"]}
-"""What a manifest names beside it."""
+"""Packages that a manifest names beside each middleware."""
 
 
 @pytest.fixture(scope="module", autouse=True)
 def bare(ros: RosEnvironment) -> Iterator[None]:
-    """A machine with no ROS 2 sourced, on which rclcpp and the programs are compiled."""
+    """Compile rclcpp and the programs on a machine with no ROS 2 sourced."""
     need_sources()
     with pytest.MonkeyPatch.context() as patch:
         for name in ("AMENT_PREFIX_PATH", "ROS_DISTRO", "RMW_IMPLEMENTATION"):
@@ -52,7 +52,7 @@ def bare(ros: RosEnvironment) -> Iterator[None]:
 
 
 def agrees(recordings: Path, count: int) -> None:
-    """Hold all runs against what their programs logged."""
+    """Check all runs against what their programs logged."""
     check = ROOT / "benchmarks" / "ground_truth.py"
     command = [sys.executable, str(check), str(recordings)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -61,12 +61,12 @@ def agrees(recordings: Path, count: int) -> None:
 
 
 def latencies_agree(recordings: Path) -> None:
-    """Each logged latency begins before the trace's publication and ends after its callback."""
+    """Check that each logged latency begins before the publication and ends after the callback."""
     for run in rl.open(recordings).recordings:
         truth = truth_of(run.path)
         assert truth is not None
         verdict = compare(rl.open(run.path).messages.collect(), truth)
-        # Both read the same clock; 1 us is its own step between two CPUs.
+        # Both read the same clock, which differs by up to 1 us between two CPUs.
         assert verdict.longer_ns.min() > -1000
 
 
@@ -101,12 +101,13 @@ def test_messages_on_another_middleware(tmp_path: Path, ros: RosEnvironment, rmw
         "workload": ["messages"],
         "executor": ["SingleThreaded", "MultiThreaded", "Events", "EventsCBG"],
         "rmw": [rmw],
-        # Else a message would not come to the middleware.
+        # Otherwise a message would not reach the middleware.
         "intra_process": ["off"],
         "processes": [1, 2],
         "payload": [1000],
     }
-    # An executor that waits for the middleware and one that it calls, within and between processes.
+    # One executor waits for the middleware, and the middleware calls the other, within and between
+    # processes.
     exclude = [
         {"executor": "MultiThreaded", "processes": 1},
         {"executor": "EventsCBG", "processes": 2},
@@ -123,7 +124,7 @@ def test_messages_on_another_middleware(tmp_path: Path, ros: RosEnvironment, rmw
         assert environment["rmw"] == rmw
         assert environment["packages"].keys() >= {rmw, *OF_MIDDLEWARE[rmw], *RCLCPP}
         messages = rl.open(run.path).messages.collect().filter(pl.col("topic") == "/data")
-        # Matched by the stamp of the source, which the middleware's own events have.
+        # Messages are matched by the source timestamp, which the middleware's own events have.
         delivered = messages.filter(pl.col("outcome") == "delivered")
         assert delivered["match"].unique().to_list() == ["exact"]
         assert messages["source_timestamp_ns"].null_count() == 0
@@ -131,7 +132,7 @@ def test_messages_on_another_middleware(tmp_path: Path, ros: RosEnvironment, rmw
 
 
 def without_levels(changes: dict[str, Any], kept: set[str]) -> dict[str, Any]:
-    """The changes, and of the suite's special levels only those of these factors."""
+    """Return the changes, with the suite's special levels of only these factors."""
     levels = load_suite("executors-rclcpp")[0].levels
     special = {
         name: {level: settings.model_dump() for level, settings in levels[name].items()}
@@ -191,7 +192,10 @@ def test_services_actions_timers_chain_and_lifecycle(tmp_path: Path) -> None:
     [("causes", "same_thread"), ("causes", "lock"), ("causes", "service"), ("causes-rclpy", "gil")],
 )
 def test_first_causes_are_those_that_were_injected(suite: str, cause: str, tmp_path: Path) -> None:
-    """By the injector's log: of 5 messages a second, each later than 5 ms, nine in ten at least."""
+    """At least nine in ten late messages get a right cause for what the injector's log says.
+
+    By the log, 5 messages a second are each later than 5 ms.
+    """
     changes: dict[str, Any] = {"factors": {"cause": [cause]}, "duration": 6, "tracing": {}}
     (log,) = record_changed(suite, tmp_path, changes).rglob("native/injections.csv")
     causes = first_causes(log, 5_000_000, kernel=False)
@@ -201,9 +205,9 @@ def test_first_causes_are_those_that_were_injected(suite: str, cause: str, tmp_p
 
 
 def held(native: Path) -> float:
-    """For how much of the way to its callback the timer worked, of the median message [ns].
+    """Return how long the timer worked on the way to the median message's callback [ns].
 
-    By the program's own log: it is less than the timer takes where the timer begins early.
+    By the program's own log: it is less than the timer takes if the timer begins early.
     """
     works = pl.read_csv(native / "injections.csv").sort("begin_realtime_ns")
     messages = pl.read_csv(native / "messages.csv").drop_nulls().sort("callback_realtime_ns")

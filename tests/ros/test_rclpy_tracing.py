@@ -1,4 +1,4 @@
-"""What rclpy_tracing emits, from real recordings of real nodes in all three executors.
+"""Test what rclpy_tracing emits, with real recordings of real nodes in all three executors.
 
 Ground truth: the node counts its own callbacks and prints rclpy's handles (nodes/entities.py).
 """
@@ -50,7 +50,7 @@ def recording(
 
 
 def pairs(events: list[Event]) -> list[tuple[Event, Event]]:
-    """Starts with their ends, by a stack on each thread; fails where they do not nest."""
+    """Pair starts with ends, by a stack for each thread; fail where they do not nest."""
     open_calls: dict[int, list[Event]] = defaultdict(list)
     matched = []
     for event in events:
@@ -66,7 +66,7 @@ def pairs(events: list[Event]) -> list[tuple[Event, Event]]:
 
 
 def owners(events: list[Event]) -> dict[str, tuple[str, int]]:
-    """For each callback its kind and the rcl handle of its owner, from the init events."""
+    """Return each callback's kind and its owner's rcl handle, from the init events."""
     handle_of = {
         e.fields["subscription"]: e.fields["subscription_handle"]
         for e in events
@@ -194,7 +194,7 @@ def test_a_take_is_followed_by_its_callback_on_the_same_thread(
             assert [call.name for call in (above, received, start)] == names
             message = event.fields["message"]
             assert above.fields["message"] == received.fields["message"] == message
-            # Both are of the system's clock.
+            # Both timestamps are of the system's clock.
             sent, came = event.fields["source_timestamp"], received.fields["received_timestamp"]
             assert int(sent) <= int(came)
             assert owner[start.fields["callback"]] == ("subscription", handle)
@@ -222,7 +222,7 @@ def test_executors_say_when_they_wait_and_what_they_execute(
     names = {handle: name for name, handle in truth["handles"].items()}
     # A coroutine is executed once, though it runs in two stretches; services are not, as in rclcpp.
     by_name = {names[h]: n for h, n in executed.items() if h in names}
-    # A timer that is due again as its node ends is not called any more.
+    # A timer that is due again as its node ends is no longer called.
     assert by_name.pop("timer") - truth["counts"]["timer"] in {0, 1}
     assert by_name == {
         name: truth["counts"][name] for name in truth["handles"] if name not in {"timer", "service"}
@@ -336,14 +336,14 @@ def test_whatever_imports_rclpy_is_traced_and_what_python_ran_before_is_run(
         return done.stdout.splitlines(), done.stderr.splitlines()
 
     assert run("-c", program) == (["another", "True"], [])
-    # Traced once, also by the folder's own command; `wrapped` is what publish() was before.
+    # It is traced once, also by the folder's own command; `wrapped` is what publish() was before.
     script = tmp_path / "mine.py"
     script.write_text(
         "from rclpy.publisher import Publisher\n"
         "print(hasattr(Publisher.publish.__wrapped__, '__wrapped__'))\n"
     )
     assert run(str(RCLPY_TRACING), str(script)) == (["another", "False"], [])
-    # What cannot be traced runs on, and one line says why: here an rclpy that lacks its parts.
+    # A program that cannot be traced runs on, and one line says why: here rclpy lacks parts.
     (tmp_path / "rclpy").mkdir()
     (tmp_path / "rclpy" / "__init__.py").touch()
     printed, warned = run("-c", "import rclpy; print('on')")

@@ -1,4 +1,4 @@
-"""Which functions callbacks spend their CPU time in, by perf, against what programs count."""
+"""Test in which functions callbacks spend CPU time, by perf, against what programs count."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def rclcpp_program(ros: RosEnvironment, folder: Path, work: str = "burn.c") -> l
     need_sources()
     build, program, burn = rclcpp_for(ros), folder / "burner", folder / "burn.o"
     subprocess.run(["cc", "-O2", "-c", NODES / work, "-o", burn], check=True)
-    # Beside the folders of all tests, so that it is compiled once.
+    # The object lies beside the folders of all tests, so that it is compiled once.
     if not (node := folder.parent / "burner.o").exists():
         source = ["-c", NODES / "burner.cpp", "-o", node]
         subprocess.run([*build.compiler, *build.compile_flags(), *source], check=True)
@@ -90,7 +90,7 @@ def test_the_split_of_two_callbacks_is_what_the_program_counts(
     for kind, (alpha, beta, lasted) in callbacks.items():
         row = alpha_split(stacks, kind, alpha / (alpha + beta))
         # CPU time of the whole: each sample stands for a part of a second. Perf's clock goes on
-        # while the host of a virtual machine has the CPU, the program's CPU time does not.
+        # while the host of a virtual machine has the CPU, but the program's CPU time does not.
         error = 4 / math.sqrt(row["total_share"] * row["samples"]) + 0.02
         seconds = row["total_ns"] * row["executions"] / 1e9
         assert (1 - error) * alpha <= seconds <= (1 + error) * lasted
@@ -101,10 +101,10 @@ def test_the_split_of_two_callbacks_is_what_the_program_counts(
 def test_waits_are_those_that_the_program_and_the_kernel_count(
     ros: RosEnvironment, tmp_path: Path, made
 ) -> None:
-    """Asleep in alpha, for a lock in beta: by the program's log, and by the kernel's scheduler.
+    """alpha sleeps, beta waits for a lock: by the program's log, and by the kernel's scheduler.
 
-    By its own clocks, a program is also off the CPU while another or a virtual machine's host has
-    it: no wait, and counted by the kernel.
+    By its own clocks, a program is also off the CPU while another program or a virtual machine's
+    host has it, which is no wait; the kernel counts that time.
     """
     output, folder = tmp_path / "said", tmp_path / "run"
     program = " ".join(f'"{word}"' for word in [*made(ros, tmp_path, "wait.c"), str(EXECUTIONS)])
@@ -153,9 +153,9 @@ def test_waits_are_those_that_the_program_and_the_kernel_count(
 
 
 def alpha_split(stacks: Stacks, kind: str | None, share: float) -> dict[str, float]:
-    """The row of alpha(), whose share of both functions' time is the one that the program counts.
+    """Check alpha()'s share of both functions' time against the program's, and return its row.
 
-    Within 4 standard deviations of as many independent samples, and 2 points at most.
+    The tolerance is 4 standard deviations of as many independent samples, and at least 2 points.
     """
     table = stacks.functions().filter(pl.col("kind").eq_missing(pl.lit(kind)))
     by_function = {row["function"]: row for row in table.iter_rows(named=True)}
@@ -169,7 +169,7 @@ def alpha_split(stacks: Stacks, kind: str | None, share: float) -> dict[str, flo
 
 @pytest.mark.skipif(why_no_ftrace() is not None, reason=str(why_no_ftrace()))
 def test_a_program_that_runs_already(ros: RosEnvironment, tmp_path: Path) -> None:
-    """What names timers was before; perf and its file are gone, and the program goes on."""
+    """The events that name timers came before attaching; perf and its file go, the node stays."""
     folder = tmp_path / "run"
     with rclcpp_for(ros).environment(ros).isolated(tmp_path / "log") as isolated:
         program = subprocess.Popen(
@@ -214,7 +214,7 @@ def test_a_program_in_a_container(ros: RosEnvironment, tmp_path: Path) -> None:
 
 
 def test_totals_are_those_of_perf_report(tmp_path: Path) -> None:
-    """Children's and own per cent of each function, as perf prints them, and readers of our files.
+    """Each function's children's and own percentages are as perf prints them.
 
     Perfetto's file has each sample on its thread and at its time.
     """
@@ -226,12 +226,12 @@ def test_totals_are_those_of_perf_report(tmp_path: Path) -> None:
     with sampler:
         subprocess.run([program], check=True)
     kept = shutil.copy(tmp_path / "perf.data", tmp_path / "kept")
-    # Else the figures of perf itself are wrong, too: its stacks end in libc.
+    # Otherwise the figures of perf itself are wrong, too: its stacks end in libc.
     forget_old_maps(kept)
     sampler.write(tmp_path / "samples.parquet", 0)
     assert sampler.troubles == []
     samples = pl.read_parquet(tmp_path / "samples.parquet")
-    # A sample of the moments in which the program is loaded need not be whole.
+    # A sample taken while the program is loaded need not be whole.
     assert samples.filter(pl.col("path").str.contains("alpha|beta"))["whole"].all()
     command = ["perf", "report", "-f", "-i", kept, "--stdio", "-g", "none", "--children"]
     report = subprocess.check_output(
@@ -254,7 +254,7 @@ def test_totals_are_those_of_perf_report(tmp_path: Path) -> None:
     for total, own, function in rows:
         stacks = samples.filter(pl.col("path").str.split("\n").list.contains(function))
         first = samples.filter(pl.col("path").str.starts_with(f"{function}\n"))
-        # perf leaves the moments before exec to another name.
+        # perf counts the moments before exec under another name.
         assert 100 * stacks["cpu_ns"].sum() / whole == pytest.approx(float(total), abs=0.5)
         assert 100 * first["cpu_ns"].sum() / whole == pytest.approx(float(own), abs=0.5)
         in_perfetto = [path.split("\n") for *_, path in shown]
@@ -280,7 +280,7 @@ print(*map(sum, zip(*spent)))
 
 @pytest.mark.parametrize("name", ["python3.11", "python3.12", "python3.13"])
 def test_functions_of_python(name: str, tmp_path: Path) -> None:
-    """From 3.12 on the innermost has its name, from 3.13 on all have; nothing stays in /tmp."""
+    """From 3.12 on the innermost function has its name, from 3.13 on all; /tmp stays clean."""
     interpreter = shutil.which(name)
     if interpreter and Path(interpreter).parent.name == "shims":
         interpreter = next(
@@ -328,7 +328,7 @@ def test_without_perf_the_rest_is_recorded(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_perf_that_may_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What perf 6.1 says where perf_event_paranoid forbids it."""
+    """The error is perf 6.1's where perf_event_paranoid forbids it."""
     error = "Error:\nAccess to performance monitoring and observability operations is limited."
     (tmp_path / "perf").write_text(f"#!/bin/sh\necho '{error}' >&2\nexit 255\n")
     (tmp_path / "perf").chmod(0o755)

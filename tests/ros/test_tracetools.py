@@ -1,4 +1,4 @@
-"""The compiled libtracetools.
+"""Test the compiled libtracetools.
 
 Ground truth: the symbols of the wheel's own library (binutils' nm), and the wheel's header.
 """
@@ -19,7 +19,7 @@ from roslens.tracing.ros.tracetools import build_stub
 
 
 def exported(library: Path) -> set[str]:
-    """Functions that a library exports, without the linker's and LTTng's own."""
+    """Return the functions that a library exports, without the linker's and LTTng's own."""
     text = subprocess.check_output(["nm", "-D", "--defined-only", str(library)], text=True)
     return {name for _, kind, name in map(str.split, text.splitlines()) if kind in "TW"}
 
@@ -30,7 +30,7 @@ def test_exports_what_the_wheels_library_exports(ros: RosEnvironment) -> None:
     wheel = exported(ros.python.parent.parent / "lib" / "libtracetools.so")
     assert len(wheel) > 100
     assert ours > wheel
-    # What tells of calls into rcl and rcl_action.
+    # The additional functions report calls into rcl and rcl_action.
     added = {name.removeprefix("ros_trace_").removeprefix("do_") for name in ours - wheel}
     assert {name.removeprefix("enabled_") for name in added} == {
         *("rcl_send_request", "rcl_send_response", "client_callback_start"),
@@ -55,7 +55,7 @@ def test_is_compiled_once(ros: RosEnvironment) -> None:
 
 
 def test_stands_in_for_the_wheels_library_and_its_old_lttng(ros: RosEnvironment) -> None:
-    """The loader's list of a real process, from /proc."""
+    """/proc has the loader's list of a real process."""
     code = "import rclpy; rclpy.init(); print(open('/proc/self/maps').read()); rclpy.shutdown()"
     maps = subprocess.check_output(
         [str(ros.python), "-c", code], env=ros.process_environment(preload=ros.preload()), text=True
@@ -113,7 +113,7 @@ def test_an_index_that_cannot_be_reached(monkeypatch: pytest.MonkeyPatch, tmp_pa
         embedded_ros(notes.append)
     assert "\n" not in str(error.value)
     assert notes
-    # What was begun is not taken for an environment the next time.
+    # A partial environment is not taken for a whole one the next time.
     assert not list(tmp_path.rglob(environment_module._MARKER))
 
 
@@ -123,7 +123,7 @@ def test_no_python_that_the_wheels_are_for(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(environment_module.UsageError, match=r"CPython 3\.11 and 3\.12 only"):
         embedded_ros()
-    # As uv is asked where there is one; this one has nothing to fetch from.
+    # uv is asked where there is one; this one has nothing to fetch from.
     uv = tmp_path / "uv"
     uv.write_text('#!/bin/sh\necho "$@" > "$0.asked"\necho "error: no download" >&2\nexit 2\n')
     uv.chmod(0o755)
@@ -135,7 +135,7 @@ def test_no_python_that_the_wheels_are_for(monkeypatch: pytest.MonkeyPatch, tmp_
 def test_a_python_that_is_only_a_name_is_passed_over(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """As a shim of pyenv is, where another version is chosen."""
+    """A shim of pyenv is such a name if another version is chosen."""
     monkeypatch.setattr(environment_module, "SUPPORTED_PYTHONS", ((3, 2), (3, 1)))
     monkeypatch.setenv("PATH", str(tmp_path))
     for name, code in (("python3.2", 127), ("python3.1", 0)):

@@ -1,4 +1,4 @@
-"""Workloads of one rclpy process, recorded: the truth is what they themselves log."""
+"""Test workloads of one rclpy process, recorded, against what they themselves log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two hosts whose clocks are known, and messages between them: truth for tests and benchmarks."""
+"""Simulate two hosts with known clocks and messages between them, as truth for tests."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Drawn:
-    """Clocks drawn at random, and what went between the hosts.
+    """Randomly drawn clocks of two hosts, and the messages between them.
 
     Attributes
     ----------
     seconds
-        How long messages went.
+        How long messages were sent, in seconds.
     offset_ns, rate
-        How far the clock of h1 is ahead at the beginning, and ns per ns that it gains.
+        How far the clock of h1 is ahead at the beginning, and how many ns it gains per ns.
     step_at_s, step_ns
-        When it jumps and by how much; below zero its machine is suspended meanwhile.
+        When the clock of h1 jumps, and by how much; if below zero, h1 is suspended meanwhile.
     """
 
     seed: int
@@ -37,20 +37,21 @@ class Drawn:
     crossings: pl.DataFrame
 
     def ahead(self, time_ns: Floats) -> Floats:
-        """How far h1 is ahead at true times in ns since the beginning, which are those of h0."""
+        """Return how far h1 is ahead, in ns, at h0's (true) times in ns since the beginning."""
         stepped = np.where(time_ns > self.step_at_s * 1e9, self.step_ns, 0.0)
         return self.offset_ns + time_ns * self.rate + stepped
 
     def awake(self, time_ns: Floats) -> npt.NDArray[np.bool_]:
-        """Whether h1 is not suspended."""
+        """Return whether h1 is awake, not suspended, at each time."""
         begin = self.step_at_s * 1e9
         return (time_ns <= begin) | (time_ns > begin - min(0.0, self.step_ns))
 
 
 def draw(seed: int, *, step: bool = False) -> Drawn:
-    """Offset up to an hour, drift up to 200 ppm, delays of another size each way, up to half lost.
+    """Draw clocks with offsets up to an hour and drift up to 200 ppm, and messages each way.
 
-    Every delay is at least 10 us to 1 ms, and exponential above that with a mean of 10 us to 3 ms.
+    Each direction has its own delays and loses up to half of its messages. Every delay is at least
+    10 us to 1 ms, and exponential above that with a mean of 10 us to 3 ms.
     """
     rng = np.random.default_rng(seed)
     seconds = float(rng.choice([2, 10, 60, 300]))
@@ -67,7 +68,7 @@ def draw(seed: int, *, step: bool = False) -> Drawn:
         taken = sent + rng.uniform(1e4, 1e6) + rng.exponential(rng.uniform(1e4, 3e6), sent.size)
         awake = about.awake(taken if outward else sent)
         left, arrived = (times[awake] for times in (sent, taken))
-        # By the clock of its host.
+        # Each time is read from the clock of the host on which it was taken.
         left = left if outward else left + about.ahead(left)
         arrived = arrived + about.ahead(arrived) if outward else arrived
         hosts = ("h0", "h1") if outward else ("h1", "h0")
@@ -84,7 +85,7 @@ def draw(seed: int, *, step: bool = False) -> Drawn:
 
 
 def wrong(drawn: Drawn, widths: list[float]) -> str | None:
-    """What does not hold in a trial; the width of its bounds is added to `widths`."""
+    """Return a property that fails in a trial, or None; append its bounds' width to `widths`."""
     fit = fit_clocks(drawn.crossings, ["h0", "h1"])
     if fit is None:
         return "no fit"
@@ -97,7 +98,7 @@ def wrong(drawn: Drawn, widths: list[float]) -> str | None:
     if ((ahead < low) | (ahead > high)).any():
         return "the true offset is outside of the bounds"
     widths.append(float(np.median(high - low)))
-    # A smaller step changes nothing that messages tell, nor one with nothing after it.
+    # Messages cannot reveal a smaller step, nor a step after which no message follows.
     after = true[-1] > drawn.step_at_s * 1e9
     seen = after and abs(drawn.step_ns) > 2 * np.max(high - low)
     if (seen and not fit.steps) or (fit.steps and not drawn.step_ns):

@@ -1,8 +1,8 @@
-"""A made-up system that runs: nodes, what they have, threads that take turns at random.
+"""Run a made-up system of nodes and their objects, whose threads take turns at random.
 
-Each thread does one thing after the other (publish, receive, serve, ...), a step at a time, and
-the events of all threads come in the order in which they happen. What each message really became is
-kept beside, which is the ground truth for tables made of the events.
+Each thread does one thing after the other (publish, receive, serve, ...), a step at a time, and the
+events of all threads come in the order in which they happen. The system also keeps what became of
+each message, which is the ground truth for tables made of the events.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TOPICS = ("/a", "/b", "/c")
 
 @dataclass
 class Subscription:
-    """Where messages wait, and what becomes of them."""
+    """A subscription with the queue and the ring buffer in which its messages wait."""
 
     handle: int
     topic: str
@@ -36,7 +36,7 @@ class Subscription:
 
 @dataclass
 class Process:
-    """A process, and what it can do."""
+    """A process and the objects with which it can act."""
 
     where: dict[str, Any]
     publishers: list[tuple[int, str]] = field(default_factory=list)
@@ -48,19 +48,19 @@ class Process:
 
 
 class System:
-    """Draws itself and runs; ``trace`` has the events, ``truth`` what became of each message."""
+    """A random system: ``trace`` holds its events, ``truth`` the fate of each message."""
 
     def __init__(self, seed: int, steps: int = 120) -> None:
         self.rng = random.Random(seed)
         self.trace = Trace()
         self.now = 0.0
         self.directly = self.rng.random() < 0.1
-        """Whether what goes through a ring buffer, too, has no ``rclcpp_publish``."""
+        """Whether publications that also go through a ring buffer have no ``rclcpp_publish``."""
         self.addresses = iter(range(0x1000, 0x100000, 0x100))
         self.stamp = 0
         self.sequence = 0
         self.truth: dict[tuple[int, tuple[Any, ...]], int | None] = {}
-        """By first publish event (ns) and subscription (host, vpid, handle): its callback_start."""
+        """The callback_start by first publish event (ns) and subscription (host, vpid, handle)."""
         self.answers: list[tuple[list[int], int, int]] = []
         self.processes = [self._process(number) for number in range(self.rng.randint(1, 3))]
         self._run(steps)
@@ -70,7 +70,7 @@ class System:
         self.trace.emit(self.now, name, **where, **payload)
         return at(self.now)
 
-    # ------------------------------------------------------------ what there is
+    # ------------------------------------------------------------ the objects of a process
 
     def _process(self, number: int) -> Process:
         rng, trace = self.rng, self.trace
@@ -141,7 +141,7 @@ class System:
                       rmw_client_handle=handle + 1, service_name="/ask")  # fmt: skip
             process.clients.append((handle + 1, gid))
 
-    # ------------------------------------------------------------ what happens
+    # ------------------------------------------------------------ the steps of a thread
 
     def _run(self, steps: int) -> None:
         threads: dict[tuple[int, int], Iterator[None]] = {}
@@ -215,7 +215,7 @@ class System:
         if near:
             first = self.emit("rclcpp_intra_publish", thread, publisher_handle=handle,
                               message=message)  # fmt: skip
-            # All of them exist: they were made before anything ran.
+            # Every subscription already exists: all were made before anything ran.
             for s in near:
                 yield
                 self._enqueue(s, first, thread)
@@ -288,7 +288,7 @@ class System:
             yield from self._publish(process, thread)
         spins = [timer for timer in process.timers if timer[1] != callback and not nested]
         if spins and self.rng.random() < 0.1:
-            # Within itself would not be told from a missing event.
+            # A callback that spins within itself would look like a missing event.
             handle, inner = spins[0]
             self._execute(handle, thread)
             yield from self._callback(process, inner, thread, 0, nested=True)

@@ -1,7 +1,4 @@
-"""A small language for traces: events in the words of the tracepoints, tables back as dicts.
-
-Times are microseconds after an arbitrary wall-clock instant, so that expected values stay short.
-"""
+"""Write traces as events named like the tracepoints, and read tables back as rows."""
 
 from __future__ import annotations
 
@@ -38,17 +35,17 @@ KERNEL_FIELDS = {
     "sched_stat_runtime": {"tid": pl.Int32(), "runtime": pl.UInt64()},
     "power_cpu_frequency": {"state": pl.UInt32(), "field_cpu_id": pl.UInt32()},
 }
-"""As LTTng's kernel modules define them; no contexts."""
+"""Fields as LTTng's kernel modules define them; without contexts."""
 CALLS = {"rmw_send_request", "rmw_take_request", "rmw_send_response", "rmw_take_response"}
 
 
 def at(microseconds: float) -> int:
-    """A moment in ns since the epoch."""
+    """Return the time in ns since the epoch."""
     return T0 + round(microseconds * 1000)
 
 
 class Trace:
-    """Events in the order in which they are given."""
+    """A sequence of events in the order in which they are emitted."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[str, dict[str, Any]]] = []
@@ -98,7 +95,7 @@ class Trace:
             }
         )
 
-    # Objects, as rclcpp makes them.
+    # Objects, initialised as rclcpp does it.
 
     def node(
         self, us: float, handle: int, name: str, *, namespace: str = "/", **where: Any
@@ -144,7 +141,7 @@ class Trace:
         self, us: float, buffer: int, *, subscription: int, callback: int, capacity: int = 2,
         **where: Any,
     ) -> None:  # fmt: skip
-        """The intra-process twin of a subscription: its callback comes before its init."""
+        """Emit a subscription's intra-process twin, whose callback comes before its init event."""
         twin, ipb = buffer + 1, buffer + 2
         self.emit(us, "rclcpp_construct_ring_buffer", buffer=buffer, capacity=capacity, **where)
         self.emit(us + 0.1, "rclcpp_buffer_to_ipb", buffer=buffer, ipb=ipb, **where)
@@ -196,10 +193,10 @@ class Trace:
                 **where,
             )  # fmt: skip
 
-    # What happens while running.
+    # Events at run time.
 
     def publish(self, us: float, publisher: int, *, message: int = 0x9000, **more: Any) -> None:
-        """rclcpp, rcl and rmw, 1 us apart; the timestamp is that of the rmw event by default."""
+        """Emit rclcpp, rcl and rmw events, 1 us apart; `stamp` defaults to the last one's time."""
         where = {name: value for name, value in more.items() if name != "stamp"}
         self.emit(us, "rclcpp_publish", message=message, **where)
         self.publish_by_rcl(us + 1, publisher, message=message, **more)
@@ -208,7 +205,7 @@ class Trace:
         self, us: float, publisher: int, *, message: int = 0x9000, stamp: int | None = None,
         rmw: int | None = None, **where: Any,
     ) -> None:  # fmt: skip
-        """rcl and rmw alone, as of log messages and of what is serialized before."""
+        """Emit the rcl and rmw events only, as for log messages and serialized messages."""
         self.emit(us, "rcl_publish", publisher_handle=publisher, message=message, **where)
         self.emit(
             us + 1, "rmw_publish", rmw_publisher_handle=publisher + 1 if rmw is None else rmw,
@@ -240,7 +237,7 @@ class Trace:
     def take_response(
         self, us: float, client: int, number: int, *, stamp: float, **where: Any
     ) -> None:
-        """The answer that was sent at `stamp` us."""
+        """Emit the take of the response that was sent at `stamp` us."""
         self.emit(
             us, "rmw_take_response", rmw_client_handle=client + 1, response=1,
             sequence_number=number, source_timestamp=at(stamp), taken=1, **where,
@@ -267,12 +264,12 @@ class Trace:
     def receive(
         self, us: float, subscription: int, callback: int, *, stamp: int, **where: Any
     ) -> None:
-        """Take at `us`, callback from 3 us later for 5 us."""
+        """Emit a take at `us` and a callback that starts 3 us later and lasts 5 us."""
         self.take(us, subscription, stamp=stamp, **where)
         self.run(us + 3, callback, **where)
 
     def frames(self) -> dict[str, pl.DataFrame]:
-        """Raw events, sorted by time, of all declared and emitted names."""
+        """Return the raw events of all declared and emitted names, sorted by time."""
         by_name: dict[str, list[dict[str, Any]]] = {name: [] for name in self.declared}
         for name, row in sorted(self.rows, key=lambda item: item[1]["time_ns"]):
             by_name.setdefault(name, []).append(row)
@@ -286,15 +283,15 @@ class Trace:
         return frames
 
     def tables(self) -> dict[str, pl.DataFrame]:
-        """Every model table; made in two stretches of time, too, which must change nothing."""
+        """Return every model table, after checking that a cut of the events changes none."""
         times = sorted({row["time_ns"] for _, row in self.rows})
-        # Some event or other: the same one for the same trace.
+        # Any event will do as the edge, as long as the same trace always gets the same one.
         edge = times[zlib.crc32(str(times).encode()) % len(times)] if times else T0
         return self.tables_cut_at([edge])
 
     def tables_cut_at(self, edges: Collection[int]) -> dict[str, pl.DataFrame]:
-        """Every model table, once it is known that those made in these stretches equal it, and
-        that the reference model has the same.
+        """Return every model table, after checking that events split at these edges give the same
+        tables and that the reference model agrees.
         """
         raw, losses = self.frames(), pl.DataFrame(self.losses) if self.losses else None
         tables = build_tables(raw, losses)
@@ -309,7 +306,7 @@ class Trace:
 def in_stretches(
     raw: Raw, losses: pl.DataFrame | None, edges: Collection[int], **about: Any
 ) -> dict[str, pl.DataFrame]:
-    """Every model table, of events that come in stretches, with next to nothing in memory."""
+    """Return every model table of events fed in stretches, with almost no rows kept in memory."""
     tables: dict[str, pl.DataFrame] = {}
 
     def give(name: str, table: pl.DataFrame | Rows) -> None:
@@ -331,7 +328,7 @@ def in_stretches(
 
 
 def rows(frame: pl.DataFrame, *columns: str) -> list[tuple[Any, ...]]:
-    """Some columns as tuples; times (``_ns``) as microseconds after the traces' instant."""
+    """Return columns as tuples; times (``_ns``) are microseconds since the traces' instant."""
     return [
         tuple(
             (value - T0) / 1000
@@ -345,6 +342,6 @@ def rows(frame: pl.DataFrame, *columns: str) -> list[tuple[Any, ...]]:
 
 
 def findings(tables: dict[str, pl.DataFrame]) -> dict[str, int]:
-    """Health: count by kind, of all but missing events."""
+    """Return the counts of the health table by kind, without missing events."""
     health = tables["health"].filter(pl.col("kind") != "missing_events")
     return dict(health.group_by("kind", maintain_order=True).agg(pl.col("count").sum()).iter_rows())

@@ -1,8 +1,8 @@
-"""Traces of `ros2_trace`, emitted by the real libtracetools and recorded by LTTng.
+"""Emit traces of `ros2_trace` through the real libtracetools, and record them with LTTng.
 
-Every simulated process is a process, every simulated thread a thread of it. The events are emitted
-one after the other in the order of their planned times, so the n-th event of the recording is
-the n-th planned one, and times of the tables can be told in planned microseconds.
+Every simulated process is a real process, every simulated thread one of its threads. The events are
+emitted one after the other in the order of their planned times, so the n-th event of the recording
+is the n-th planned one, and times of the tables can be expressed in planned microseconds.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _RENAMED = {"node_namespace": "namespace", "function_symbol": "symbol"}
 
 
 class Player:
-    """One simulated process."""
+    """A simulated process that plays events."""
 
     def __init__(
         self, variables: dict[str, str], library: Path, functions: Instrumentation
@@ -56,13 +56,13 @@ class Player:
         )
 
     def play(self, name: str, payload: dict[str, Any], *, thread: int | None = None) -> int:
-        """Emit one event; returns the thread's number."""
+        """Emit one event, and return the thread's id."""
         return self.play_all([(name, payload)], thread=thread)
 
     def play_all(
         self, events: Sequence[tuple[str, dict[str, Any]]], *, thread: int | None = None
     ) -> int:
-        """Emit events without a pause; returns the thread's number."""
+        """Emit events without a pause, and return the thread's id."""
         calls = []
         for name, payload in events:
             given = {
@@ -92,7 +92,7 @@ class Player:
 
 
 def tables_of(trace: Trace, ros: RosEnvironment, folder: Path) -> dict[str, pl.DataFrame]:
-    """Emit, record, collect; every model table, with planned times, processes and threads."""
+    """Emit, record and collect; return every table with planned times, processes and threads."""
     assert ros.include is not None
     library, functions = ros.preload()[0], read_instrumentation(ros.include)
     planned = sorted(trace.rows, key=lambda row: row[1]["time_ns"])
@@ -118,7 +118,8 @@ def tables_of(trace: Trace, ros: RosEnvironment, folder: Path) -> dict[str, pl.D
                 payload = dict(row)
                 for field in STAMPS:
                     if field in payload:
-                        # The clock as it is when the middleware stamps, for both ends.
+                        # Publisher and subscriber get the same stamp: the clock's time when the
+                        # middleware stamps.
                         stamp = stamps.setdefault(payload[field], time.time_ns())
                         payload[field] = stamp
                 thread = None if row["vtid"] == row["vpid"] else row["vtid"]
@@ -142,7 +143,7 @@ def tables_of(trace: Trace, ros: RosEnvironment, folder: Path) -> dict[str, pl.D
 
 
 def _rename_host(trace: Path, number: int) -> None:
-    """Another host name of the same length: packets of metadata keep their size."""
+    """Replace the host name by one of the same length, so that metadata packets keep their size."""
     for file in trace.rglob("metadata"):
         text = file.read_bytes()
         begin = text.index(b'hostname = "') + len(b'hostname = "')
@@ -152,7 +153,7 @@ def _rename_host(trace: Path, number: int) -> None:
 
 
 def _check_order(root: Path, planned: list[tuple[str, dict[str, Any]]]) -> None:
-    """What was recorded is what was planned, as babeltrace2 reads it."""
+    """Check with babeltrace2 that the recorded events are the planned ones, in order."""
     text = subprocess.check_output(
         ["babeltrace2", "--names=none", "--fields=", str(root)], text=True
     )
@@ -172,7 +173,7 @@ def _as_planned(
     pids: dict[tuple[str, int], int],
     tids: dict[tuple[str, int], int],
 ) -> pl.DataFrame:
-    """Times, processes and threads as planned; durations are null, as real ones mean nothing."""
+    """Restore planned times, processes and threads; null the meaningless real durations."""
     columns: list[pl.Expr] = []
     for column in TABLES[name].columns:
         values = frame[column.name]
@@ -192,7 +193,7 @@ def _as_planned(
 def burst_tables(
     ros: RosEnvironment, folder: Path, messages: int
 ) -> tuple[dict[str, pl.DataFrame], int]:
-    """One process that publishes to itself as fast as it can, into buffers that cannot hold it.
+    """Record a process that publishes to itself as fast as it can, into buffers too small for it.
 
     Returns the tables, as collected, and the number of events emitted.
     """

@@ -1,4 +1,4 @@
-"""Goals of actions; expected rows by hand, times in microseconds."""
+"""Test the goals of actions; expected rows are worked out by hand, times are in microseconds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TIMES = (
 
 
 def action(*, clients: int = 1) -> Trace:
-    """/client n (process n) and /server (process 9) of the action /move."""
+    """Make /client<n> (process n) and /server (process 9) of the action /move."""
     trace = Trace()
     trace.node(1, SERVER_NODE, "server", pid=9)
     for k, (part, handle) in enumerate(PARTS.items()):
@@ -38,7 +38,7 @@ def action(*, clients: int = 1) -> Trace:
 
 
 def call(trace: Trace, part: str, seq: int, *moments: float, pid: int = 1) -> None:
-    """Request sent and taken, response sent and taken."""
+    """Emit a call: request sent and taken, response sent and taken."""
     sent, taken, answered, back = moments
     handle = PARTS[part]
     gid = [handle >> 8, pid] + [3] * 14
@@ -49,13 +49,13 @@ def call(trace: Trace, part: str, seq: int, *moments: float, pid: int = 1) -> No
 
 
 def tell(trace: Trace, publisher: int, *moments: float) -> None:
-    """rcl-level publications, as rcl_action makes them."""
+    """Emit publications at rcl level, as rcl_action makes them."""
     for us in moments:
         trace.publish_by_rcl(us, publisher, pid=9)
 
 
 def test_over_a_gap_order_and_absence_tell_nothing_of_a_goal() -> None:
-    """Something was dropped from 140 to 150 us; the second goal comes after that."""
+    """Events were dropped from 140 to 150 us; the second goal comes after that."""
     trace = action()
     for begin, number in ((100, 1), (200, 2)):
         call(trace, GOAL, number, *(begin + delay for delay in (0, 10, 20, 30)))
@@ -72,13 +72,13 @@ def test_over_a_gap_order_and_absence_tell_nothing_of_a_goal() -> None:
 
 @pytest.fixture
 def clocks_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fitting the clocks of three hosts takes seconds, and says nothing of goals."""
+    """Skip fitting the clocks of three hosts: it takes seconds and does not affect goals."""
     monkeypatch.setattr(model, "_as_they_are", lambda _: Clocks())
     monkeypatch.setattr(twin, "clock_bounds", lambda _: {})
 
 
 def each_on_its_host(trace: Trace) -> Trace:
-    """Process n on host hn; one of another host, h5, has nothing to do with the action."""
+    """Put process n on host hn; a bystander on host h5 has nothing to do with the action."""
     trace.node(1, 0x950, "bystander", pid=5)
     for _, row in trace.rows:
         row["host"] = f"h{row['vpid']}"
@@ -93,7 +93,7 @@ def each_on_its_host(trace: Trace) -> Trace:
 def test_what_was_dropped_on_another_host_says_nothing_of_a_goal(
     host: str, traced: bool, tells: bool
 ) -> None:
-    """The client is on h1, the server on h9; a client that is not traced may be anywhere."""
+    """The client is on h1, the server on h9; a client that is not traced may be on any host."""
     trace = action()
     call(trace, GOAL, 1, 100, 110, 120, 130)
     tell(trace, STATUS, 122, 160)
@@ -107,7 +107,7 @@ def test_what_was_dropped_on_another_host_says_nothing_of_a_goal(
     assert goals.select("alone", "match", "feedback_count").rows() == [
         (True, "exact", 1) if tells else (None, "approximate", None)
     ]
-    # So does what is missing without a word: a callback starts twice, and its first end is gone.
+    # Undeclared gaps count as well: here a callback starts twice, as its first end is missing.
     for us in (142, 150):
         trace.emit(us, "callback_start", callback=0x77, is_intra_process=0, pid=5, host="h5")
     assert trace.tables()["action_goals"]["alone"].to_list() == [True if tells else None]
@@ -115,7 +115,7 @@ def test_what_was_dropped_on_another_host_says_nothing_of_a_goal(
 
 @pytest.mark.usefixtures("clocks_as_they_are")
 def test_a_goal_may_seem_not_alone_by_what_another_client_lost() -> None:
-    """The second goal was alone: the first ended at 120, but who asked for its result is lost."""
+    """The second goal ran alone: the first ended at 120, but its result request was lost."""
     trace = action(clients=2)
     call(trace, GOAL, 1, 50, 55, 57, 60, pid=2)
     call(trace, RESULT, 1, 110, 112, 120, 125, pid=2)
@@ -141,7 +141,7 @@ def test_a_goal_from_sending_to_result() -> None:
     ]
     moments = ("finished_ns", "first_feedback_ns", "last_feedback_ns", "cancel_sent_ns")
     assert rows(goals, *moments) == [(160, 140, 150, None)]
-    # Two, 10 us apart.
+    # Two feedback messages, 10 us apart.
     assert goals["feedback_rate_hz"].to_list() == [100_000.0]
     plain = goals.select("feedback_count", "accept_ns", "execute_ns", "result_ns", "total_ns",
                          "match", "alone")  # fmt: skip
@@ -150,7 +150,7 @@ def test_a_goal_from_sending_to_result() -> None:
 
 
 def test_a_rejected_goal_has_no_result_and_disturbs_no_other() -> None:
-    """The first is rejected: no status, so nobody waits for its result."""
+    """The first goal is rejected: it has no status, and nobody asks for its result."""
     trace = action()
     call(trace, GOAL, 1, 100, 110, 120, 130)
     call(trace, GOAL, 2, 200, 210, 220, 230)
@@ -169,7 +169,7 @@ def test_a_rejected_goal_has_no_result_and_disturbs_no_other() -> None:
 
 
 def test_goals_that_overlap_share_their_feedback() -> None:
-    """Two clients: which goal a feedback or a status belongs to is not traced."""
+    """The trace does not tell to which of two clients' goals a feedback or a status belongs."""
     trace = action(clients=2)
     call(trace, GOAL, 1, 100, 110, 120, 130)
     call(trace, GOAL, 1, 105, 125, 130, 140, pid=2)
@@ -202,7 +202,9 @@ def test_results_asked_for_late_are_given_out_in_order() -> None:
 
 
 def test_no_result_is_of_a_goal_that_came_later() -> None:
-    """The first one's is asked for twice: in order, the second would be of a later goal."""
+    """The first goal's result is requested twice: matched in order, the second request would
+    belong to a later goal.
+    """
     trace = action()
     call(trace, GOAL, 1, 100, 110, 120, 130)
     call(trace, RESULT, 1, 140, 150, 160, 170)
@@ -274,7 +276,7 @@ def test_a_goal_without_an_end_may_have_ended_before_the_next(
 
 
 def named(trace: Trace, us: float, goal: int, tid: int = 9) -> None:
-    """A request that was just taken names a goal."""
+    """Emit the goal id of the request that was just taken."""
     trace.emit(us, "action_request", goal_id=[goal] * 16, pid=9, tid=tid)
 
 
@@ -288,7 +290,7 @@ def hexadecimal(goal: int) -> str:
 
 
 def test_ids_tell_goals_apart_that_overlap() -> None:
-    """Both results are asked for late, the second one's first; the second is also cancelled."""
+    """Both results are requested late, the second goal's first; the second is also cancelled."""
     trace = action()
     call(trace, GOAL, 1, 100, 110, 120, 130)
     named(trace, 111, 1)
@@ -318,7 +320,7 @@ def test_ids_tell_goals_apart_that_overlap() -> None:
 
 
 def test_a_goal_that_was_answered_and_not_accepted_was_rejected() -> None:
-    """Of the second the answer is missing, and of the third what happened around it."""
+    """The second goal's response is missing, and events around the third were dropped."""
     trace = action()
     for begin, number in ((100, 1), (200, 2), (300, 3)):
         call(trace, GOAL, number, *(begin + delay for delay in (0, 10, 20, 30)))
@@ -348,7 +350,7 @@ def test_before_kilted_a_goal_has_its_end_and_its_action() -> None:
 
 
 def test_a_request_to_cancel_all_is_of_the_goal_that_ran_alone() -> None:
-    """It names none: its id is zero."""
+    """The request names no goal: its id is zero."""
     trace = action()
     call(trace, GOAL, 1, 100, 110, 120, 130)
     named(trace, 111, 1)

@@ -1,4 +1,4 @@
-"""Callback executions and their owners; expected rows by hand, times in microseconds."""
+"""Test callback executions and their owners; expected rows by hand, times in microseconds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ COLUMNS = ("symbol", "vtid", "start_ns", "end_ns")
 
 
 def two_callbacks() -> Trace:
-    """Subscriptions /a and /b with callbacks `A` ("a") and `B` ("b")."""
+    """Make subscriptions /a and /b with callbacks `A` ("a") and `B` ("b")."""
     trace = Trace()
     trace.node(10, NODE, "n", namespace="/robot")
     trace.subscription(20, SUB, "/a", node=NODE, callback=A, symbol="a")
@@ -20,7 +20,7 @@ def two_callbacks() -> Trace:
 
 
 def test_nested_callbacks_end_each_with_their_own() -> None:
-    """a spins inside: b runs in it twice."""
+    """Callback a spins, so that b runs twice within it."""
     trace = two_callbacks()
     trace.run(100, A, lasts=100)
     trace.run(110, B, lasts=10)
@@ -35,7 +35,7 @@ def test_nested_callbacks_end_each_with_their_own() -> None:
 
 
 def test_a_start_is_never_closed_by_a_later_execution_of_its_callback() -> None:
-    """The first end and the third start were not recorded: nobody can say how long these took."""
+    """The first end and the third start are missing, so the duration of neither is known."""
     trace = two_callbacks()
     trace.run(100, A, lasts=None)
     trace.run(200, A, lasts=10)
@@ -115,8 +115,8 @@ def test_subscriptions_services_and_timers_own_callbacks() -> None:
 
 
 def test_a_publication_belongs_to_the_innermost_callback_around_it() -> None:
-    """Outside; in a; in b nested in a; in a again; in the other thread; in an a that has no end
-    and may have raised by then; in b.
+    """Publications lie outside; in a; in b nested in a; in a again; in the other thread; in an
+    execution of a that has no end and may have raised by then; in b; and after that.
     """
     trace = two_callbacks()
     trace.publisher(40, 0x900, "/out", node=NODE)
@@ -154,14 +154,14 @@ def test_processes_count_all_their_events() -> None:
 
 
 def function(trace: Trace, us: float, *, lasts: float | None, stack: int, number: int = 1) -> None:
-    """A call of a probed function, whose caller's frame ends at an address."""
+    """Emit a call of a probed function; `stack` is the address at which its caller's frame ends."""
     trace.emit(us, "function_entry", function=number, stack=stack)
     if lasts is not None:
         trace.emit(us + lasts, "function_exit", function=number, stack=stack)
 
 
 def test_functions_are_executions_beside_those_of_callbacks() -> None:
-    """update calls step, which calls a: what a publishes is a's, and what step does nobody's."""
+    """update calls step, which calls a: a's publications are a's, and step's have no callback."""
     trace = two_callbacks()
     trace.publisher(40, 0x500, "/out", node=NODE)
     for number, name in enumerate(("libloop.so:update", "libloop.so:step"), 1):
@@ -188,9 +188,10 @@ def test_functions_are_executions_beside_those_of_callbacks() -> None:
 
 
 def test_a_function_that_is_left_without_a_return_has_no_end() -> None:
-    """Recursion; then an exception out of two frames, caught above, and a call from the same place.
+    """Calls recurse; then an exception leaves two frames and is caught above, and the function
+    is called from the same place.
 
-    Last, the exit of a call that began before the recording.
+    The last event is the exit of a call that began before the recording.
     """
     trace = two_callbacks()
     function(trace, 100, lasts=50, stack=0x9000)

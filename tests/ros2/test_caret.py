@@ -1,8 +1,8 @@
-"""CARET's events in the place of ROS 2's: the model must be that of the recording without CARET.
+"""Test that CARET's events in place of ROS 2's give the model of the recording without CARET.
 
 The input is a real recording rewritten by the fields that CARET documents: the init events under
-CARET's provider, told late and twice, with the time at which they happened by LTTng's clock; no
-timestamp at rmw_publish, as up to Iron, but an event of the write; and dispatches instead of takes.
+CARET's provider, emitted late and twice, with the time at which they happened by LTTng's clock; no
+timestamp at rmw_publish, as up to Iron, but a write event; and dispatches instead of takes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def tables(raw: Raw) -> dict[str, pl.DataFrame]:
 
 
 def named_by_caret(raw: Raw) -> dict[str, pl.DataFrame]:
-    """All init events as CARET tells them: as they happen, and again when its session begins."""
+    """Replace the init events by CARET's: one as each happens, and one when its session begins."""
     events = dict(raw.events)
     every = [events[f"ros2:{name}"] for name in REPEATED if f"ros2:{name}" in events]
     begin = max(frame["time_ns"].max() for frame in every if frame.height) + 1
@@ -54,7 +54,7 @@ def named_by_caret(raw: Raw) -> dict[str, pl.DataFrame]:
 
 
 def written(raw: Raw, name: str, field: str) -> dict[str, pl.DataFrame]:
-    """Publications without timestamps, and an event of each write right after."""
+    """Drop the timestamps of publications, and add a write event right after each."""
     events = dict(raw.events)
     publish = events["ros2:rmw_publish"]
     events["ros2:rmw_publish"] = publish.drop("timestamp", "rmw_publisher_handle")
@@ -106,7 +106,7 @@ def test_writes_make_matches_exact_and_losses_countable(raw: Raw, name: str, fie
     messages = tables(translated)["messages"]
     columns = ["topic", "publish_ns", "take_ns", "outcome", "match", "key_ns"]
     kept = [column for column in columns if column in expected.columns]
-    # Without the handle of the publisher nobody knows whose the middleware's own are.
+    # Without the publisher's handle, the middleware's own publications cannot be attributed.
     of_program = pl.col("topic").is_in(expected["topic"].unique().drop_nulls().to_list())
     assert messages.filter(of_program).select(kept).equals(expected.filter(of_program).select(kept))
 
@@ -153,7 +153,7 @@ def test_a_recording_without_caret_stays_as_it_is(raw: Raw) -> None:
 
 
 def test_several_writes_of_one_call_and_writes_of_no_call(raw: Raw) -> None:
-    """The first write after a call is its own; one before any call of its thread is nobody's."""
+    """The first write after a call belongs to it; a write before any call of its thread to none."""
     base = {"host": "h0", "trace": "t", "cpu_id": 0, "vpid": 1, "vtid": 1, "procname": "p"}
     calls = pl.DataFrame([{"time_ns": t, **base, "message": t} for t in (100, 200, 300)])
     writes = pl.DataFrame(

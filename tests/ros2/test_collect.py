@@ -1,4 +1,4 @@
-"""The collect engine on a real recording: what it writes, and when it writes again."""
+"""Test the collect engine on a real recording: its output, and when it collects again."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ pytestmark = pytest.mark.recording
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A copy of a sample, that tests may change."""
+    """Return a copy of a sample that tests may change."""
     return uncollected(RUN, tmp_path / "run")
 
 
 def test_events_and_tables_are_written(run: Path) -> None:
-    """Event counts by babeltrace2 itself; every table with its schema."""
+    """babeltrace2 itself counts the events; every table has its schema."""
     steps: list[str] = []
     done = collect(Recording.at(run), progress=steps.append)
     assert steps == ["reading", "model", "tables"]
@@ -100,7 +100,7 @@ def test_a_bare_trace_and_another_output(run: Path, tmp_path: Path) -> None:
 
 
 def test_an_output_that_cannot_be_written_to_is_wrong_use(run: Path, tmp_path: Path) -> None:
-    """A file where the folder should be: also root cannot write there."""
+    """The output folder is a file, in which even root cannot write."""
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match=r"cannot be written to.*-o") as error:
         collect(Recording.at(run, tmp_path / "file"))

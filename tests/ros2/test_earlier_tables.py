@@ -1,4 +1,4 @@
-"""Tables that earlier versions wrote are read; counts are those of pyarrow in the same files."""
+"""Test that tables of earlier versions can be read; pyarrow counts the rows of the same files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting and working of executor threads; expected rows by hand, times in microseconds."""
+"""Test the waiting and busy intervals of executor threads; expected rows by hand, times in us."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def found(trace: Trace) -> list[tuple[object, ...]]:
 
 
 def test_wait_and_busy_take_turns() -> None:
-    """Two executions of 5 and 10 us in one busy stretch; the last wait is never over."""
+    """One busy interval has two executions, of 5 and 10 us; the last wait never ends."""
     trace = executor()
     ready(trace, 100)
     wait(trace, 101, timeout=500_000)
@@ -61,7 +61,7 @@ def test_wait_and_busy_take_turns() -> None:
 
 
 def test_an_executor_that_waits_outside_of_rcl() -> None:
-    """Each wait between two callbacks; for how long at most is not recorded."""
+    """Each wait lies between two callbacks; its timeout is not recorded."""
     trace = executor()
     trace.run(110, CALLBACK, lasts=10)
     trace.emit(121, "executor_wait_start")
@@ -77,7 +77,7 @@ def test_an_executor_that_waits_outside_of_rcl() -> None:
 
 
 def test_a_stretch_in_which_something_may_be_missing_has_no_end() -> None:
-    """The gap from 153 to 158 us lies within the second busy stretch; a new one begins at 160."""
+    """The gap from 153 to 158 us lies within the second busy interval; a new one begins at 160."""
     trace = executor()
     wait(trace, 101)
     ready(trace, 150)
@@ -98,7 +98,7 @@ def test_a_stretch_in_which_something_may_be_missing_has_no_end() -> None:
 
 
 def test_threads_are_told_apart_and_a_spin_within_a_callback_waits_inside_of_it() -> None:
-    """Thread 2's callback (110 to 190) spins: its wait from 120 to 150 lies inside."""
+    """Thread 2's callback (110 to 190) spins: its wait from 120 to 150 lies within it."""
     trace = executor()
     wait(trace, 100)
     wait(trace, 101, tid=2)
@@ -138,7 +138,9 @@ def test_a_callback_that_never_ended_counts_for_nothing() -> None:
 
 
 def test_callbacks_before_the_first_and_after_the_last_event_of_a_thread() -> None:
-    """Before: of no interval. After: of the last one. A thread without events: of none."""
+    """A callback before the thread's first event lies in no interval, one after the last event in
+    the last interval, and one of a thread without events in none.
+    """
     trace = executor()
     trace.run(50, CALLBACK, lasts=20)
     ready(trace, 100)
@@ -153,7 +155,7 @@ def test_callbacks_before_the_first_and_after_the_last_event_of_a_thread() -> No
 
 
 def test_an_executor_that_emits_no_events_is_named() -> None:
-    """Events executors and rclpy run callbacks without them: not idle, but not seen."""
+    """Events executors and rclpy run callbacks without executor events: unseen, but not idle."""
     trace = executor()
     trace.declared |= {
         "rclcpp_executor_get_next_ready", "rclcpp_executor_wait_for_work",
@@ -167,10 +169,10 @@ def test_an_executor_that_emits_no_events_is_named() -> None:
 
 
 def pool() -> Trace:
-    """Two threads of one executor; thread 1 waits from 100 to 150 and from 260 to 300.
+    """Run two threads of one executor; thread 1 waits from 100 to 150 and from 260 to 300.
 
-    Thread 2 executes from 105 to 125, tries to wait and gets the lock at 151: blocked while thread
-    1 waits. What it does before its callback is its own work, though thread 1 waits meanwhile.
+    Thread 2 executes from 105 to 125, tries to wait and gets the lock at 151: it is blocked while
+    thread 1 waits. Time before its callback is its own work, though thread 1 waits meanwhile.
     """
     trace = executor()
     wait(trace, 90, tid=2)
@@ -193,7 +195,7 @@ def pool() -> Trace:
 
 
 def scheduled_pool() -> Trace:
-    """Thread 2 is on CPU 0 but for 126 to 150.5, 153 to 249 and 271 to 300.5."""
+    """Schedule thread 2 on CPU 0 except for 126 to 150.5, 153 to 249 and 271 to 300.5."""
     trace = pool()
     for us, prev, following in (
         (80, 0, 2), (126, 2, 0), (150.5, 0, 2), (153, 2, 0), (249, 0, 2), (271, 2, 0),
@@ -204,13 +206,13 @@ def scheduled_pool() -> Trace:
 
 
 def cpu_times(tables: dict[str, pl.DataFrame]) -> list[tuple[object, ...]]:
-    """Of what thread 2 did."""
+    """Return the states and CPU times of thread 2."""
     frame = tables["executor_intervals"].filter(vtid=2).sort("begin_ns")
     return frame.select("state", "cpu_ns").rows()
 
 
 def test_a_thread_that_another_one_blocks_need_not_run_when_it_no_longer_does() -> None:
-    """The kernel lost an event of CPU 1, later."""
+    """The kernel dropped an event of CPU 1 later on."""
     trace = scheduled_pool()
     trace.lose(400, 410, 1, trace="kernel", cpu_id=1)
     assert cpu_times(trace.tables()) == [
@@ -227,11 +229,11 @@ def test_a_thread_that_another_one_blocks_need_not_run_when_it_no_longer_does() 
 
 
 def test_the_cpu_time_of_a_stretch_is_what_the_kernel_accounted() -> None:
-    """It says so at the end of each turn but the last one, in which thread 2 comes at 300.5.
+    """The kernel accounts at the end of each turn except the last, which begins at 300.5.
 
     It accounted 1 us more than lies between 150.5 and 153, from before the switch, and another CPU
-    2 us less than lies between 249 and 271: the hypervisor had these. Of the turn from 80 to 126 it
-    accounted more than there is between that and any earlier one.
+    2 us less than lies between 249 and 271, as the hypervisor had these. For the turn from 80 to
+    126 it accounted more than lies between that turn and any earlier one.
     """
     trace = scheduled_pool()
     without = trace.tables()["callback_scheduling"]
@@ -243,10 +245,10 @@ def test_the_cpu_time_of_a_stretch_is_what_the_kernel_accounted() -> None:
     assert cpu_times(tables) == [
         ("wait", 9_000),
         ("busy", 26_000),
-        # 1 up to 126, and 0.5 from 149.5 on.
+        # 1 us up to 126, and 0.5 us from 149.5 on.
         ("blocked", 1_500),
         ("busy", 2_000),
-        # 1 up to 153, nothing before 251.
+        # 1 us up to 153, nothing before 251.
         ("wait", 1_000),
         ("busy", 19_000),
         ("blocked", 1_000),
@@ -254,7 +256,7 @@ def test_the_cpu_time_of_a_stretch_is_what_the_kernel_accounted() -> None:
         ("wait", None),
     ]
     assert_frame_equal(tables["callback_scheduling"], without)
-    # What else the other CPU accounted in the turn from 249 to 271 is not known.
+    # It is unknown what else the other CPU accounted in the turn from 249 to 271.
     trace.lose(262, 265, 1, trace="kernel", cpu_id=1)
     assert cpu_times(trace.tables())[4:6] == [("wait", 2_000), ("busy", 20_000)]
 
@@ -263,7 +265,7 @@ def test_a_thread_is_blocked_while_another_one_of_its_executor_waits() -> None:
     assert found(pool()) == [
         (1, "wait", 100, 150, -1, 0, 0),
         (1, "busy", 150, 163, None, 1, 10_000),
-        # Thread 2 holds the wait from 152 to 250.
+        # Thread 2 holds the lock while it waits from 152 to 250.
         (1, "blocked", 163, 250, None, 0, 0),
         (1, "busy", 250, 260, None, 0, 0),
         (1, "wait", 260, 300, -1, 0, 0),
@@ -281,12 +283,12 @@ def test_a_thread_is_blocked_while_another_one_of_its_executor_waits() -> None:
 
 
 def test_the_tables_themselves_can_be_split() -> None:
-    """By an engine that knows threads as tables do."""
+    """An engine that knows threads as the tables do can split the table's intervals."""
     tables = pool().tables()
     whole = tables["executor_intervals"].drop("cpu_ns")
     busy = pl.when(pl.col("state") == "wait").then("state").otherwise(pl.lit("busy"))
     column = pl.col("begin_ns")
-    # As it was before: busy from the end of each wait to the next one.
+    # Undo the split: busy from the end of each wait to the next one.
     joined = (
         whole.with_columns(busy.alias("state"))
         .sort("vtid", "begin_ns")
@@ -320,19 +322,19 @@ def test_threads_that_share_no_callback_are_of_executors_of_their_own() -> None:
     ready(trace, 205, tid=2)
     wait(trace, 210)
     assert {row[1] for row in found(trace)} == {"wait", "busy"}
-    # A third thread, which executed what both did, makes them one executor.
+    # A third thread, which executed callbacks of both, makes the three one executor.
     ready(trace, 300, tid=3)
     trace.run(310, CALLBACK, lasts=5, tid=3)
     trace.run(320, CALLBACK + 1, lasts=5, tid=3)
     blocked = [(row[0], *row[2:4]) for row in found(trace) if row[1] == "blocked"]
     assert blocked == [(1, 200, 205), (2, 125, 150)]
-    # Had they ever waited at the same time, there would be no lock between them.
+    # Threads that ever waited at the same time cannot share a lock.
     wait(trace, 400, tid=2)
     assert not [row for row in found(trace) if row[1] == "blocked"]
 
 
 def test_a_stretch_with_nothing_executed_may_be_blocked_from_its_beginning() -> None:
-    """Thread 2 finds nothing at 400; what it executes at 500 has no callback in the trace."""
+    """Thread 2 finds nothing at 400; its execution at 500 has no callback in the trace."""
     trace = pool()
     ready(trace, 400, tid=2)
     wait(trace, 401)

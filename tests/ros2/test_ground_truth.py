@@ -1,4 +1,4 @@
-"""The messages table of real recordings against what their workloads logged themselves."""
+"""Test the tables of real recordings against the logs of their workloads."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def test_there_are_samples_with_ground_truth() -> None:
 @pytest.mark.recording
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: f"{run.parent.name}/{run.name}")
 def test_every_logged_message_and_call_is_one_row(run: Path) -> None:
-    """The log is the workload's own: CLOCK_REALTIME before publish() and in the callback.
+    """The workload logs CLOCK_REALTIME itself, before publish() and in the callback.
 
-    The trace's latency is shorter, as the events lie inside: by less than 50 us at the median,
-    but for messages that are copied after callback_start (unique_ptr callbacks of rclcpp without
-    intra-process communication), where it grows with the message.
+    The trace's latency is shorter, as the events lie within: by less than 50 us at the median,
+    except for messages that are copied after callback_start (unique_ptr callbacks of rclcpp without
+    intra-process communication), where the difference grows with the message.
     """
     recording = Recording.at(run)
     raw = read_raw(recording)
@@ -192,7 +192,8 @@ def test_the_check_of_goals() -> None:
         (goals((1010, 1290, 1890, 3), second), "other feedback"),
     ):
         assert any(problem in text for text in compare_goals(wrong, GOALS).problems)
-    # Feedback that came before the client knew the goal it has not logged; it logs no other.
+    # The client did not log feedback that came before it knew the goal, and it logged none that is
+    # not in the table.
     early = pl.lit(1200).alias("first_feedback_ns")
     more = goals((1010, 1290, 1890, 3), second).with_columns(early)
     assert compare_goals(more, GOALS).problems == []
@@ -201,7 +202,9 @@ def test_the_check_of_goals() -> None:
 
 
 def test_where_samples_of_the_chain_lead_to() -> None:
-    """By hand: the second is published in /a2's callback; what joined the inputs wrote the row."""
+    """By hand: the second sample is published in /a2's callback; the node that joins the inputs
+    wrote the row.
+    """
     samples = pl.DataFrame(
         {
             "sent_ns": [1, 2, 3],
@@ -216,7 +219,10 @@ def test_where_samples_of_the_chain_lead_to() -> None:
 
 
 def deliveries(*rows: tuple[int, int, int, int | None]) -> pl.DataFrame:
-    """Rows of one topic: message, publisher's and subscription's id, latency; published at 1000."""
+    """Make messages of one topic from message, publisher and subscription ids and latencies.
+
+    Message m is published at 1000 * m ns.
+    """
     return pl.DataFrame(
         [
             {
@@ -237,7 +243,7 @@ def deliveries(*rows: tuple[int, int, int, int | None]) -> pl.DataFrame:
 
 
 def test_one_publisher_and_several_subscriptions(tmp_path: Path) -> None:
-    """Three messages; the second subscription, whose id is 9, got all but the last."""
+    """The second subscription, whose id is 9, got all of the three messages except the last."""
     (tmp_path / "messages.csv").write_text(
         "topic,sequence,publish_realtime_ns,callback_realtime_ns,publisher,subscription\n"
         + "".join(f"/t,{i},{1000 * i - 10},{1000 * i + 50},0,0\n" for i in (1, 2, 3))
@@ -249,7 +255,7 @@ def test_one_publisher_and_several_subscriptions(tmp_path: Path) -> None:
     assert right.problems == []
     assert (right.logged, right.received) == (6, 5)
     assert sorted(right.longer_ns) == [20, 20, 20, 25, 25]
-    # The other subscription's loss would go unseen if they were not told apart.
+    # The other subscription's loss would go unseen if the subscriptions were not told apart.
     wrong = compare(
         deliveries(*of_first[:2], (3, 4, 7, None), *[(i, 4, 9, 45) for i in (1, 2, 3)]), truth
     )
@@ -283,7 +289,7 @@ def test_the_check_of_timers(tmp_path: Path) -> None:
             {"kind": "timer", "callback_instance_id": i, "start_ns": begin, "end_ns": end}
             for i, (begin, end) in enumerate(spans)
         ]
-        # What is no timer's is not looked at.
+        # The check ignores callbacks that are not timers'.
         return pl.DataFrame([*rows, {**rows[0], "kind": "service", "callback_instance_id": 99}])
 
     right = compare_timers(instances((100, 200), (300, 400)), truth)
@@ -299,7 +305,7 @@ def test_the_check_of_timers(tmp_path: Path) -> None:
 
 
 def test_the_check_of_calls_whose_service_is_not_known() -> None:
-    """By hand: callback 3 served both calls, callback 4 something that nobody logged."""
+    """By hand: callback 3 served both calls, callback 4 an unlogged one."""
     logged = pl.DataFrame({"called_ns": [110, 310, None], "received_ns": [190, 390, None]})
 
     def instances(*rows: tuple[int, int, int, str | None]) -> pl.DataFrame:
@@ -324,7 +330,7 @@ def test_the_check_of_calls_whose_service_is_not_known() -> None:
 @pytest.mark.recording
 @pytest.mark.parametrize("distro", [None, "iron", "humble", "galactic"])
 def test_services_that_were_not_recorded_are_not_asked_for(distro: str | None) -> None:
-    """The workload's log: each call ran a callback, whoever recorded what service it is of."""
+    """The workload's log shows that each call ran a callback, even if its service is unrecorded."""
     run = next(path for path in RUNS if path.parent.name == "demo")
     raw = read_raw(Recording.at(run))
     few = ("ros2:rcl_service_init", "ros2:rclcpp_service_callback_added", "ros2:rcl_client_init")

@@ -1,4 +1,4 @@
-"""The heap. Expected rows by hand; of the live test, by what its program does."""
+"""Test the heap tables; expected rows by hand, or from what the live test's program does."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def with_callback() -> Trace:
 
 
 def test_live_bytes_over_time() -> None:
-    """300 bytes, then 100 more; 300 are freed in the next tenth of a second, one row for each."""
+    """300 bytes are allocated, then 100; 300 are freed in the next 0.1 s; each has its row."""
     trace = with_callback()
     heap(trace, 100, "malloc", size=300, ptr=0x1000)
     heap(trace, 200, "calloc", nmemb=4, size=25, ptr=0x2000)
@@ -53,7 +53,7 @@ def test_live_bytes_over_time() -> None:
 
 
 def test_what_realloc_does() -> None:
-    """It moves, stays, begins, ends, and fails; a failed one leaves its block alone."""
+    """realloc moves, keeps, begins and ends a block, and fails; a failure keeps the block."""
     trace = with_callback()
     for us, call, payload in (
         (1, "malloc", {"size": 10, "ptr": 0x1000}),
@@ -62,7 +62,7 @@ def test_what_realloc_does() -> None:
         (4, "realloc", {"in_ptr": 0, "size": 5, "ptr": 0x3000}),
         (5, "realloc", {"in_ptr": 0x2000, "size": 2**40, "ptr": 0}),
         (6, "realloc", {"in_ptr": 0x3000, "size": 0, "ptr": 0}),
-        # The first address is free again, and is returned again.
+        # The first address is free again, and malloc returns it again.
         (7, "malloc", {"size": 7, "ptr": 0x1000}),
     ):
         heap(trace, us, call, **payload)
@@ -72,7 +72,7 @@ def test_what_realloc_does() -> None:
 
 
 def test_realloc_tells_after_another_thread_has_got_the_address() -> None:
-    """Thread 1's realloc freed 0x1000, which thread 2 got before thread 1 could tell."""
+    """Thread 1's realloc freed 0x1000, which thread 2 got before thread 1's event was recorded."""
     trace = with_callback()
     heap(trace, 1, "malloc", size=100, ptr=0x1000)
     trace.emit(5, "lttng_ust_libc:malloc", size=30, ptr=0x1000, tid=2)
@@ -84,7 +84,7 @@ def test_realloc_tells_after_another_thread_has_got_the_address() -> None:
 
 
 def test_frees_of_the_unknown_and_blocks_never_seen_to_end() -> None:
-    """A block from before the recording; an address returned twice without a free between."""
+    """A freed block is from before the recording; an address is returned twice without a free."""
     trace = with_callback()
     heap(trace, 1, "free", ptr=0x9000)
     heap(trace, 2, "malloc", size=10, ptr=0x1000)
@@ -101,7 +101,7 @@ def test_frees_of_the_unknown_and_blocks_never_seen_to_end() -> None:
 @pytest.mark.parametrize("missing", [("vpid",), ("vpid", "vtid"), ("vpid", "vtid", "procname")])
 @pytest.mark.parametrize("with_ros", [True, False])
 def test_calls_of_nobody_knows_whom_are_left_out(missing: tuple[str, ...], with_ros: bool) -> None:
-    """Recorded without contexts: one address is a block in each process, so none can be paired."""
+    """Without contexts, an address may be a block in any process, so no calls can be paired."""
     trace = with_callback() if with_ros else Trace()
     unknown = dict.fromkeys(missing)
     heap(trace, 100, "malloc", size=300, ptr=0x1000, **unknown)
@@ -137,7 +137,7 @@ def test_addresses_are_those_of_one_process() -> None:
 
 
 def test_blocks_belong_to_the_callback_that_allocated_them() -> None:
-    """The first execution keeps 60 of 100 bytes; the second frees 60 of the first's."""
+    """The first execution keeps 60 of 100 bytes; the second frees these 60 bytes."""
     trace = with_callback()
     trace.subscription(30, 0x300, "/b", node=0x100, callback=0x390)
     trace.run(100, 0x290, lasts=50)
@@ -191,8 +191,9 @@ def test_a_program_with_known_allocations(tmp_path: Path) -> None:
     instances = frames["callback_allocations"].join(
         frames["callback_instances"], on="callback_instance_id"
     )
-    # malloc 1000, calloc 200, posix_memalign 512, memalign 256, malloc 77, realloc to 3000;
-    # freed: 77, and 1000 by realloc. Then 200, 512 and 256 freed, and 50 allocated.
+    # The first execution allocates malloc 1000, calloc 200, posix_memalign 512, memalign 256,
+    # malloc 77, realloc to 3000, and frees 77, and 1000 by realloc. The second frees 200, 512 and
+    # 256, and allocates 50.
     assert rows(instances, *INSTANCE)[1:] == [
         (6, 1000 + 200 + 512 + 256 + 77 + 3000, 2, 1077, 3000),
         (1, 50, 3, 968, 50),

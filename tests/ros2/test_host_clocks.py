@@ -1,4 +1,4 @@
-"""Clocks of hosts by what went between them. Truth: the clocks and delays of the simulation."""
+"""Test the fit of host clocks by messages, against the simulation's clocks and delays."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def bounds(crossed: pl.DataFrame, host: str, time_ns: int) -> tuple[float, float
 
 
 def test_the_least_delay_each_way_bounds_the_offset() -> None:
-    """By hand, after RFC 5905: from 350 to 650 ns; in 8 us a clock gains 8 ns at most."""
+    """By hand, after RFC 5905: the offset is 350 to 650 ns; in 8 us a clock gains at most 8 ns."""
     crossed = crossings(
         ("h0", "h1", 1_000, 1_700),
         ("h0", "h1", 2_000, 2_650),
@@ -44,16 +44,16 @@ def test_the_least_delay_each_way_bounds_the_offset() -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_the_truth_is_within_the_bounds(seed: int) -> None:
-    """`benchmarks/clocks.py` does it a thousand times."""
+    """`benchmarks/clocks.py` runs this check a thousand times."""
     widths: list[float] = []
     assert wrong(draw(seed), widths) is None
-    # Delays are below 20 ms all but surely.
+    # Delays are almost surely below 20 ms.
     assert widths[0] < 20e6
 
 
 @pytest.mark.parametrize("seed", [0, 6])
 def test_a_step_is_found_where_it_was(seed: int) -> None:
-    """Of -627 ms (suspended) and of +142 ms; what drifts meanwhile counts with it."""
+    """The steps are -627 ms (suspended) and +142 ms; the drift meanwhile counts with the step."""
     drawn = draw(seed, step=True)
     fit = fit_clocks(drawn.crossings, ["h0", "h1"])
     (step,) = fit.steps
@@ -71,7 +71,7 @@ def test_clocks_that_step_are_brought_together_within_their_bound(seed: int) -> 
 
 
 def test_through_other_hosts() -> None:
-    """A ring h0 -> h1 -> h2 -> h0: no two hosts have both directions. Delays below 1 us."""
+    """In a ring h0 -> h1 -> h2 -> h0, no two hosts have both directions; delays are below 1 us."""
     chance = random.Random(1)
     clocks = [0, -(10**12), 5 * 10**14]
     rows = []
@@ -98,9 +98,9 @@ PING, PONG = 0x1000, 0x2000
 
 
 def two_hosts(ahead_us: float, *, back: bool = True, services: bool = False) -> Trace:
-    """h0 sends 20 messages, taken after 50 us or more; h1 answers. h1's clock is ahead.
+    """h0 sends 20 messages, taken after 50 us or more; h1, whose clock is ahead, answers them.
 
-    Of services, what tells that something was sent comes 1 ms after it, as on a busy machine.
+    For services, the event of each sending comes 1 ms after it, as on a busy machine.
     """
     trace = Trace()
     draw = random.Random(1)
@@ -126,11 +126,11 @@ def two_hosts(ahead_us: float, *, back: bool = True, services: bool = False) -> 
                 source_timestamp=1, taken=1, **request,
             )  # fmt: skip
             continue
-        # A system clock of its own: stamps are but names.
+        # The system clock runs on its own, so stamps serve only as names.
         stamp = at(us) + 777_777_777
         trace.publish(us - 2, PING, stamp=stamp)
         trace.take(us + delay + ahead_us, 0x5000, stamp=stamp, **where)
-        # Not taken: it only looked.
+        # This take returned no message: it only looked.
         trace.take(us + 10 + ahead_us, 0x5000, stamp=stamp, taken=0, **where)
         if back:
             trace.publish(us + 298 + ahead_us, PONG, stamp=stamp + 5, **where)
@@ -144,7 +144,7 @@ def test_from_events(ahead_us: float, services: bool) -> None:
     crossed = find_crossings(two_hosts(ahead_us, services=services).frames())
     assert crossed.height == 40
     low, high = bounds(crossed, "h1", at(10_000 + ahead_us))
-    # The smallest delays are at least 50 and 60 us, and at most a few more.
+    # The smallest delays are at least 50 and 60 us, and at most a few us more.
     assert low <= round(ahead_us * 1000) <= high
     assert 110_000 <= high - low <= 150_000
 
@@ -163,8 +163,9 @@ def test_events_that_are_not_there_tell_nothing() -> None:
 
 
 def three_each_way(ahead: float) -> Trace:
-    """Three messages from h0 to h1, whose clock is `ahead` us ahead, and three back; each takes
-    100 us at least until it is taken, and 3 us more until its callback starts.
+    """Send three messages from h0 to h1, whose clock is `ahead` us ahead, and three back.
+
+    Each is taken after at least 100 us, and its callback starts 3 us later.
     """
     trace = listener(host="h1")
     trace.publisher(40, PUB, "/back", node=NODE + 8, pid=2, host="h1")
@@ -179,20 +180,22 @@ def three_each_way(ahead: float) -> Trace:
 
 
 def test_latencies_between_hosts_have_the_bound_of_their_clocks() -> None:
-    """From -100 to +100 us ahead fit at 2 ms: no message would then take less than nothing. In 2 ms
-    more or less clocks gain 2 us at most.
+    """Offsets from -100 to +100 us fit at 2 ms, as no message may take less than no time.
+
+    Within 2 ms either way, clocks gain at most 2 us.
     """
     tables = three_each_way(0).tables()
     (bound,) = tables["messages"]["clock_bound_ns"].unique()
     assert 100_000 <= bound <= 104_000
-    # Latencies are 105 us (of three, 2 from publish and 3 to the callback) and more.
+    # Latencies are at least 105 us: 100 to the take, 2 from publish and 3 to the callback.
     assert tables["messages"]["latency_ns"].min() == 105_000
     assert findings(tables) == {"clocks_bounded": 6}
 
 
 def test_clocks_that_are_apart_are_told() -> None:
-    """1 ms behind: messages there take -895 us at least, back 1,105 us; all may be wrong by more
-    than they are, so none is told.
+    """h1 is 1 ms behind: messages there take -895 us or more, messages back 1,105 us or more.
+
+    Each latency may be wrong by more than its size, so none is reported.
     """
     tables = three_each_way(-1000).tables()
     messages = tables["messages"]

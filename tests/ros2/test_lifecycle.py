@@ -1,4 +1,4 @@
-"""Lifecycle states; expected rows by hand, times in microseconds."""
+"""Test lifecycle states; expected rows are worked out by hand, times are in microseconds."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_late_start_knows_no_node_and_no_begin() -> None:
 
 
 def test_a_transition_that_was_not_recorded_leaves_a_gap_and_a_finding() -> None:
-    """Whatever led from configuring to active is missing: nobody knows since when."""
+    """The transitions from configuring to active are missing, so the time of these is unknown."""
     trace = cell()
     go(trace, 100, "unconfigured", "configuring")
     go(trace, 300, "active", "deactivating")

@@ -1,4 +1,4 @@
-"""Declared links between subscriptions and publishers; expected rows by hand."""
+"""Test declared links between subscriptions and publishers; expected rows by hand."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_snapshot_that_repeats_a_link_and_one_of_an_unknown_subscription() -> 
 
 
 def test_without_links_the_table_is_empty_and_nothing_is_missing() -> None:
-    """They are the user's choice."""
+    """Links are the user's choice, so their absence is not a finding."""
     tables = fusion().tables()
     assert tables["message_links"].is_empty()
     assert tables["health"].filter(pl.col("where") == "message_links").is_empty()

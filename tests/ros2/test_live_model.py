@@ -1,6 +1,6 @@
-"""Events fed as they happen: the tables so far are those that collecting the same events gives.
+"""Test that events fed as they happen give the same tables so far as collecting them does.
 
-Expected values are those of `build_tables`, which the reference model is held against elsewhere.
+Expected values are those of `build_tables`, which is checked against the reference model elsewhere.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from roslens.collectors.schema.tables import LOSSES
 
 
 def stretches(raw: dict[str, pl.DataFrame], count: int) -> Iterator[dict[str, pl.DataFrame]]:
-    """The events in so many stretches of the same length of time."""
+    """Split the events into `count` stretches of equal length in time."""
     times = pl.concat([frame["time_ns"].cast(pl.Int64) for frame in raw.values()])
     begin, end = times.min(), times.max()
     size = (end - begin) // count + 1
@@ -32,7 +32,7 @@ def stretches(raw: dict[str, pl.DataFrame], count: int) -> Iterator[dict[str, pl
 
 
 class Fed:
-    """What a model was fed, that may ask for all of it again."""
+    """A model, and the events fed to it, all of which it may ask for again."""
 
     def __init__(self, keep_ns: int | None = None) -> None:
         self.stretches: list[dict[str, pl.DataFrame]] = []
@@ -58,7 +58,7 @@ def assert_same(model: Model, expected: dict[str, pl.DataFrame]) -> None:
     tables = model.tables()
     for name in TABLES.keys() & tables.keys() - {"executor_intervals"}:
         frame = TABLES[name].conform(tables[name].frame())
-        # How well hosts' clocks agree is told by all messages together.
+        # How well the clocks of hosts agree depends on all messages together.
         wanted = expected[name]
         if "clock_bound_ns" in frame.columns:
             unbounded = pl.col("clock_bound_ns").is_null()
@@ -87,13 +87,13 @@ def test_recordings(run: str) -> None:
     for stretch in stretches(raw, 25):
         fed.feed(stretch)
     assert_same(fed.model, build_tables(raw))
-    # Not for each stretch.
+    # The model does not ask for each stretch.
     assert fed.asked < 20
 
 
 @pytest.mark.recording
 def test_what_lies_back_is_forgotten() -> None:
-    """Of the time that is kept everything is told as by the whole; before it nothing."""
+    """Rows within the kept time equal those of the whole recording; rows before it are gone."""
     raw = open_trace(RUN).read()
     published = raw["ros2:rmw_publish"]["time_ns"].cast(pl.Int64)
     end = published[published.len() * 3 // 4]
@@ -120,7 +120,7 @@ def test_what_lies_back_is_forgotten() -> None:
 
 @pytest.mark.recording
 def test_what_is_needed_is_not_forgotten() -> None:
-    """However little is kept, every execution since that moment is told, as by the whole."""
+    """However little is kept, every execution since the needed moment equals the whole's."""
     raw = open_trace(RUN).read()
     whole = build_tables(raw)["callback_instances"]["start_ns"]
     needed = whole[whole.len() // 3]

@@ -1,5 +1,7 @@
-"""What became of each message. Every expected row is worked out by hand from the events above it,
-after the rules of docs/tables.md; times are microseconds.
+"""Test what became of each message.
+
+Every expected row is worked out by hand from the events above it, after the rules of
+docs/tables.md; times are microseconds.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ BUFFER, TWIN_CALLBACK = 0x500, 0x600
 
 
 def talker_and_listener(*, sub_pid: int = 2) -> Trace:
-    """/talker publishes /data in process 1, /listener subscribes in process `sub_pid`."""
+    """Make /talker, which publishes /data in process 1, and /listener in process `sub_pid`."""
     trace = Trace()
     trace.emit(0, "rcl_init", context_handle=1, version="8.2.2")
     trace.node(10, NODE, "talker")
@@ -24,7 +26,7 @@ def talker_and_listener(*, sub_pid: int = 2) -> Trace:
 
 
 def one_delivered() -> Trace:
-    """Published at 100 and taken at 150; the callback runs from 153 to 158."""
+    """Publish a message at 100 and take it at 150; the callback runs from 153 to 158."""
     trace = talker_and_listener()
     trace.publish(100, PUB)
     trace.receive(150, SUB, CALLBACK, stamp=at(102), pid=2)
@@ -83,7 +85,7 @@ def test_no_subscriber_and_a_take_that_only_polls() -> None:
 
 
 def test_a_reused_address_names_the_object_of_the_moment() -> None:
-    """The publisher is made again at the same addresses for another topic, the callback too."""
+    """The publisher and the callback are made again at the same addresses for another topic."""
     trace = Trace()
     trace.node(10, NODE, "first")
     trace.publisher(20, PUB, "/old", node=NODE)
@@ -139,7 +141,7 @@ def test_a_process_that_has_gone_receives_nothing_and_is_named() -> None:
 
 
 def test_rosout_is_found_by_its_rmw_handle() -> None:
-    """Its rcl handle lies on the stack: it is another one at each publication."""
+    """/rosout's rcl handle lies on the stack, so each publication has another one."""
     trace = Trace()
     trace.node(10, NODE, "a")
     trace.publisher(20, 0x7FFF0010, "/rosout", node=NODE, rmw=0x900)
@@ -154,7 +156,7 @@ def test_rosout_is_found_by_its_rmw_handle() -> None:
 
 
 def test_what_the_middleware_publishes_itself_is_no_message() -> None:
-    """Only rmw events: announced (Fast DDS) or not (Cyclone DDS)."""
+    """Such publications have only rmw events, announced (Fast DDS) or not (Cyclone DDS)."""
     trace = one_delivered()
     trace.emit(40, "rmw_publisher_init", rmw_publisher_handle=0x1900, gid=[1] * 24)
     trace.emit(50, "rmw_publish", rmw_publisher_handle=0x1900, message=1, timestamp=at(50))
@@ -175,7 +177,7 @@ def test_what_the_middleware_publishes_itself_is_no_message() -> None:
 
 
 def test_equal_timestamps_are_counted_and_labelled() -> None:
-    """Two publishers stamp the same nanosecond; both messages are taken, then one of two."""
+    """Two publishers stamp the same nanosecond; first both messages are taken, then only one."""
     trace = talker_and_listener()
     second = 0x1200
     trace.publisher(25, second, "/data", node=NODE)
@@ -209,7 +211,7 @@ def test_the_same_topic_on_two_hosts_and_equal_pids() -> None:
     assert rows(messages, *columns) == [("h0", "h0", "h1", "/listener", "delivered")]
 
 
-# Within a process.
+# Messages within one process.
 
 
 def one_process(*, capacity: int = 2) -> Trace:
@@ -251,7 +253,7 @@ def test_a_message_within_a_process() -> None:
 
 
 def test_a_full_ring_buffer_overwrites_the_oldest() -> None:
-    """Two places: the third message takes the first one's, the fourth finds the second's free."""
+    """The buffer has two places: the third message takes the first's, the fourth finds one free."""
     trace = one_process()
     intra_publish(trace, 100, 0)
     intra_publish(trace, 200, 1)
@@ -283,8 +285,8 @@ def test_a_cleared_buffer_drops_what_it_held() -> None:
 
 
 def test_both_ways_at_once_are_one_row_per_subscription() -> None:
-    """A subscription in another process makes rclcpp publish through the middleware as well; the
-    own subscription takes that copy too and drops it. The copy lies at another address.
+    """A subscription in another process makes rclcpp also publish through the middleware; the
+    publisher's own subscription takes that copy too and drops it. The copy lies at another address.
     """
     trace = one_process()
     trace.node(10, NODE, "far", pid=2)
@@ -306,9 +308,9 @@ def test_both_ways_at_once_are_one_row_per_subscription() -> None:
 
 
 def test_messages_from_the_publishers_history_have_no_publication() -> None:
-    """A late joiner's buffer is filled on the thread that published last, before its first.
+    """A late joiner's buffer is filled on the thread that published last, before its first message.
 
-    What the publisher keeps for it is in a buffer of the publisher's own.
+    The publisher keeps these messages in a buffer of its own.
     """
     trace = one_process()
     trace.emit(21, "rclcpp_construct_ring_buffer", buffer=0x700, capacity=1)
@@ -344,12 +346,12 @@ def test_a_log_line_after_an_intra_process_publication_is_its_own() -> None:
     ]
 
 
-# Where the events that join exactly are missing.
+# Messages without the events that give exact joins.
 
 
 def test_humble_has_no_timestamp_so_the_nearest_publication_before_it_is_taken() -> None:
-    """Stamped 3 us after the rmw event; the second message is lost; the third stamp is 20 ms from
-    any publication, so nothing is claimed for it.
+    """The stamp is 3 us after the rmw event; the second message is lost; the third stamp is 20 ms
+    from any publication, so it is matched to none.
     """
     trace = talker_and_listener()
     for us in (100, 20_100, 40_100):
@@ -369,7 +371,7 @@ def test_humble_has_no_timestamp_so_the_nearest_publication_before_it_is_taken()
 
 
 def test_an_old_and_a_new_distro_in_one_trace() -> None:
-    """The talker in process 3 is of Humble, without timestamps; that in process 1 is not."""
+    """The talker in process 3 runs Humble, without timestamps; the one in process 1 does not."""
     trace = talker_and_listener()
     trace.node(10, NODE, "old_talker", pid=3)
     trace.publisher(20, PUB, "/data", node=NODE, pid=3)
@@ -394,7 +396,7 @@ def test_publications_that_name_no_publisher_in_a_process_with_several() -> None
 
 
 def only_callbacks() -> Trace:
-    """What the leak recordings hold: rclcpp_publish, callbacks and names."""
+    """Make what the leak recordings hold: rclcpp_publish, callbacks and names."""
     trace = talker_and_listener(sub_pid=1)
     trace.publisher(15, 0x1200, "/parameter_events", node=NODE)
     return trace
@@ -403,11 +405,11 @@ def only_callbacks() -> Trace:
 @pytest.mark.parametrize(
     ("begun", "joined"),
     [
-        # The second callback starts after the third publication: latency above the period.
+        # The second callback starts after the third publication: the latency exceeds the period.
         ((110, 310, 320), (110, 310, 320)),
-        # There is one way.
+        # Only one assignment is possible.
         ((110, 310), (110, None, 310)),
-        # Both come after the last of three publications: either could be anyone's.
+        # Both start after the last of three publications: either could belong to any of them.
         ((310, 320), (None, None, None)),
     ],
 )
@@ -432,9 +434,10 @@ def test_without_takes_callbacks_are_joined_in_order_where_that_says_whose_they_
 
 
 def loaned() -> Trace:
-    """/listener (process 2) takes loaned messages, which rmw traces from Lyrical on; /other copies.
+    """Make /listener (process 2), which takes loaned messages, and /other, which takes copies.
 
-    A loaned publication has all three events, with the loan's address.
+    rmw traces loaned takes only from Lyrical on. A loaned publication has all three events, with
+    the loan's address.
     """
     trace = talker_and_listener()
     trace.node(12, NODE, "other", pid=3)
@@ -446,7 +449,9 @@ def loaned() -> Trace:
 
 
 def test_loaned_messages_are_taken_without_an_event() -> None:
-    """Its callbacks alone are there: they are joined by order, whatever others take."""
+    """Only the callbacks of loaned messages are recorded: they are joined by order, whatever other
+    subscriptions take.
+    """
     trace = loaned()
     for us in (110, 210, 310):
         trace.run(us, CALLBACK, pid=2)
@@ -465,7 +470,7 @@ def test_loaned_messages_are_taken_without_an_event() -> None:
 
 
 def test_where_takes_have_no_event_nothing_is_called_lost() -> None:
-    """Two callbacks after the last of three publications: either could be anyone's."""
+    """Two callbacks start after the last of three publications: either could belong to any."""
     trace = loaned()
     for us in (310, 320):
         trace.run(us, CALLBACK, pid=2)
@@ -476,9 +481,9 @@ def test_where_takes_have_no_event_nothing_is_called_lost() -> None:
 
 
 def test_serialized_messages() -> None:
-    """A typed publisher's has no event of rclcpp; a generic one's has. Taken with all three.
+    """A typed publisher's message has no rclcpp event, a generic one's has; takes have all three.
 
-    Of a publisher that has both nothing tells whether the event of rclcpp was dropped.
+    If a publisher has both, nothing tells whether the rclcpp event was dropped.
     """
     trace = talker_and_listener()
     for us, generic in ((100, False), (200, True)):
@@ -498,7 +503,7 @@ def test_serialized_messages() -> None:
 
 
 def test_a_message_of_an_unknown_publisher_is_not_taken_for_one_of_its_history() -> None:
-    """Tracing began after /talker was made. Only what was published before is a replay."""
+    """Tracing began after /talker was made; only a message older than /listener is a replay."""
     trace = talker_and_listener()
     trace.rows = [(name, row) for name, row in trace.rows if row["vpid"] == 2]
     trace.publish(5, PUB)
@@ -514,7 +519,7 @@ def test_a_message_of_an_unknown_publisher_is_not_taken_for_one_of_its_history()
 
 
 def test_tracing_that_began_late_keeps_rows_without_names() -> None:
-    """No init event: the timestamp alone joins, and says so."""
+    """Without init events, messages are joined by the timestamp alone, and the match says so."""
     trace = Trace()
     trace.publish(100, PUB)
     trace.receive(150, SUB, CALLBACK, stamp=at(102), pid=2)
@@ -531,7 +536,7 @@ def test_tracing_that_began_late_keeps_rows_without_names() -> None:
 
 
 def test_rclpy_messages_are_joined_by_their_order_on_the_thread() -> None:
-    """rclpy's rclcpp_publish holds a Python object's id, another number than rcl's address."""
+    """rclpy's rclcpp_publish holds a Python object's id, which differs from rcl's address."""
     trace = talker_and_listener()
     for us, pointer in ((100, 0xAAA0), (200, 0xBBB0)):
         trace.emit(us, "rclcpp_publish", message=0x55555)

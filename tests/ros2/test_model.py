@@ -1,4 +1,4 @@
-"""The model as a whole: missing events, repeated ones, odd inputs, order that must not matter."""
+"""Test the model as a whole: missing and repeated events, odd inputs, independence of order."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_repeated_init_events_are_one_object() -> None:
 
 
 def test_what_two_sessions_record_at_once_is_one_event() -> None:
-    """As with ``ros2 trace --dual-session``: the second record has a time of its own.
+    """With ``ros2 trace --dual-session``, the second record of an event has its own time.
 
     The second session begins after the first publisher was made, and ends before the last message.
     """
@@ -89,13 +89,13 @@ def test_what_two_sessions_record_at_once_is_one_event() -> None:
 
 @given(st.data())
 def test_records_of_several_sessions_are_told_apart(data: st.DataObject) -> None:
-    """Truth: the events as drawn. Each session records a part of the time, after the one before."""
+    """The truth is the drawn events, of which each later session records some, a little later."""
     gaps = data.draw(st.lists(st.integers(20, 30_000_000), min_size=1, max_size=12))
     times = list(accumulate(gaps))
     drawn = data.draw(st.lists(st.integers(0, 2), min_size=len(times), max_size=len(times)))
     keys: list[int] = []
     for number, (time, key) in enumerate(zip(times, drawn, strict=True)):
-        # The same is not announced again before the time within which records are of one event.
+        # The same event does not recur within the time in which records count as one event.
         soon = any(
             k == key and time - t <= APART_NS + 10 for t, k in zip(times, keys, strict=False)
         )
@@ -160,7 +160,7 @@ def test_truncated_streams_and_lost_packets_are_findings() -> None:
 
 
 def test_a_loss_says_of_which_stream_when_and_what_it_can_have_bent() -> None:
-    """The first event is at 0; the kernel's loss touches the scheduling of callbacks alone."""
+    """The first event is at 0; the kernel's loss affects only the scheduling of callbacks."""
     trace = talker_and_listener()
     trace.publish(100, PUB)
     trace.publish(50_000, PUB)
@@ -197,7 +197,7 @@ def test_what_the_kernel_dropped_leaves_messages_alone() -> None:
 
 
 def _busy(seed: int) -> Trace:
-    """Two publishers' threads, two executor threads, nested callbacks, all at random times."""
+    """Run two publishers' threads and two receivers, at random times."""
     draw = random.Random(seed)
     trace = Trace()
     for pid in (1, 2):
@@ -224,7 +224,7 @@ def _busy(seed: int) -> Trace:
 def test_the_order_in_which_threads_are_read_does_not_matter(
     seed: int, shuffled: random.Random
 ) -> None:
-    """Events of one thread keep their order, threads interleave at random, names come in any
+    """Events of one thread keep their order, threads interleave at random, and names come in any
     order: the tables stay the same (ids too, as no two events of one kind share a time).
     """
     trace = _busy(seed)

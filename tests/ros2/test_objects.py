@@ -1,4 +1,4 @@
-"""What objects there were and how long; expected rows by hand, times in microseconds."""
+"""Test which objects existed and for how long; expected rows by hand, times in microseconds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HISTORY = 0x2500
 
 
 def test_an_object_ends_when_its_address_is_given_to_the_next_one() -> None:
-    """Everything is made twice at the same addresses, but for the second node's."""
+    """Every object is made twice at the same address, except the nodes."""
     trace = Trace()
     for us, name in ((0, "a"), (500, "b")):
         node = NODE + us
@@ -51,7 +51,7 @@ def test_an_object_ends_when_its_address_is_given_to_the_next_one() -> None:
 
 
 def test_a_publisher_of_log_messages_does_not_end_with_its_address() -> None:
-    """rcl tells an address on its stack, where that of the next node lies as well."""
+    """rcl records an address on its stack, where the next node's publisher lies as well."""
     trace = Trace()
     for us, rmw in ((20, 0x301), (120, 0x401)):
         trace.node(us - 10, NODE + us, f"n{us}")
@@ -63,7 +63,7 @@ def test_a_publisher_of_log_messages_does_not_end_with_its_address() -> None:
 
 
 def test_hosts() -> None:
-    """The second host has two processes; of the third one only the kernel was recorded."""
+    """The second host has two processes; on the third only the kernel was recorded."""
     trace = Trace()
     trace.node(10, NODE, "a")
     trace.node(20, NODE, "b", host="h1")
@@ -78,13 +78,13 @@ def test_hosts() -> None:
 
 
 def keep_history(trace: Trace, us: float) -> None:
-    """What a transient local publisher makes after itself: a buffer that is linked to nothing."""
+    """Emit a transient local publisher's history: a buffer that is linked to no subscription."""
     trace.emit(us, "rclcpp_construct_ring_buffer", buffer=HISTORY, capacity=2)
     trace.emit(us + 0.5, "rclcpp_buffer_to_ipb", buffer=HISTORY, ipb=HISTORY + 2)
 
 
 def test_ring_buffers_of_a_subscription_and_of_a_publisher() -> None:
-    """Its buffer is given to another subscription later on."""
+    """The subscription's buffer is later given to another subscription."""
     trace = one_process(capacity=3)
     keep_history(trace, 21)
     trace.subscription(230, SUB, "/other", node=NODE, callback=CALLBACK)
@@ -100,7 +100,7 @@ def test_ring_buffers_of_a_subscription_and_of_a_publisher() -> None:
 
 
 def test_what_a_publisher_keeps_for_late_joiners_is_no_message() -> None:
-    """Each publication goes into its history, too: the third one takes the first one's place."""
+    """Each publication also goes into the history: the third takes the first one's place."""
     trace = one_process()
     keep_history(trace, 21)
     for us, place in ((100, 0), (200, 1), (300, 0)):
@@ -135,7 +135,7 @@ def test_state_machines() -> None:
 
 
 def test_actions_by_their_names() -> None:
-    """Two clients in two processes, of which the second listens to feedback; one server."""
+    """Two clients run in two processes, the second listens to feedback; one server runs."""
     trace = action(clients=2)
     feedback = "/move/_action/feedback"
     trace.subscription(30, 0x700, feedback, node=CLIENT_NODE, callback=1, pid=2)
@@ -154,7 +154,7 @@ def test_actions_by_their_names() -> None:
 
 
 def test_two_action_clients_of_one_node() -> None:
-    """As the three services of each are made one after the other."""
+    """The three services of each client are made one after the other, which tells them apart."""
     trace = action()
     for k, part in enumerate(("send_goal", "cancel_goal", "get_result")):
         service, gid = f"/move/_action/{part}", [k] * 16

@@ -1,6 +1,6 @@
-"""Events in stretches and next to nothing in memory give, to the last value, the same tables.
+"""Test that events in stretches, with almost no memory, give exactly the same tables.
 
-Every trace is held against the reference model, too, by `ros2_trace.Trace.tables`.
+`ros2_trace.Trace.tables` also checks every trace against the reference model.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ RUNS = (
 
 
 def edges_of(raw: Raw, count: int) -> list[int]:
-    """Times that cut events into so many stretches of as many events each."""
+    """Return times that cut the events into `count` stretches of equal numbers of events."""
     parts = [frame.lazy().select(pl.col("time_ns").cast(pl.Int64)) for frame in raw.values()]
     times = pl.concat(parts).collect()["time_ns"].sort()
     return sorted({times[len(times) * place // count] for place in range(1, count)})
@@ -70,7 +70,7 @@ def test_whatever_happens_and_wherever_it_is_cut(
 def test_the_heap_wherever_it_is_cut(
     happened: list[tuple[str, int, int, int]], cuts: set[int]
 ) -> None:
-    """Few addresses, taken and freed in any order; steps of its tables span several cuts."""
+    """A few addresses are allocated and freed in any order; steps of the tables span cuts."""
     trace, gap = objects(), 30_000
     for place, (step, number, pid, thread) in enumerate(happened):
         us, where = 20 + place * gap, {"pid": pid, "tid": 10 * pid + thread}
@@ -91,7 +91,7 @@ def test_the_heap_wherever_it_is_cut(
 
 @pytest.mark.parametrize(("seed", "lost"), [(1, 0.0), (2, 0.02), (3, 0.05), (4, 0.2), (5, 0.2)])
 def test_a_system_of_which_events_are_missing(seed: int, lost: float) -> None:
-    """In stretches; the reference model is held against more of these in `test_twin`."""
+    """The events come in stretches; `test_twin` checks more such systems by the reference model."""
     rng = random.Random(seed)
     trace = System(seed).trace
     trace.declared = {name for name, _ in trace.rows}
@@ -117,7 +117,7 @@ def assert_same(raw: Raw, losses: pl.DataFrame | None, **about: Any) -> None:
 
 @pytest.mark.recording
 def test_tables_so_far_are_those_of_the_events_so_far() -> None:
-    """Asked for in between, and the pass goes on; what is known of processes is of the whole."""
+    """The tables are asked for midway, and the pass goes on; process facts are the whole's."""
     trace = open_trace(SAMPLES / RUNS[0])
     events = Events(trace.read())
     objects = find_objects(events)

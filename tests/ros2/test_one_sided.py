@@ -1,4 +1,4 @@
-"""Only the receiver was recorded; expected rows by hand, times in microseconds."""
+"""Test recordings of the receiver alone; expected rows by hand, times in microseconds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def listener() -> Trace:
 
 
 def test_latency_from_the_source_timestamp() -> None:
-    """Sent at 100, callback at 133; the one sent at 5 is older than the subscription."""
+    """Sent at 100, callback at 133; the message sent at 5 is older than the subscription."""
     trace = listener()
     trace.receive(40, 0x200, 0x290, stamp=at(5))
     trace.receive(130, 0x200, 0x290, stamp=at(100))
@@ -38,8 +38,9 @@ def test_latency_from_the_source_timestamp() -> None:
 
 
 def test_the_system_clock_went_on_otherwise_than_the_events() -> None:
-    """The host's own publications are stamped 7 ms late, so its clock is ahead by that; the
-    sender's is the same clock: 50 us from sending to the callback.
+    """The host's own publications are stamped 7 ms late, so its clock is ahead by 7 ms.
+
+    The sender has the same clock: the message takes 50 us from sending to the callback.
     """
     trace = listener()
     trace.publisher(30, 0x300, "/other", node=0x100)

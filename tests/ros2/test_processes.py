@@ -1,4 +1,4 @@
-"""What tells processes apart; expected rows by hand, times in microseconds."""
+"""Test how processes are told apart; expected rows by hand, times in microseconds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ADDRESSES = {*_MADE.values(), "rcl_handle", "rmw_handle", "service_handle", "cl
 
 
 def talker(trace: Trace, us: float, node: str, topic: str, **where: Any) -> None:
-    """A process that initialises ROS and publishes once, 50 us later."""
+    """Emit a process that initialises ROS and publishes once, 50 us later."""
     trace.emit(us, "rcl_init", context_handle=1, version="8.6.0", **where)
     trace.node(us + 1, 0x100, node, **where)
     trace.publisher(us + 5, 0x200, topic, node=0x100, **where)
@@ -31,7 +31,7 @@ def talker(trace: Trace, us: float, node: str, topic: str, **where: Any) -> None
 def with_namespace(
     frames: dict[str, pl.DataFrame], namespaces: dict[str, int]
 ) -> dict[str, pl.DataFrame]:
-    """Add the context pid_ns, by procname."""
+    """Add the context pid_ns, according to procname."""
     return {
         name: frame.with_columns(
             pl.col("procname")
@@ -43,7 +43,7 @@ def with_namespace(
 
 
 def test_two_namespaces_with_one_number() -> None:
-    """Two containers, the same number and the same addresses at the same time."""
+    """Two containers have the same pid and the same addresses at the same time."""
     trace = Trace()
     talker(trace, 100, "one", "/one")
     talker(trace, 120, "two", "/two", procname="other")
@@ -66,7 +66,7 @@ def test_two_namespaces_with_one_number() -> None:
 
 
 def test_without_namespaces_a_collision_is_reported() -> None:
-    """The first one still publishes when the second one has begun."""
+    """The first process still publishes when the second has begun."""
     trace = Trace()
     talker(trace, 100, "one", "/one")
     talker(trace, 120, "two", "/two", procname="other")
@@ -74,12 +74,12 @@ def test_without_namespaces_a_collision_is_reported() -> None:
 
 
 def test_a_number_given_to_the_next_process() -> None:
-    """The first has ended; addresses of the first mean nothing in the second."""
+    """The first process has ended; its addresses mean nothing in the second."""
     trace = Trace()
     talker(trace, 100, "one", "/one")
     trace.emit(1000, "rcl_init", context_handle=1, version="8.2.2", procname="other")
     trace.node(1001, 0x100, "two", procname="other")
-    # Its own publisher's init event is missing.
+    # The init event of its own publisher is missing.
     trace.publish(1050, 0x200, procname="other")
     tables = trace.tables()
     assert rows(
@@ -91,7 +91,7 @@ def test_a_number_given_to_the_next_process() -> None:
 
 @pytest.mark.parametrize("is_made_again", [True, False])
 def test_a_program_started_again_with_its_number(is_made_again: bool) -> None:
-    """As in a container: the same name; the same addresses, or others."""
+    """The program has the same name and the same or other addresses, as in a container."""
     trace = Trace()
     talker(trace, 100, "one", "/one")
     trace.emit(1000, "rcl_init", context_handle=1, version="8.6.0")
@@ -111,7 +111,7 @@ def test_a_program_started_again_with_its_number(is_made_again: bool) -> None:
 
 @pytest.mark.parametrize("distance", [0, 1 << 40])
 def test_a_recording_that_happens_again_with_the_same_numbers(distance: int) -> None:
-    """Truth: the recording itself, twice; the second time all addresses may be others."""
+    """The recording is repeated and must count twice; the second time, addresses may differ."""
     raw = read_raw(Recording.at(RUN)).events
     frames = {name: frame.lazy().collect() for name, frame in raw.items()}
     ends = [frame["time_ns"].max() for frame in frames.values() if frame.height]
@@ -141,7 +141,7 @@ def test_a_recording_that_happens_again_with_the_same_numbers(distance: int) -> 
 
 
 def test_ros_initialised_twice() -> None:
-    """The first context goes on: its publisher publishes after the second one began."""
+    """The first context goes on: its publisher publishes after the second context began."""
     trace = Trace()
     talker(trace, 100, "one", "/one")
     trace.emit(500, "rcl_init", context_handle=2, version="8.6.0")
@@ -156,7 +156,7 @@ def test_ros_initialised_twice() -> None:
 
 
 def test_the_middleware_as_loaded() -> None:
-    """What the statedump lists; of the second process only the recording's own word is known."""
+    """The statedump names the first process's middleware; for the second, the recording does."""
     trace = Trace()
     talker(trace, 100, "one", "/one")
     talker(trace, 200, "two", "/two", pid=2)
@@ -175,7 +175,7 @@ def test_the_middleware_as_loaded() -> None:
 
 
 def test_a_late_start_leaves_names_out() -> None:
-    """Tracing began after the objects were made: everything counts, nothing has a name."""
+    """Tracing began after the objects were made: everything is counted, nothing has a name."""
     trace = Trace()
     talker(trace, 100, "one", "/one")
     trace.subscription(160, 0x300, "/one", node=0x100, callback=0x390, pid=2)

@@ -1,4 +1,4 @@
-"""What a process could publish on. Truth: the definition, every publisher with every moment."""
+"""Test what a process could publish on, against the definition applied to every publisher."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOPICS = ("/a", "/b", "/c", *INTERNAL, None)
 
 
 def by_definition(publishers: pl.DataFrame) -> pl.DataFrame:
-    """Of each moment at which a process makes a publisher, all that it has made until then."""
+    """Apply the definition: at each publisher a process makes, all it has made until then."""
     rows = publishers.filter(~pl.col("topic").is_in([ROSOUT, DISCOVERY])).rows(named=True)
     guesses = []
     for proc, since in {(row["proc"], row["created_ns"]) for row in rows}:

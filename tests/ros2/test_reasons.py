@@ -1,9 +1,9 @@
-"""Each reason for which a message has its outcome.
+"""Test each reason for which a message has its outcome.
 
-Each trace is made after a rule in docs/model.md, and what it says of one message was worked out by
-hand; `Trace.tables` holds it against the reference model. Unless a case says something else,
-/talker of process 1 publishes /data at 1000, 2000, ... us, and /listener of process 2, which keeps
-10 messages, takes what it takes 50 us later.
+Each trace follows a rule in docs/model.md, and the expected outcome of one message was worked out
+by hand; `Trace.tables` checks it against the reference model. Unless a case says otherwise, /talker
+of process 1 publishes /data at 1000, 2000, ... us, and /listener of process 2, which keeps 10
+messages, takes the messages it gets 50 us later.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ OTHER = 0x1200
 SECOND = 1_000_000
 
 Said = tuple[str, str, str | None]
-"""Outcome, reason, match."""
+"""Outcome, reason and match."""
 
 
 def said(rows: list[dict[str, Any]], us: float | None) -> set[Said]:
-    """What is said of the message published then; None: of the one without publication."""
+    """Return what is said of the message published at `us`, or (None) of those not published."""
     published = None if us is None else at(us)
     return {
         (row["outcome"], row["reason"], row["match"])
@@ -44,7 +44,7 @@ def said(rows: list[dict[str, Any]], us: float | None) -> set[Said]:
 
 
 def listener(*, depth: int = 10, host: str = "h0") -> Trace:
-    """/talker publishes /data in process 1; /listener of process 2 keeps `depth` messages."""
+    """Make /talker, which publishes /data in process 1, and /listener of process 2."""
     trace = Trace()
     trace.node(10, NODE, "talker")
     trace.publisher(20, PUB, "/data", node=NODE)
@@ -55,7 +55,7 @@ def listener(*, depth: int = 10, host: str = "h0") -> Trace:
 
 
 def spoken(published: int, *taken: int, depth: int = 10, host: str = "h0") -> Trace:
-    """Messages at 1000, ..., `published` us, of which those of `taken` are taken 50 us later."""
+    """Publish at 1000, ..., `published` us, and take the messages of `taken` 50 us later."""
     trace = listener(depth=depth, host=host)
     trace.take(500, SUB, stamp=0, taken=0, pid=2, host=host)
     for us in range(1000, published + 1, 1000):
@@ -66,35 +66,35 @@ def spoken(published: int, *taken: int, depth: int = 10, host: str = "h0") -> Tr
 
 
 def disordered(trace: Trace, begin: float, end: float, **where: Any) -> Trace:
-    """In a thread of its own, a callback's end has no start: something is missing in between."""
+    """Emit a callback's end without a start on a separate thread: an event between is missing."""
     trace.run(begin - 5, 0x77, lasts=5, tid=99, **where)
     trace.emit(end, "callback_end", callback=0x77, tid=99, **where)
     return trace
 
 
 def in_a_file_of(trace: Trace, pid: int, begin: float, end: float) -> Trace:
-    """What the native tracer dropped in one process."""
+    """Drop events of one process, as the native tracer does."""
     trace.lose(begin, end, 3, stream=f"ros2_{pid}_5f_0", cpu_id=None)
     return trace
 
 
 def until(trace: Trace, us: float) -> Trace:
-    """The listener goes on with something else until then."""
+    """Let the listener go on with something else until `us`."""
     trace.run(us - 5, 0x77, lasts=5, pid=2)
     return trace
 
 
 def remade(trace: Trace, us: float) -> Trace:
-    """The listener's subscription is gone: another has its address."""
+    """Give the address of the listener's subscription to another subscription."""
     trace.subscription(us, SUB, "/other", node=NODE + 8, callback=0x1300, pid=2)
     return until(trace, SECOND)
 
 
-# Joined
+# Joined.
 
 
 def shared(*taken: int) -> Trace:
-    """Two publications have one timestamp."""
+    """Make two publications with the same timestamp."""
     trace = spoken(0)
     trace.publisher(25, OTHER, "/data", node=NODE)
     for us, publisher in ((1000, PUB), (1010, OTHER)):
@@ -111,7 +111,7 @@ def publish_as_in_humble(trace: Trace, us: float) -> None:
 
 
 def humble(*taken: int) -> Trace:
-    """Four messages 20 ms apart without timestamps; taken ones were stamped 3 us after rmw."""
+    """Publish four messages 20 ms apart without timestamps; stamp taken ones 3 us after rmw."""
     trace = listener()
     for ms in (20, 40, 60, 80):
         publish_as_in_humble(trace, 1000 * ms)
@@ -142,11 +142,11 @@ def callbacks_alone(*begun: int) -> Trace:
     return trace
 
 
-# Replayed, and who listens
+# Replayed, and who listens.
 
 
 def late_joiner(*taken: int) -> Trace:
-    """Taken by a subscription made afterwards."""
+    """Let a subscription that is made afterwards take the message."""
     trace = spoken(1000, *taken)
     trace.subscription(1500, 0x1300, "/data", node=NODE + 8, callback=0x1400, pid=2)
     trace.receive(1600, 0x1300, 0x1400, stamp=at(1002), pid=2)
@@ -154,7 +154,7 @@ def late_joiner(*taken: int) -> Trace:
 
 
 def replayed(*, history: bool = True, declared: bool = True) -> Trace:
-    """Something nobody published comes into the ring buffer of a new subscription, and is taken."""
+    """Put a message nobody published into a new subscription's ring buffer, and take it."""
     trace = one_process()
     if history:
         trace.emit(21, "rclcpp_construct_ring_buffer", buffer=0x700, capacity=1)
@@ -175,7 +175,7 @@ def lost_before(trace: Trace, begin: float, end: float, host: str = "h0") -> Tra
 
 
 def after_an_ordinary_one() -> Trace:
-    """Nobody's message comes after the subscription took one that was published."""
+    """Let a message of unknown origin follow a published one that the subscription took."""
     trace = replayed()
     trace.rows = [row for row in trace.rows if row[1]["time_ns"] < at(1020)]
     trace.emit(1100, "rclcpp_intra_publish", publisher_handle=PUB, message=0x9000)
@@ -187,18 +187,18 @@ def after_an_ordinary_one() -> Trace:
 
 
 def unheard(*, gap: bool = False) -> Trace:
-    """A topic without subscription."""
+    """Publish on a topic without subscription."""
     trace = spoken(0)
     trace.publisher(25, OTHER, "/nobody", node=NODE)
     trace.publish(1000, OTHER)
     return lost_before(trace, 5, 10) if gap else trace
 
 
-# In ring buffers
+# In ring buffers.
 
 
 def full_buffer() -> Trace:
-    """Two places: the message of 3000 takes that of 1000; 2000 and 3000 stay inside."""
+    """Fill two places: the message of 3000 takes that of 1000; 2000 and 3000 stay inside."""
     trace = one_process()
     for us, index, overwritten in ((1000, 0, 0), (2000, 1, 0), (3000, 0, 1)):
         intra_publish(trace, us, index, overwritten=overwritten)
@@ -220,7 +220,7 @@ def through_a_buffer() -> Trace:
 
 
 def left_out() -> Trace:
-    """Of three places the second was left out, so nobody knows whose message the third has."""
+    """Skip the second of three places, so that nobody knows whose message the third one has."""
     trace = one_process(capacity=3)
     intra_publish(trace, 1000, 0)
     intra_publish(trace, 2000, 2)
@@ -228,7 +228,7 @@ def left_out() -> Trace:
 
 
 def unknown_buffer() -> Trace:
-    """The init events of one buffer are missing: its subscription may be the known one."""
+    """Remove the init events of one buffer: its subscription may be the known one."""
     trace = one_process()
     trace.rows = [row for row in trace.rows if "buffer" not in row[1] and "ipb" not in row[1]]
     intra_publish(trace, 1000, 0)
@@ -236,11 +236,11 @@ def unknown_buffer() -> Trace:
     return trace
 
 
-# Never taken
+# Never taken.
 
 
 def two_publishers_of_a_topic() -> Trace:
-    """Only rclcpp told of the publication: it may be of either."""
+    """Record only the rclcpp event of a publication, which may be either publisher's."""
     trace = spoken(0)
     trace.publisher(25, OTHER, "/data", node=NODE)
     trace.emit(1000, "rclcpp_publish", message=0x9000)
@@ -248,14 +248,14 @@ def two_publishers_of_a_topic() -> Trace:
 
 
 def strayed(us: float) -> Trace:
-    """Something that nobody published, as far as is known, is taken as well."""
+    """Also take a message that, as far as is known, nobody published."""
     trace = humble(20, 60)
     trace.take(us, SUB, stamp=at(15_000), pid=2)
     return trace
 
 
 def followed(us: float) -> Trace:
-    """Another message follows 20 us after 40 ms; what is taken at `us` may be that of 40 ms."""
+    """Publish another message 20 us after 40 ms; the take at `us` may be of the one of 40 ms."""
     trace = humble(20, 60)
     publish_as_in_humble(trace, 40_020)
     trace.receive(41_000, SUB, CALLBACK, stamp=at(40_030), pid=2)
@@ -264,7 +264,7 @@ def followed(us: float) -> Trace:
 
 
 def pushed_out(*, next_ms: float, depth: int = 3, host: str = "h0") -> Trace:
-    """1000 is taken; 2000 is not; the next one, 3000, is taken after 5000 was published, or not."""
+    """Take 1000, skip 2000, and take the next, 3000, at `next_ms`, before or after 5000."""
     trace = listener(depth=depth, host=host)
     for us in (1000, 2000, 3000, 4000, 5000):
         trace.publish(us, PUB)
@@ -285,7 +285,8 @@ CASES: list[tuple[Callable[[], Trace], float | None, set[Said]]] = [
     (without_init, 1000, {("delivered", "timestamp_alone", "approximate")}),
     (lambda: callbacks_alone(1010, 2010), 1000, {("delivered", "in_order", "approximate")}),
     (rclcpp_event_missing, 1001, {("delivered", "first_event_missing", "approximate")}),
-    # In the receiver's process, in the publisher's, in another one; before, and up to its begin.
+    # Disorder in the receiver's process, in the publisher's, in another; before it, up to its
+    # begin.
     *(
         (lambda p=pid, b=begin, e=end: disordered(spoken(1000, 1000), b, e, pid=p), 1000, {row})
         for joined in [("delivered", "order_broken", "approximate")]
@@ -322,7 +323,7 @@ CASES: list[tuple[Callable[[], Trace], float | None, set[Said]]] = [
     (lambda: disordered(replayed(), 500, 600), None, {UNTOLD}),
     (after_an_ordinary_one, None, {UNTOLD}),
     (left_out, None, {UNTOLD}),
-    # What the tracer told of is no broken order: the publication of its thread goes on.
+    # A declared loss is not a broken order: the publication of its thread goes on.
     (lambda: lost_before(left_out(), 1500, 1600), 2000, {("unknown", "still_in_buffer", None)}),
     (unheard, 1000, {("no_subscriber", "no_subscription", None)}),
     (lambda: unheard(gap=True), 1000, {("unknown", "subscription_unknown", None)}),
@@ -335,12 +336,12 @@ CASES: list[tuple[Callable[[], Trace], float | None, set[Said]]] = [
         unknown_buffer, 1000,
         {("delivered", "callback_unknown", "approximate"), ("unknown", "still_in_buffer", None)},
     ),
-    # 1
+    # Rule 1.
     (lambda: callbacks_alone(2010, 2020, 2030), 1000, {("unknown", "takes_not_recorded", None)}),
     (callbacks_alone, 1000, {("unknown", "takes_not_recorded", None)}),
     (two_publishers_of_a_topic, 1000, {("unknown", "publisher_unknown", None)}),
     (lambda: shared(1100), 1010, {("unknown", "shared_timestamp", None)}),
-    # 2
+    # Rule 2.
     (lambda: humble(20, 60), 40_000, {OVERTAKEN}),
     (lambda: humble(60), 40_000, {("unknown", "no_timestamp", None)}),
     (lambda: humble(20), 40_000, {("unknown", "no_timestamp", None)}),
@@ -351,7 +352,7 @@ CASES: list[tuple[Callable[[], Trace], float | None, set[Said]]] = [
     (lambda: followed(55_000), 40_000, {OVERTAKEN}),
     (lambda: followed(40_500), 40_020, {("delivered", "nearest_timestamp", "approximate")}),
     (lambda: followed(55_000), 40_020, {("delivered", "nearest_timestamp", "approximate")}),
-    # 3: from the publication at 2000 to the take at 3050, these included
+    # Rule 3: from the publication at 2000 to the take at 3050, both included.
     *(
         (lambda b=begin, e=end: lost_before(spoken(3000, 1000, 3000), b, e), 2000, {row})
         for begin, end, row in (
@@ -377,28 +378,28 @@ CASES: list[tuple[Callable[[], Trace], float | None, set[Said]]] = [
         2000,
         {GAP},
     ),
-    # 4: the one that was taken waited 50 us
+    # Rule 4: the message that was taken waited 50 us.
     (lambda: until(spoken(2000, 1000), 2049), 2000, {("unknown", "recording_ended", None)}),
     (lambda: until(spoken(2000, 1000), 2050), 2000, {("lost", "receiver_seen", None)}),
     (lambda: until(spoken(1000), SECOND), 1000, {("unknown", "recording_ended", None)}),
     (lambda: remade(spoken(2000, 1000), 2049), 2000, {("unknown", "recording_ended", None)}),
     (lambda: remade(spoken(2000, 1000), 2050), 2000, {("lost", "receiver_seen", None)}),
-    # 5
+    # Rule 5.
     (lambda: spoken(2000, 2000), 1000, {("not_matched", "before_first_take", None)}),
     (lambda: until(spoken(1000), 2 * SECOND), 1000, {("not_matched", "never_taken", None)}),
-    # 6
+    # Rule 6.
     (lambda: pushed_out(next_ms=5.1), 2000, {("replaced", "pushed_out", None)}),
     (lambda: pushed_out(next_ms=4.9), 2000, {OVERTAKEN}),
     (lambda: pushed_out(next_ms=5.1, depth=4), 2000, {OVERTAKEN}),
     (lambda: pushed_out(next_ms=5.1, host="h1"), 2000, {OVERTAKEN}),
-    # Of one place only what came within 50 us of it, or within the 2100 us that 3000 waited.
+    # With depth 1 only messages within 50 us of it, or within the 2100 us that 3000 waited, count.
     (lambda: spoken(3000, 1000, 3000, depth=1), 2000, {OVERTAKEN}),
     (lambda: pushed_out(next_ms=5.1, depth=1), 2000, {("replaced", "pushed_out", None)}),
-    # 7
+    # Rule 7.
     (lambda: pushed_out(next_ms=5.1, depth=0), 2000, {("unknown", "depth_unknown", None)}),
     (lambda: pushed_out(next_ms=5.1, depth=0, host="h1"), 2000, {OVERTAKEN}),
     (lambda: until(spoken(2000, 1000, depth=0), 2050), 2000, {("lost", "receiver_seen", None)}),
-    # 8
+    # Rule 8.
     (lambda: spoken(3000, 1000, 3000), 2000, {OVERTAKEN}),
 ]  # fmt: skip
 

@@ -1,7 +1,7 @@
-"""Where callbacks' time went, from kernel events.
+"""Test where the time of callbacks went, from kernel events.
 
 The traces have the fields of LTTng's kernel modules. The expected rows are worked out by hand;
-times in microseconds. Nothing here was recorded from a kernel.
+times are in microseconds. Nothing here was recorded from a kernel.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Row = tuple[float, int, str, dict[str, Any], dict[str, Any]]
 def program(
     tid: int, us: float, name: str, *, pid: int = 7, cpu: int = 0, callback: int = 0x300
 ) -> Row:
-    """An event of a program."""
+    """Return an event of a program."""
     payload = {"callback": callback} if name.startswith("callback") else {}
     if name == "callback_start":
         payload["is_intra_process"] = 0
@@ -60,7 +60,7 @@ def program(
 
 
 def switch(us: float, cpu: int, out: int, into: int, state: int = RUNNABLE) -> Row:
-    """`out` leaves the CPU in `state`, `into` gets it."""
+    """Return a switch in which `out` leaves the CPU in `state` and `into` gets it."""
     return us, cpu, "sched_switch", {}, {
         "prev_comm": "a", "prev_tid": out, "prev_prio": 20, "prev_state": state, "next_comm": "b",
         "next_tid": into, "next_prio": 20,
@@ -93,7 +93,7 @@ def write(folder: Path, domain: str, rows: list[Row], events: dict[str, dict[str
 
 
 def collected(tmp_path: Path, ros: list[Row], kernel: list[Row]) -> dict[str, pl.DataFrame]:
-    """Every table of a recording of both."""
+    """Return every table of a recording of programs and kernel."""
     trace = tmp_path / "trace"
     of_programs = {
         "ros2:callback_start": {"callback": U64, "is_intra_process": I32},
@@ -116,7 +116,7 @@ def collected(tmp_path: Path, ros: list[Row], kernel: list[Row]) -> dict[str, pl
 
 
 def scheduling(frames: dict[str, pl.DataFrame]) -> list[tuple[Any, ...]]:
-    """Rows in microseconds."""
+    """Return the rows of callback_scheduling, times in microseconds."""
     return [
         tuple(
             value / 1000 if name.endswith("_ns") and value is not None else value
@@ -128,8 +128,8 @@ def scheduling(frames: dict[str, pl.DataFrame]) -> list[tuple[Any, ...]]:
 
 def test_where_the_time_of_a_callback_went(tmp_path: Path) -> None:
     """Thread 70 begins its callback at 100 on CPU 0, is preempted from 110 to 125, sleeps at 140,
-    is woken at 160, goes on at 167 on CPU 1, and ends at 200. The next is never interrupted.
-    CPU 0 runs at 2 GHz; CPU 1 at 1 GHz, from 180 on at 3 GHz.
+    is woken at 160, goes on at 167 on CPU 1, and ends at 200. The next callback is never
+    interrupted. CPU 0 runs at 2 GHz; CPU 1 at 1 GHz, and from 180 on at 3 GHz.
     """
     ros = [
         program(70, 100, "callback_start"),
@@ -165,7 +165,7 @@ def test_where_the_time_of_a_callback_went(tmp_path: Path) -> None:
 
 
 def test_cpu_time_of_what_an_executor_does(tmp_path: Path) -> None:
-    """Of the wait (122 to 156) 122-125 and 155-156 are on the CPU, the busy stretch (156 to 191) is
+    """The wait (122 to 156) is on the CPU at 122-125 and 155-156, the busy interval (156 to 191) is
     preempted from 170 to 180, and the last wait has no end.
     """
     ros = [
@@ -196,8 +196,8 @@ def test_cpu_time_of_what_an_executor_does(tmp_path: Path) -> None:
 
 
 def test_threads_side_by_side_and_nested(tmp_path: Path) -> None:
-    """71 preempts 70 in the middle of its callback, runs its own, and goes to sleep. In 70 a
-    second callback runs within the first. An older kernel marks preemption with a bit of its own.
+    """Thread 71 preempts 70 in the middle of its callback, runs its own, and goes to sleep. In 70 a
+    second callback runs within the first. An older kernel marks preemption with a separate bit.
     """
     ros = [
         program(70, 100, "callback_start"),
@@ -214,7 +214,8 @@ def test_threads_side_by_side_and_nested(tmp_path: Path) -> None:
         switch(200, 0, 70, OTHER, ASLEEP),
     ]
     frames = collected(tmp_path, ros, kernel)
-    # 70 outer, 70 inner (10 us less at the end, 5 at the begin), 71; no sched_waking recorded.
+    # The outer and inner callback of 70 (10 us less at the end, 5 at the begin), then 71's; no
+    # sched_waking was recorded.
     assert scheduling(frames) == [
         (30, 30, 0, None, 1, 0, 0, None),
         (15, 30, 0, None, 1, 0, 0, None),
@@ -223,8 +224,8 @@ def test_threads_side_by_side_and_nested(tmp_path: Path) -> None:
 
 
 def test_what_the_kernel_trace_does_not_cover(tmp_path: Path) -> None:
-    """It begins within the first callback and ends within the third; thread 72 is never named.
-    The second callback's thread had run since before the kernel was traced.
+    """The kernel trace begins within the first callback and ends within the third; thread 72 is
+    never named. The second callback's thread had run since before the kernel was traced.
     """
     ros = [
         program(70, 100, "callback_start"),
@@ -251,7 +252,7 @@ def test_what_the_kernel_trace_does_not_cover(tmp_path: Path) -> None:
 
 
 def in_a_container(tmp_path: Path, kernel: list[Row]) -> dict[str, pl.DataFrame]:
-    """Thread 70 of the container is 5070 to the kernel; preempted from 110 to 130."""
+    """Thread 70 of the container is 5070 to the kernel; it is preempted from 110 to 130."""
     ros = [program(70, 100, "callback_start"), program(70, 150, "callback_end")]
     frames = collected(tmp_path, ros, kernel)
     assert scheduling(frames) == [(30, 20, 0, None, 1, 0, 0, None)]
@@ -259,7 +260,7 @@ def in_a_container(tmp_path: Path, kernel: list[Row]) -> dict[str, pl.DataFrame]
 
 
 def test_threads_of_a_container_by_the_contexts_of_the_switches(tmp_path: Path) -> None:
-    """As roslens records: sched_switch has the vpid and vtid of the thread that leaves."""
+    """As roslens records it, sched_switch has the vpid and vtid of the thread that leaves."""
     mine = {"vpid": 7, "vtid": 70, "procname": "node"}
     theirs = {"vpid": 1, "vtid": 1, "procname": "x"}
     switches = [
@@ -288,7 +289,7 @@ def test_threads_of_a_container_by_the_statedump(tmp_path: Path) -> None:
 
 
 def test_threads_whose_numbers_nothing_tells(tmp_path: Path) -> None:
-    """Then they are taken to be equal, and health says so."""
+    """Without any evidence, the numbers are taken to be equal, and health says so."""
     kernel = [
         switch(20, 0, OTHER, 70),
         switch(110, 0, 70, OTHER),
@@ -301,9 +302,9 @@ def test_threads_whose_numbers_nothing_tells(tmp_path: Path) -> None:
 
 
 def test_executions_of_which_a_switch_may_have_been_dropped() -> None:
-    """Thread 70 has callbacks at 100, 200, 300 and 400, each 50 long; the tracer dropped events of
-    the kernel from 210 to 220. That of 200 had just begun; before that of 300 nothing says that
-    the thread still runs, in that of 300 something does, so the one of 400 is known again.
+    """Thread 70 runs callbacks at 100, 200, 300 and 400, each 50 long; the tracer dropped kernel
+    events from 210 to 220. The callback of 200 had just begun; before that of 300 nothing says that
+    the thread still runs, but an event within it does, so the one of 400 is known again.
     """
     trace = Trace()
     for us in (100, 200, 300, 400):
@@ -333,11 +334,11 @@ def test_executions_of_which_a_switch_may_have_been_dropped() -> None:
 @pytest.mark.parametrize(
     ("gap", "count", "known"),
     [
-        # The one switch that is missing is that by which the thread came to CPU 1, before 210.
+        # Only one switch is missing: the one by which the thread came to CPU 1, before 210.
         ((150, 270), 1, [(0, 50_000), (1, 50_000), (2, 50_000)]),
-        # Two are: it may have left, and come back.
+        # Two switches are missing: the thread may have left and come back.
         ((150, 270), 2, [(0, 50_000), (2, 50_000)]),
-        # Of another CPU, which a thread that runs does not come to.
+        # The dropped event is of another CPU, to which a running thread does not come.
         ((205, 225), 1, [(0, 50_000), (1, 50_000), (2, 50_000)]),
     ],
 )
@@ -360,7 +361,7 @@ def test_a_thread_that_runs_leaves_its_cpu_by_an_event_of_it(
 
 def test_a_thread_that_is_next_seen_to_come_was_on_a_cpu_that_is_not_known() -> None:
     """By hand: thread 70 came to CPU 1 at 165 and left it at 180, both of which CPU 1 has lost, and
-    comes to CPU 0 at 240. So of its callback from 170 to 250 the CPU time is not known.
+    comes to CPU 0 at 240, so the CPU time of its callback from 170 to 250 is not known.
     """
     trace = Trace()
     trace.run(100, 0x30, lasts=40, tid=70)

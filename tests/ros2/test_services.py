@@ -1,4 +1,4 @@
-"""Service calls; expected rows by hand, times in microseconds."""
+"""Test service calls; expected rows are worked out by hand, times are in microseconds."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def client_and_servers(*servers: int) -> Trace:
 
 
 def serve(trace: Trace, us: float, seq: int, **where: Any) -> None:
-    """Take at `us`, callback from +1 to +10, response at +9."""
+    """Emit a request's take at `us`, the callback from +1 to +10, and the response at +9."""
     trace.take_request(us, SERVER, seq, gid=GID, **where)
     trace.run(us + 1, 0x300, lasts=9, **where)
     trace.send_response(us + 9, SERVER, seq, gid=GID, **where)
 
 
 def test_a_call_and_one_that_nobody_served() -> None:
-    """Fast DDS reports the request after the write: it may be later than the server's take."""
+    """Fast DDS reports the request after the write, so the server's take may come earlier."""
     trace = client_and_servers(2)
     trace.send_request(101, CLIENT, 1)
     serve(trace, 100, 1, pid=2)
@@ -50,7 +50,7 @@ def test_a_call_and_one_that_nobody_served() -> None:
 
 
 def test_when_rcl_was_called_and_when_the_caller_was_told() -> None:
-    """By hand; a call that failed, of which nothing was sent, is not the next one's beginning."""
+    """By hand: a failed call, which sent no request, is not taken for the next call's beginning."""
     trace = client_and_servers(2)
     rmw = {"rmw_client_handle": CLIENT + 1}
     trace.emit(98, "rcl_send_request", **rmw)
@@ -68,7 +68,7 @@ def test_when_rcl_was_called_and_when_the_caller_was_told() -> None:
 
 
 def test_two_servers_answer_one_request() -> None:
-    """Each response is told apart by its timestamp, also when the later one is taken first."""
+    """Responses are told apart by their timestamps, even when the later one is taken first."""
     trace = client_and_servers(2, 3)
     trace.send_request(100, CLIENT, 1)
     serve(trace, 110, 1, pid=2)
@@ -137,7 +137,7 @@ def test_a_step_of_the_clock_shows_in_responses_too() -> None:
 
 
 def test_calls_of_a_client_and_a_server_whose_begin_was_not_recorded() -> None:
-    """They are rows of the host and process that the events themselves tell."""
+    """Such calls are rows with the host and process of the events themselves."""
     trace = Trace()
     trace.send_request(10, 0x90, 7, pid=2)
     trace.take_request(12, 0x80, 7, gid=[9] * 16, pid=3)

@@ -1,7 +1,7 @@
-"""Cases with known answers, through the real libtracetools and LTTng.
+"""Test cases with known answers through the real libtracetools and LTTng.
 
-The events are planned by hand and emitted by programs; the expected rows are worked out by hand
-from them, after docs/tables.md. Times are planned microseconds.
+Programs emit events planned by hand; the expected rows are worked out by hand from them, after
+docs/tables.md. Times are planned microseconds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ INSTANCES = ("name", "node", "vpid", "vtid", "start_ns", "end_ns")
 
 
 def troubles(tables: dict[str, pl.DataFrame]) -> dict[str, int]:
-    """Health by kind; only one of these programs plays an executor that emits events."""
+    """Return health by kind; only one of these programs plays an executor that emits events."""
     by_kind = findings(tables)
     by_kind.pop("executor_without_events", None)
     return by_kind
@@ -40,8 +40,8 @@ def ros() -> RosEnvironment:
 def test_reentrant_and_nested_callbacks_and_one_that_never_ends(
     ros: RosEnvironment, tmp_path: Path
 ) -> None:
-    """One callback in two threads at once; in thread 11 it spins and another one runs inside;
-    a third is cut off, and its thread goes on with the next.
+    """One callback runs in two threads at once; in thread 11 it spins and another runs within it;
+    a third execution is cut off, and its thread goes on with the next.
     """
     trace = Trace()
     trace.node(10, 0x100, "worker")
@@ -65,8 +65,9 @@ def test_reentrant_and_nested_callbacks_and_one_that_never_ends(
 
 
 def test_handles_that_are_used_again(ros: RosEnvironment, tmp_path: Path) -> None:
-    """A subscription of /a dies; its handle, rmw handle and callback name one of /b from then
-    on. The publishers' handles change places in the same way.
+    """A subscription of /a dies; its handle, rmw handle and callback then name one of /b.
+
+    The publishers' handles are reused in the same way.
     """
     trace = Trace()
     trace.node(10, 0x100, "talker")
@@ -93,7 +94,7 @@ def test_handles_that_are_used_again(ros: RosEnvironment, tmp_path: Path) -> Non
 
 
 def test_two_hosts(ros: RosEnvironment, tmp_path: Path) -> None:
-    """Two recordings below one folder; all addresses of the processes are equal."""
+    """Two recordings lie below one folder; all addresses of the processes are equal."""
     trace = Trace()
     trace.node(10, 0x100, "here")
     trace.publisher(20, 0x200, "/data", node=0x100)
@@ -122,12 +123,12 @@ def test_two_hosts(ros: RosEnvironment, tmp_path: Path) -> None:
         ("h1", "/data", "/there", 153, 173),
         ("h0", "/echo", "/here", 203, 208),
     ]
-    # No clock could be told apart from the other: what the messages allow is said.
+    # The clocks are indistinguishable, so health reports what the messages allow.
     assert troubles(tables) == {"clocks_bounded": 2}
 
 
 def test_an_overwritten_ring_buffer(ros: RosEnvironment, tmp_path: Path) -> None:
-    """Two places, three messages before the first is taken out, and one left inside."""
+    """The buffer has two places; three messages come before the first take, and one is left."""
     trace = Trace()
     trace.node(10, 0x100, "node")
     trace.publisher(20, 0x200, "/data", node=0x100)
@@ -160,8 +161,8 @@ def test_an_overwritten_ring_buffer(ros: RosEnvironment, tmp_path: Path) -> None
 
 def test_late_joiners(ros: RosEnvironment, tmp_path: Path) -> None:
     """/map is transient local: it comes again to a subscription of another process, and to one
-    of the same process through its ring buffer, for which there is no publication. What rclcpp
-    keeps for the latter is in a buffer of the publisher, into which it puts what it published.
+    of the same process through its ring buffer, for which there is no publication. For the latter,
+    rclcpp keeps published messages in a buffer of the publisher.
     """
     trace = Trace()
     trace.node(10, 0x100, "server")
@@ -242,7 +243,7 @@ def test_a_spin_inside_of_a_callback(ros: RosEnvironment, tmp_path: Path) -> Non
 
 
 def test_packets_lost_on_the_network(ros: RosEnvironment, tmp_path: Path) -> None:
-    """Two subscribers; the second message reaches only one, the third none."""
+    """Of two subscribers, the second message reaches only one, and the third reaches none."""
     trace = Trace()
     trace.node(10, 0x100, "talker")
     trace.publisher(20, 0x200, "/data", node=0x100)
@@ -259,7 +260,7 @@ def test_packets_lost_on_the_network(ros: RosEnvironment, tmp_path: Path) -> Non
         (430, 402, 3),
     ):
         trace.receive(us, 0x300, 0x390, stamp=at(stamp), pid=pid)
-    # An executor that was woken for nothing: rcl and rclcpp say take, and nothing was taken.
+    # An executor was woken for nothing: rcl and rclcpp report a take, but nothing was taken.
     trace.take(320, 0x300, stamp=0, taken=0, pid=2)
     tables = tables_of(trace, ros, tmp_path)
     messages = tables["messages"].sort("publish_ns", "subscription_node")
@@ -277,7 +278,7 @@ def test_packets_lost_on_the_network(ros: RosEnvironment, tmp_path: Path) -> Non
 
 
 def test_a_service_with_two_servers(ros: RosEnvironment, tmp_path: Path) -> None:
-    """Both take request 1 and answer; request 2 is taken by one of them, and never answered."""
+    """Both servers take and answer request 1; only one takes request 2, and never answers it."""
     trace = Trace()
     gid = [1, 15, *range(14)]
     trace.node(10, 0x100, "client")
@@ -309,7 +310,7 @@ def test_a_service_with_two_servers(ros: RosEnvironment, tmp_path: Path) -> None
 
 
 def test_an_action_whose_goal_is_cancelled(ros: RosEnvironment, tmp_path: Path) -> None:
-    """Goal 1 runs to its end with two feedbacks; goal 2 is cancelled after one."""
+    """Goal 1 runs to its end with two feedback messages; goal 2 is cancelled after one."""
     trace = action()
     call(trace, GOAL, 1, 100, 110, 120, 130)
     call(trace, RESULT, 1, 135, 138, 170, 180)
@@ -340,7 +341,7 @@ def test_an_action_whose_goal_is_cancelled(ros: RosEnvironment, tmp_path: Path) 
 
 
 def test_log_messages_from_addresses_on_the_stack(ros: RosEnvironment, tmp_path: Path) -> None:
-    """rcl publishes /rosout with another address each time; the rmw handle tells."""
+    """rcl publishes /rosout with another address each time; the rmw handle identifies it."""
     trace = Trace()
     trace.node(10, 0x100, "node")
     trace.publisher(20, 0x7FF0, "/rosout", node=0x100, rmw=0x301)
@@ -359,13 +360,14 @@ def test_log_messages_from_addresses_on_the_stack(ros: RosEnvironment, tmp_path:
 
 
 def test_what_the_tracer_dropped_is_never_called_lost(ros: RosEnvironment, tmp_path: Path) -> None:
-    """3,000 messages, all delivered, into buffers of 8 KiB: most events are dropped. Nothing may
-    be called lost, and what is called delivered has the timestamp of its publication.
+    """3,000 messages, all delivered, go into buffers of 8 KiB, so most events are dropped.
+
+    No message may be called lost, and one called delivered has its publication's timestamp.
     """
     tables, emitted = burst_tables(ros, tmp_path, 3000)
     dropped = tables["losses"]["count"].sum()
     recorded = tables["processes"]["events"].sum()
-    # The tracer counts in the heads of packets: what it dropped after the last is not counted.
+    # The tracer counts in packet headers, so drops after the last packet are not counted.
     assert recorded < recorded + dropped <= emitted
     outcomes = set(tables["messages"]["outcome"])
     assert outcomes <= {"delivered", "taken", "unknown"}

@@ -1,4 +1,4 @@
-"""Tables as files: what is written is read back, by polars, another implementation of Parquet."""
+"""Test that tables written to files are read back by polars, another Parquet implementation."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ texts = st.lists(st.none() | st.text(max_size=20) | st.sampled_from(["/chatter",
 
 @given(st.lists(st.tuples(texts, st.booleans()), min_size=1, max_size=4))
 def test_categories_are_text_in_the_file(columns: list[tuple[list[str | None], bool]]) -> None:
-    """Of each column some are categories, in several pieces, and all are read as text."""
+    """Some of the columns are categories, in several pieces, and all are read back as text."""
     rows = min(len(values) for values, _ in columns)
     plain = pl.DataFrame(
         [pl.Series(f"c{n}", values[:rows], pl.String) for n, (values, _) in enumerate(columns)]

@@ -1,4 +1,4 @@
-"""Tables say in their files what they hold: read by pyarrow, pandas and DuckDB, not by roslens."""
+"""Test that table files describe their content to pyarrow, pandas and DuckDB, without roslens."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from roslens.collectors.schema import SAMPLED, TABLES
 from roslens.recording import Recording
 
 NOTHING_LOST = {"discarded_events": 0, "lost_packets": 0, "missing_stretches": 0}
-"""As babeltrace2 says of this sample: it warns of no discarded event and no discarded packet."""
+"""Loss as babeltrace2 reports it: no discarded events and no discarded packets in this sample."""
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def test_every_table_names_its_columns_units_and_the_loss(tables: Path) -> None:
         assert (about["table"], about["definition"]) == (path.stem, table.row)
         assert list(about["columns"]) == schema.names
         assert all(column["meaning"] for column in about["columns"].values())
-        # Samples of processes are not the tracer's: what it lost is not theirs.
+        # Process samples do not come from the tracer, so its loss does not apply to them.
         assert about["loss"] == (NOTHING_LOST if path.stem in TABLES else None)
     assert {path.stem for path in tables.glob("*.parquet")} >= TABLES.keys()
 
@@ -59,7 +59,7 @@ def test_duckdb_reads_them(tables: Path) -> None:
 
 
 def test_what_nothing_counts_is_unknown_and_not_zero() -> None:
-    """By hand: 3 events and 2, a packet of which nothing tells how many there were, a head."""
+    """By hand: losses of 3 and 2 events, a lost packet of unknown count, and a missing head."""
     kinds = ["discarded_events", "discarded_events", "lost_packets", "missing_head"]
     rows = {"host": "h0", "kind": kinds, "count": [3, 2, None, None]}
     losses = TABLES["losses"].conform(pl.DataFrame(rows))

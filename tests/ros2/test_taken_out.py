@@ -1,4 +1,4 @@
-"""Events are taken out of recordings: no row may then say what is not so.
+"""Remove events from recordings, and test that no row then says anything wrong.
 
 The tables of the whole recording are the truth; `benchmarks/taken_out.py` is the long form.
 """
@@ -35,7 +35,7 @@ TRIALS = 2
 def test_what_was_dropped_makes_no_row_wrong(
     run: str, ways: tuple[str, ...], unknown: float
 ) -> None:
-    """What tells of no gap, or of one at the begin; and gaps that the reader tells of."""
+    """Some removals show no gap, or one at the beginning; others the reader reports as gaps."""
     count = Count()
     for _, trial in trials(Recording.at(SAMPLES / run), TRIALS, 1, ways):
         count.add(trial)
@@ -59,7 +59,7 @@ def test_what_is_left_means_the_same_to_the_reference_model(run: str, way: str) 
 
 
 def _talker() -> Trace:
-    """A publisher and a subscription of one process."""
+    """Make a publisher and a subscription of one process."""
     trace = Trace()
     trace.node(1, NODE, "n")
     trace.publisher(3, PUB, "/data", node=NODE)
@@ -74,10 +74,10 @@ def _ran(trace: Trace) -> list[int | None]:
 @pytest.mark.parametrize(
     ("loss", "durations"),
     [
-        # Threads move between CPUs: what was dropped on one of them may be of any thread.
+        # Threads move between CPUs, so events dropped on one CPU may be of any thread.
         ({}, [10_000, None, 10_000]),
         ({"cpu_id": 1}, [10_000, None, 10_000]),
-        # The native tracer's files are of one process.
+        # A file of the native tracer belongs to one process.
         ({"cpu_id": None, "stream": "ros2_1_5f_0"}, [10_000, None, 10_000]),
         ({"cpu_id": None, "stream": "ros2_7_5f_0"}, [10_000, 10_000, 10_000]),
         ({"trace": "kernel"}, [10_000, 10_000, 10_000]),
@@ -98,12 +98,12 @@ def test_nothing_of_a_thread_goes_on_over_what_was_dropped(
 @pytest.mark.parametrize(
     ("gap", "busy", "undecidable"),
     [
-        # The take of the first lies in it, and may not have been.
+        # The take of the first message lies in the gap, and may not have happened.
         ((105, 125), False, [True, False]),
-        # The second could have been taken in it, unless its thread is seen all the while.
+        # The second could have been taken in the gap, unless its thread is seen all the while.
         ((150, 200), False, [False, True]),
         ((150, 200), True, [False, False]),
-        # The third was taken before it, and the second one no later.
+        # The third was taken before the gap, and the second no later.
         ((320, 400), False, [False, False]),
     ],
 )
@@ -134,9 +134,9 @@ def test_what_cannot_be_told_is_different_in_two_whole_recordings(
 
 
 def test_an_end_without_a_start_says_that_something_is_missing() -> None:
-    """By hand: a callback runs three times within another one; its second start is gone.
+    """By hand: a callback runs three times within another one, and its second start is missing.
 
-    What is open then has no end, and what is published after that is not within it.
+    Executions open at that point have no end, and later publications are not within them.
     """
     trace = _talker()
     trace.run(100, 0x77, lasts=50)
@@ -160,7 +160,7 @@ def test_the_first_end_of_a_thread_may_be_of_what_began_before() -> None:
 
 
 def test_a_callback_that_spins_within_itself_looks_like_a_missing_event() -> None:
-    """By hand: the outer one's start is taken for one that never ended, so its end has none."""
+    """By hand: the outer start looks like one that never ended, so the outer end has no start."""
     trace = _talker()
     trace.run(100, CALLBACK, lasts=20)
     trace.run(110, CALLBACK)
@@ -174,15 +174,15 @@ def test_a_callback_that_spins_within_itself_looks_like_a_missing_event() -> Non
     "run", [run.path for run in find_recordings(SAMPLES)], ids=lambda path: path.name
 )
 def test_nothing_seems_missing_where_nothing_is(run: Path) -> None:
-    """Their programs' logs say the same of them, see `benchmarks/ground_truth.py`."""
+    """The programs' logs confirm this, see `benchmarks/ground_truth.py`."""
     raw = read_raw(Recording.at(run))
     assert raw.losses.is_empty()
     assert "undeclared_gaps" not in findings(build_tables(raw.events))
 
 
 def test_nobody_knows_who_filled_a_place_after_others_that_were_left_out() -> None:
-    """By hand: of four messages within a process all but the first `intra_publish` and the last
-    `enqueue` of the middle two are gone; their places are 1 and 2.
+    """By hand: of four intra-process messages, the second has no `enqueue` and the third no
+    `intra_publish`; their places are 1 and 2.
     """
     trace = _talker()
     trace.ring_buffer(20, 0x500, subscription=SUB, callback=CALLBACK, capacity=10)

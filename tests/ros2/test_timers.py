@@ -1,4 +1,4 @@
-"""Timer activations against their grid; expected rows by hand, times in microseconds."""
+"""Test timer activations against their grid; expected rows by hand, times in microseconds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def found(trace: Trace) -> list[tuple[object, ...]]:
 
 
 def test_lateness_is_counted_from_the_least_late_activation() -> None:
-    """Period 100; starts 3, 0, 8, 1 after the points of a grid at 200, 300, 400, 500."""
+    """The period is 100; starts are 3, 0, 8 and 1 after the grid points 200, 300, 400 and 500."""
     trace = timer(100)
     for us in (203, 300, 408, 501):
         trace.run(us, CALLBACK)
@@ -43,7 +43,8 @@ def test_lateness_is_counted_from_the_least_late_activation() -> None:
 def test_a_late_activation_serves_the_oldest_release_and_the_others_are_skipped() -> None:
     """rcl calls a timer once, however late, and then goes on with its grid.
 
-    The release of 600 starts at 760: that of 700 passed before, so it is skipped; 800 is in time.
+    The release of 600 starts at 760: the release of 700 has passed, so it is skipped; 800 is in
+    time.
     """
     trace = timer(100)
     for us in (200, 300, 400, 500, 760, 800, 900, 1000):
@@ -56,7 +57,7 @@ def test_a_late_activation_serves_the_oldest_release_and_the_others_are_skipped(
 
 
 def test_ever_later_within_the_period_is_no_skip() -> None:
-    """Among 30 in time, two in a row start 40 and 80 late."""
+    """Among 30 starts in time, two in a row are 40 and 80 late."""
     trace = timer(100)
     for k in range(2, 34):
         trace.run(100 * k + {5: 40, 6: 80}.get(k, 0), CALLBACK)
@@ -65,7 +66,7 @@ def test_ever_later_within_the_period_is_no_skip() -> None:
 
 
 def test_a_start_that_is_late_by_most_of_a_period_is_not_an_early_one() -> None:
-    """Every third start is 72 after its release; the next one serves a release of its own."""
+    """Every third start is 72 after its release; the next start serves its own release."""
     trace = timer(100)
     late = dict.fromkeys(range(4, 30, 3), 72)
     for k in range(2, 32):
@@ -85,7 +86,7 @@ def test_where_calls_of_a_timer_are_queued_each_serves_its_release() -> None:
 
 
 def test_of_the_last_start_nothing_tells_whether_a_release_was_skipped() -> None:
-    """A start at 430 serves 300, and what passed at 400 may be served after the recording."""
+    """A start at 430 serves 300, and the release of 400 may be served after the recording."""
     trace = timer(100)
     for us in (200, 430):
         trace.run(us, CALLBACK)
@@ -94,7 +95,7 @@ def test_of_the_last_start_nothing_tells_whether_a_release_was_skipped() -> None
 
 @pytest.mark.parametrize("ppm", [-200, 0, 200])
 def test_a_clock_that_runs_otherwise_than_the_timers_is_not_taken_for_lateness(ppm: int) -> None:
-    """2,000 periods of 1 ms: the grid slides by 400 us, of which 10 us show within 101."""
+    """Over 2,000 periods of 1 ms the grid slides by 400 us; within 101 of them, 10 us show."""
     trace = timer(1000)
     for k in range(2000):
         trace.run(10_000 + 1000 * k * (1 + ppm / 1e6), CALLBACK, lasts=None)
@@ -136,8 +137,8 @@ def test_a_timer_without_period_or_without_init_has_no_grid() -> None:
 def test_drift_is_how_far_the_grid_has_moved_since_the_begin() -> None:
     """Each activation comes 1,000.01 us after the one before: 10 ns of drift per activation.
 
-    The grid of one is estimated by the 50 on either side; the least late of them is the earliest
-    one, as drift only grows: that of the first 51 is the first one's, the 101st one's the 51st's.
+    The grid at an activation is estimated from the 50 on either side; the least late of them is the
+    earliest, as drift only grows: the first for the first 51, the 51st for the 101st.
     """
     trace = timer(1000)
     for k in range(201):
@@ -157,11 +158,12 @@ def test_drift_is_how_far_the_grid_has_moved_since_the_begin() -> None:
     ],
 )
 def test_over_a_gap_a_timer_begins_anew(loss: tuple[float, float, str], apart: bool) -> None:
-    """Period 100; by hand: 400, 500 and 600 are missing, which the gap may have dropped, and 700 is
-    10 late. The grid of what comes after it has its own least late activation; whether others came
-    before the first one is not known, nor the grid of the two before the gap.
+    """The period is 100; the releases at 400, 500 and 600 have no start, which the gap may have
+    dropped, and 700 starts 10 late (by hand). The grid after the gap has its own least late
+    activation; whether others came before its first one is not known, nor is the grid of the two
+    before the gap.
 
-    A gap that ends with one start, or begins with the last, is not between two.
+    A gap that ends with one start, or begins with the last, does not lie between two.
     """
     trace = timer(100)
     for us in (200, 300, 710, *range(800, 1701, 100)):
@@ -177,7 +179,7 @@ def test_over_a_gap_a_timer_begins_anew(loss: tuple[float, float, str], apart: b
 
 
 def test_over_a_broken_order_a_timer_begins_anew() -> None:
-    """By hand: the end at 405 has no start, so that something is missing since 305."""
+    """By hand: the end at 405 has no start, so something has been missing since 305."""
     trace = timer(100)
     for us in (200, 300, 400, 500, 600):
         trace.run(us, CALLBACK)

@@ -1,4 +1,4 @@
-"""Triggers: what hits, when, and the recording that is made of it.
+"""Test triggers: what hits and when, and the snapshot that is then recorded.
 
 Expected moments and values are counted by hand from synthetic events. A live run is in
 ``tests/native_tracer/test_watch.py``.
@@ -74,10 +74,10 @@ def test_what_is_no_trigger_is_told_in_a_line(text: str, told: str, tmp_path: Pa
 
 
 def frames() -> dict[str, pl.DataFrame]:
-    """/a from /n to /m, published at 0, 10, ..., 90 and 200 ms, and taken 1 ms later.
+    """Publish /a from /n to /m at 0, 10, ..., 90 and 200 ms; each is taken 1 ms later.
 
-    That of 50 never is, and that of 90 after 20 ms. The callback takes 2 ms, that of 80 takes 18,
-    and the last one does not end.
+    The message of 50 is never taken, and that of 90 is taken after 20 ms. The callback takes 2 ms,
+    for the message of 80 18 ms, and the last one does not end.
     """
     trace, sender, to = Trace(), {"pid": 1}, {"pid": 2}
     trace.node(-90e3, 0x10, "n", **sender)
@@ -105,7 +105,10 @@ def live_tables(raw: dict[str, pl.DataFrame], processes: Processes | None = None
 
 
 def found(tmp_path: Path, text: str, *moments: int) -> list[list[tuple[float, float]]]:
-    """Of each moment, in ms: the moments of what hits and their values, in ms but for fractions."""
+    """Return, for each moment in ms, the times of its hits in ms, and their values.
+
+    Values whose unit is ns are given in ms.
+    """
     triggers = Triggers(settings(tmp_path, f"triggers: [{text}]\nwindow_s: 1"))
     tables = live_tables(frames())
     first = T0 - 2000 * MS
@@ -120,20 +123,20 @@ def found(tmp_path: Path, text: str, *moments: int) -> list[list[tuple[float, fl
 
 def test_a_latency(tmp_path: Path) -> None:
     hit = found(tmp_path, "latency of /a > 15 ms", 100, 250, 300)
-    # Published at 90, its callback began 20.001 later.
+    # The message published at 90 began its callback 20.001 ms later.
     assert hit == [[], [(110.001, 20.001)], []]
     assert found(tmp_path, "latency of /b > 15 ms", 250) == [[]]
     assert found(tmp_path, "latency > 15 ms", 250) == hit[1:2]
 
 
 def test_a_chain(tmp_path: Path) -> None:
-    # To the end of the callback: 90 + 20 + 2.
+    # The latency goes to the end of the callback: 90 + 20 + 2.
     assert found(tmp_path, "latency of /n -> /a -> /m > 21 ms", 250) == [[(112, 22)]]
     assert found(tmp_path, "latency of /x -> /a -> /m > 21 ms", 250) == [[]]
 
 
 def test_a_goal_that_was_aborted(tmp_path: Path) -> None:
-    """Of /a one aborts at 40 and one at 60 ms; of /b one is cancelled at 50."""
+    """One goal of /a aborts at 40 ms and one at 60 ms; one goal of /b is cancelled at 50 ms."""
     trace = Trace()
     for place, name in enumerate("ab"):
         trace.publisher(-80e3, 0x20 + place, f"/{name}/_action/status", node=0x10)
@@ -158,7 +161,7 @@ def test_a_goal_that_was_aborted(tmp_path: Path) -> None:
 
 
 def test_a_gap_hits_as_soon_as_it_is_too_long(tmp_path: Path) -> None:
-    # After 90 nothing until 200, and then nothing any more.
+    # After 90 nothing comes until 200, and nothing after that.
     assert found(tmp_path, "gap of /a > 50 ms", 100, 145, 160, 300) == [
         [],
         [(140, 110)],
@@ -168,7 +171,7 @@ def test_a_gap_hits_as_soon_as_it_is_too_long(tmp_path: Path) -> None:
 
 
 def test_a_callback(tmp_path: Path) -> None:
-    # That of 80 began at 81.001 and took 18.999; that of 200 still runs.
+    # The callback of 80 began at 81.001 and took 18.999; that of 200 still runs.
     assert found(tmp_path, "callback of /m > 18 ms", 100, 210, 300) == [
         [(99.001, 18.999)],
         [],
@@ -183,20 +186,20 @@ def test_what_still_runs_is_told_to_last_at_least_so_long() -> None:
 
 
 def test_rate_and_loss_hit_when_they_begin_to_hold(tmp_path: Path) -> None:
-    # In the second before 300: 11 publications; before 1,100: one; later none.
+    # There are 11 publications in the second before 300, one before 1,100, and none later.
     assert found(tmp_path, "rate of /a < 10 Hz", 300, 1100, 1500) == [[], [(1100, 1)], []]
     assert found(tmp_path, "rate of /a > 10 Hz", 300) == [[(300, 11)]]
     assert found(tmp_path, "rate of /nothing < 10 Hz", 300) == [[]]
     # The topic begins at 0: before 1,000 there is no whole window, and a rate can only be too high.
     assert found(tmp_path, "rate of /a < 12 Hz", 300, 999, 1000) == [[], [], [(1000, 11)]]
-    # A loss is of the window that ended a second before.
+    # A loss concerns the window that ended a second before.
     early, late = found(tmp_path, "loss of /a > 5 %", 1999, 2000)
     assert (early, late) == ([], [(1000, pytest.approx(1 / 11))])
     assert found(tmp_path, "loss of /a > 10 %", 2000) == [[]]
 
 
 def test_a_deadline_is_missed_as_soon_as_it_passed(tmp_path: Path) -> None:
-    """Of 50 nothing is taken, 80 ends after 20 ms, 90 after 22, 200 never."""
+    """The message of 50 is not taken, 80 ends after 20 ms, 90 after 22 ms, 200 never."""
     chain = "deadline of /n -> /a -> /m > {} ms"
     assert found(tmp_path, chain.format(21), 60, 71, 110, 111, 220, 221, 300) == [
         [], [(71, 21)], [], [(111, 22)], [], [(221, 21)], []
@@ -206,7 +209,7 @@ def test_a_deadline_is_missed_as_soon_as_it_passed(tmp_path: Path) -> None:
 
 
 def test_what_a_chain_took_and_missed_in_a_window(tmp_path: Path) -> None:
-    """Seven take 3 ms, that of 80 takes 20, that of 90 takes 22; 50 and 200 never end."""
+    """Seven messages take 3 ms, that of 80 takes 20, that of 90 takes 22; 50 and 200 never end."""
     tables = live_tables(frames())
     chain = "/n -> /a -> /m"
     given = settings(tmp_path, f"triggers: [latency of {chain} > 1 s, deadline of {chain} > 60 ms]")
@@ -233,7 +236,9 @@ def test_what_a_chain_took_and_missed_in_a_window(tmp_path: Path) -> None:
 
 
 def test_a_silence_of_a_node_and_of_what_it_runs(tmp_path: Path) -> None:
-    """/n publishes last at 200, and before at 90; /m ends that of 90 at 112.001, begins 201.001."""
+    """/n publishes last at 90 and then at 200; /m ends the callback of 90 at 112.001 and begins the
+    next at 201.001.
+    """
     expected = [[], [(170, 110)], [], [(280, 90)]]
     assert found(tmp_path, "silence of /n > 80 ms", 169, 180, 279, 290) == expected
     of_node = found(tmp_path, "silence of /m > 80 ms", 190, 250, 300)
@@ -243,7 +248,7 @@ def test_a_silence_of_a_node_and_of_what_it_runs(tmp_path: Path) -> None:
 
 
 def test_processes_are_seen_to_grow_to_work_and_to_die(tmp_path: Path) -> None:
-    """By samples given by hand: 1 MB/s and 0.8 CPUs from 10 s on; a step of 50 MB is no growth."""
+    """Samples are made by hand: 1 MB/s and 0.8 CPUs from 10 s on; a step of 50 MB is no growth."""
     seconds = [k / 2 for k in range(60)]
     processes = Processes(5, memory=True)
 
@@ -267,21 +272,21 @@ def test_processes_are_seen_to_grow_to_work_and_to_die(tmp_path: Path) -> None:
             for s in moments
         ]  # fmt: skip
 
-    # In the 5 s before 12.5 a half is the new rate: 0.45; the next sample is beyond.
+    # In the 5 s before 12.5 half has the new rate: 0.45; the next sample exceeds it.
     assert hits("cpu of /works > 45 %", 30) == [[(13, pytest.approx(0.52))]]
     assert hits("cpu > 45 %", 30) == hits("cpu of /works > 45 %", 30)
-    # What is sampled after the moment until which all is told counts in the next look.
+    # A sample after the moment up to which all is known counts in the next look.
     assert hits("cpu of /works > 45 %", 12.9, 13, 30) == [
         [],
         hits("cpu of /works > 45 %", 30)[0],
         [],
     ]
     assert hits("cpu of /grows > 45 %", 30) == [[]]
-    # Known after the first 5 s.
+    # The value is known after the first 5 s.
     assert hits("cpu of /grows > 5 %", 30) == [[(5, pytest.approx(0.1))]]
     ((at, slope),) = hits("memory of /grows > 0.3 MB/s", 30)[0]
     assert 11 < at <= 15
-    # The slopes between all pairs of each half of its window, a second time.
+    # Recompute the slopes between all pairs of each half of the window.
     window = [(s, 90 + max(0.0, s - 10)) for s in seconds if at - 5 <= s <= at]
     halves = [
         np.median([(y - b) / (x - a) for (a, b), (x, y) in itertools.combinations(half, 2)])
@@ -289,20 +294,20 @@ def test_processes_are_seen_to_grow_to_work_and_to_die(tmp_path: Path) -> None:
     ]
     assert slope == pytest.approx(1e6 * min(halves))
     assert hits("memory of /works > 0.3 MB/s", 30) == [[]]
-    # Two readings are none.
+    # Two readings are not enough.
     processes._samples[1] = deque(
         sample for sample in processes._samples[1] if sample.time_ns % (4 * 10**9) == 0
     )
     assert hits("memory of /grows > 0.3 MB/s", 30) == [[]]
     assert hits("process of /gone died", 30) == [[(7, None)]]
     assert hits("process died", 30) == [[(7, None)]]
-    # Told five seconds later, once: by then it is known that it was not the end of everything.
+    # A death is reported once, five seconds later: by then it was not the end of everything.
     assert hits("process died", 8, 11.9, 12, 13) == [[], [], [(7, None)], []]
     assert hits("process of /works died", 30) == [[]]
 
 
 def test_a_process_that_is_gone_died_once() -> None:
-    """A real one, and one that was gone before anybody looked."""
+    """One process is real, and one was gone before anybody looked."""
     with subprocess.Popen(["sleep", "60"]) as sleeping:
         processes = Processes(5, memory=True)
         nodes = [("/n", sleeping.pid, 0), ("/beside", sleeping.pid, 0), ("/other", sleeping.pid, 1)]
@@ -319,7 +324,7 @@ def test_a_process_that_is_gone_died_once() -> None:
     processes.know([("/late", sleeping.pid, 0)])
     processes._round()
     assert len(processes.died) == 2
-    # What a node did until then is looked at later, also where it is in another process by now.
+    # A node's activity until then is examined later, even if the node is now in another process.
     processes.know([("/n", os.getpid(), 0)])
     processes._round()
     processes._round()
@@ -347,7 +352,7 @@ def hit(trigger: str, at_ns: int) -> Hit:
 
 
 def flight_recorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of 600 kB that snapshots of 600 kB are made of, but for what programs wrote."""
+    """Return a folder of 600 kB whose snapshots have 600 kB, without any events of programs."""
 
     def take(folder: Path, output: Path) -> None:
         taken(folder, output)
@@ -377,7 +382,7 @@ def test_cooldown_and_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     message = snapshots.take()
     assert message.endswith("one; other")
     (first,) = folder.iterdir()
-    # What hit at the same time is one recording.
+    # Triggers that hit at the same time make one recording.
     assert read_manifest(first / "manifest.json").triggered == [one, other]
     now[0] += 8.5
     assert snapshots.heed([one, other]) == [one]
@@ -413,12 +418,12 @@ def test_what_goes_wrong_with_a_snapshot_is_told_and_leaves_nothing(
     assert "no snapshot: " in message
     assert "No space left" in message
     assert list((tmp_path / "made").iterdir()) == []
-    # The recorder is gone; whoever watches goes on.
+    # The recorder is gone, but the watching goes on.
     shutil.rmtree(flight)
     snapshots.heed([hit("other", 6)])
     message = snapshots.take(at_once=True)
     assert "no flight recorder writes there" in message
-    # Where all is recorded, hits are heeded and no more.
+    # When everything is recorded, hits are noted and no snapshot is taken.
     whole = Snapshots(None, tmp_path / "none", few)
     assert whole.heed([hit("one", 7)]) == [hit("one", 7)]
     assert whole.heed([hit("one", 8)]) == []

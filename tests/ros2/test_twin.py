@@ -1,6 +1,6 @@
-"""The tables against a second implementation, `reference_model`, cell by cell.
+"""Test the tables cell by cell against a second implementation, `reference_model`.
 
-Synthetic traces (`ros2_trace.Trace`) are held against it in every test that makes tables of them.
+Every test that makes tables of synthetic traces (`ros2_trace.Trace`) also checks them against it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from roslens.recording import Recording
 
 RUNS = list(recordings([SAMPLES]))
 KEPT = frozenset({"rcl_service_init"})
-"""What is not lost below: without it two servers of a name cannot be told apart, and the tables
-have a row for each way to pair what the two took and what they answered."""
+"""Events that are never removed below: without them two servers of a name cannot be told apart,
+and the tables have a row for each way to pair their takes and responses.
+"""
 
 
 @pytest.mark.recording
@@ -40,7 +41,7 @@ def test_recordings(run: Path) -> None:
 @given(st.integers(0, 2**32))
 @example(25288)
 def test_a_system_that_runs(seed: int) -> None:
-    """Both models against each other, and against what really became of each message."""
+    """Compare both models with each other, and with the fate of each message."""
     system = System(seed)
     frames = system.trace.frames()
     assert differences(frames) == {}
@@ -51,13 +52,13 @@ def test_a_system_that_runs(seed: int) -> None:
         s = by_id[row["subscription_id"]]
         who = (s["host"], s["vpid"], s["subscription_handle"])
         starts[row["publish_ns"], who] = row["callback_start_ns"]
-    # A call that is still under way has not told all its subscriptions.
+    # A publish call that is still under way has not yet reached all its subscriptions.
     assert {key: starts[key] for key in system.truth} == system.truth
 
 
 @settings(max_examples=12)
 @given(st.integers(0, 2**32), st.sampled_from((0.02, 0.05, 0.2)))
-@example(27065, 0.05)  # What left a ring buffer tells nothing of what goes between processes.
+@example(27065, 0.05)  # A ring buffer's dequeue tells nothing about messages between processes.
 def test_a_system_of_which_events_are_missing(seed: int, lost: float) -> None:
     system = System(seed)
     rng = random.Random(seed)
@@ -68,7 +69,7 @@ def test_a_system_of_which_events_are_missing(seed: int, lost: float) -> None:
 
 
 def test_a_place_that_was_free_again_was_not_overwritten() -> None:
-    """The dequeue of the first message was not recorded; the third enqueue says so."""
+    """The dequeue of the first message was not recorded; the third enqueue reveals that."""
     trace = one_process()
     for us, index in ((100, 0), (200, 1), (300, 0)):
         intra_publish(trace, us, index)
@@ -83,7 +84,7 @@ def test_a_place_that_was_free_again_was_not_overwritten() -> None:
 
 
 def test_a_request_of_which_the_take_is_missing_is_one_call() -> None:
-    """The response has the key of the request: it was this server that took it."""
+    """The response has the key of the request, so this server took the request."""
     trace = Trace()
     trace.node(1, NODE, "n")
     trace.service(2, 0x80, "/ask", node=NODE)
@@ -97,7 +98,7 @@ def test_a_request_of_which_the_take_is_missing_is_one_call() -> None:
 
 
 def test_endpoints_of_which_only_rmw_told_are_not_the_middlewares_own() -> None:
-    """rcl's init events are missing; what goes through rcl is no discovery message."""
+    """rcl's init events are missing; a message that goes through rcl is no discovery message."""
     trace = one_process()
     missing = {"rcl_publisher_init", "rcl_subscription_init"}
     trace.declared |= missing | {"rcl_take", "rcl_publish"}
@@ -115,7 +116,7 @@ def test_endpoints_of_which_only_rmw_told_are_not_the_middlewares_own() -> None:
 
 
 def test_what_is_compared_is_told_apart() -> None:
-    """The comparison itself: one cell, one row more, and one reference to another object."""
+    """Test the comparison itself: one cell, one extra row, and one reference to another object."""
     trace = one_process()
     intra_publish(trace, 100, 0)
     intra_receive(trace, 130, 0)

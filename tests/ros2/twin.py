@@ -1,7 +1,7 @@
-"""Two models of one recording, compared cell by cell.
+"""Compare two models of one recording cell by cell.
 
-Rows are compared as a multiset of what they say; a number of an object is replaced by what the
-object is (its process, addresses and times), as the two number them each in its way.
+Rows are compared as a multiset of their contents; an object's number is replaced by the object's
+identity (its process, addresses and times), as each model numbers objects in its own way.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ IDENTITY = {
     ),
     "take_id": ("takes", ("vtid", "take_ns", "intra_process")),
 }
-"""Of each number: the table of what it numbers, and the columns that say which one it is."""
+"""For each id: the table of its objects, and the columns that identify an object."""
 ROLES = {
     "owner_id": {"subscription": "subscription_id", "timer": "timer_id", "service": "service_id"},
     "client_callback_instance_id": dict.fromkeys((None,), "callback_instance_id"),
 }
-"""Numbers of what a column ``kind`` of the row says."""
+"""Ids whose object depends on the row's column ``kind``."""
 NOT_HERE = {"processes": {"rmw"}, "executor_intervals": {"cpu_ns"}}
 """Columns that the reference model does not have."""
 
@@ -54,7 +54,7 @@ def differences(
     *,
     synchronisation: str | None = None,
 ) -> dict[str, str]:
-    """Where roslens' tables and the reference model's differ: a text per table."""
+    """Return, per differing table, a text on how roslens and the reference model differ."""
     ours = build_tables(raw, losses, synchronisation=synchronisation)
     rows = [] if losses is None else losses.to_dicts()
     recorded = {name: frame.iter_rows(named=True) for name, frame in raw.items()}
@@ -64,7 +64,7 @@ def differences(
 
 
 def clock_bounds(raw: Mapping[str, pl.DataFrame]) -> dict[tuple[str, str], int]:
-    """The bounds that roslens finds, whose truth is what ``test_host_clocks.py`` tests."""
+    """Return the bounds that roslens finds; ``test_host_clocks.py`` tests them."""
     crossings = find_crossings(raw)
     hosts = {*crossings["from_host"], *crossings["to_host"]}
     fit = fit_clocks(crossings, sorted(hosts)) if hosts else None
@@ -73,7 +73,7 @@ def clock_bounds(raw: Mapping[str, pl.DataFrame]) -> dict[tuple[str, str], int]:
 
 
 def compared(ours: Tables, theirs: Tables) -> dict[str, str]:
-    """Two sets of tables, held against each other."""
+    """Compare two sets of tables, and return a text for each table that differs."""
     names = {name: {c.name for c in TABLES[name].columns} - NOT_HERE.get(name, set())
              for name in theirs}  # fmt: skip
     tallies = [
@@ -124,7 +124,7 @@ def _by_number(tables: Tables, table: str, column: str) -> dict[int, Mapping[str
 
 
 def _told(ours: Counter[Any], theirs: Counter[Any], at_most: int = 4) -> str:
-    """What differs, in words: each of our rows beside the most similar one of theirs."""
+    """Describe the differences: each of our rows beside the most similar of theirs."""
     lines = [f"{ours.total()} of our rows, {theirs.total()} of theirs"]
     left: list[Any] = list(theirs.elements())
     for row in list(ours.elements())[:at_most]:

@@ -1,4 +1,4 @@
-"""Events in any order, of a small choice of objects, known and unknown."""
+"""Emit events in any order, of a small choice of known and unknown objects."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ EVENTS = {
     "answer": "rmw_send_response",
     "answered": "rmw_take_response",
 }
-"""What may happen."""
+"""Events that may happen."""
 SAME = {
     "publisher_handle": PUB, "rmw_publisher_handle": PUB + 1, "rmw_subscription_handle": SUB + 1,
     "buffer": BUFFER, "handle": SUB, "rmw_client_handle": 0x91, "rmw_service_handle": 0x81,
@@ -48,7 +48,7 @@ STEPS = ("publish", "start", "timer", *EVENTS)
 
 
 def objects() -> Trace:
-    """Two processes with one of everything, and a third that nothing is known of."""
+    """Make two processes with one object of each kind, and a third without known objects."""
     trace = Trace()
     for pid in (1, 2):
         trace.node(1, NODE, f"n{pid}", pid=pid)
@@ -64,7 +64,7 @@ def objects() -> Trace:
 
 
 def emit(trace: Trace, us: float, step: str, number: int, where: dict[str, Any]) -> None:
-    """One event, or the few of a publication, of a small choice of objects and messages."""
+    """Emit one event, or the few of a publication, with a small choice of objects and messages."""
     callback = (CALLBACK, CALLBACK + 1, 0x71, 0x82, 0xDEAD)[number % 5]
     drawn = {
         "message": 0x9000 + number % 2,

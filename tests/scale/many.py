@@ -30,7 +30,7 @@ Step = tuple[str, list[str | Path], tuple[int, ...]]
 
 
 def recordings(folder: Path, count: int) -> Iterator[Step]:
-    """What is asked of many recordings: a name, arguments and the exit codes of success."""
+    """Yield questions about many recordings: a name, arguments and the exit codes of success."""
     for number in range(count):
         place = folder / ("base", "new")[number % 2] / f"{number:05d}"
         generate(Shape(loss=0.01, seed=number), place, EVENTS)
@@ -39,30 +39,30 @@ def recordings(folder: Path, count: int) -> Iterator[Step]:
     yield "info, collected", ["info", folder, "--json"], (0,)
     yield "info --check", ["info", "--check", folder], (0, 3)
     yield "first page", [folder], (0,)
-    # The sides are equal, and whether chance tells them apart is not asked here.
+    # The sides are equal; whether chance tells them apart does not matter here.
     yield "compare", ["compare", folder / "base", folder / "new"], (0, 1, 3)
 
 
 def processes(folder: Path, count: int) -> Iterator[Step]:
-    """What is asked of a recording of many processes, half of which publish to the others."""
+    """Yield questions about a recording of many processes, half of which publish to the others."""
     half = count // 2
     generate(Shape(topics=half, nodes=half, processes=half), folder, 100 * count)
     yield "info", ["info", folder], (0,)
     yield "collect", ["collect", folder], (0,)
     yield "first page", [folder], (0,)
-    # More than are followed: one line.
+    # There are more chains than are followed: one line.
     yield "chains", ["chains", folder], (0, 2)
     yield "report latency", ["report", "latency", folder, "-o", folder / "report"], (0,)
 
 
 def cpu_seconds() -> float:
-    """Of all children so far that have ended."""
+    """Return the CPU seconds of all children that have ended so far."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def measured(arguments: list[str | Path]) -> tuple[int, str, float, str]:
-    """Exit code, seconds in words, MiB and what was said of a verb."""
+    """Return exit code, seconds in words, MiB and output of a verb."""
     command = [sys.executable, "-m", "roslens", *map(str, arguments)]
     begun, cpu, most = time.monotonic(), cpu_seconds(), 0
     with tempfile.TemporaryFile() as output:

@@ -1,4 +1,4 @@
-"""The catalog against the manifests and tables that it describes."""
+"""Test the catalog against the manifests and tables that it describes."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ OTHER = SAMPLES / "lifecycle" / "000_r0_cell"
 
 
 class Quiet(SimpleHTTPRequestHandler):
-    """Serves files and writes no log."""
+    """A server of files that writes no log."""
 
     def log_message(self, *_: object) -> None:
         return
 
 
 def in_turn(data: dict[str, Any], number: int) -> None:
-    """Payloads and distributions."""
+    """Alternate payloads and distributions."""
     data["factors"] = {"payload": 100 * (number % 2)}
     data["environment"]["ros_distro"] = ("humble", "jazzy")[number % 2]
 
@@ -92,7 +92,7 @@ def test_a_damaged_catalog_is_made_again(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def collected(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs of ours and a bare trace, collected."""
+    """Collect two roslens runs and a bare trace."""
     folder = tmp_path_factory.mktemp("fleet")
     uncollected(RUN, folder / "a" / "run")
     uncollected(OTHER, folder / "b" / "run")
@@ -103,7 +103,7 @@ def collected(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.recording
 def test_tables_of_all(collected: Path) -> None:
-    """Against the tables themselves, read one by one; by polars and by DuckDB."""
+    """The tables themselves, read one by one, are the truth; polars and DuckDB read them all."""
     catalog = rl.catalog(collected)
     chosen = catalog.select()
     assert sorted(chosen.rows["path"]) == ["a/run", "b/run", "bare"]
@@ -133,7 +133,7 @@ def test_metrics_are_those_of_the_report(collected: Path) -> None:
     row = rl.catalog(collected).select(suite="two_process").rows.row(0, named=True)
     side = load_side(collected / "a" / "run")
     for metric in ("latency_p50", "latency_p99", "loss", "cpu"):
-        # The headline's comes first, then those of further topics.
+        # The headline's estimate comes first, then those of further topics.
         estimate = next(e for e in side.estimates if e.metric == metric)
         assert row[metric] == estimate.value
     health = pl.read_parquet(collected / "a" / "run" / "tables" / "health.parquet")
@@ -149,7 +149,7 @@ def test_no_percentile_of_too_few_messages(tmp_path: Path) -> None:
     assert 28 < row["messages"] <= 298
     assert row["latency_p99"] is None
     assert row["latency_p90"] > 0
-    # That more than one in a hundred was lost needs no such number.
+    # This number is not needed to know that more than one in a hundred was lost.
     assert row["latency_sent_p99"] == math.inf
 
 
@@ -164,7 +164,7 @@ def test_workers_make_the_same_catalog(collected: Path, tmp_path: Path) -> None:
 
 @pytest.fixture
 def remote(collected: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """The same tree in fsspec's memory."""
+    """Yield the address of the same tree in fsspec's memory."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     files = fsspec.filesystem("memory")
     for path in collected.rglob("*"):
@@ -176,7 +176,7 @@ def remote(collected: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.recording
 def test_behind_an_address(collected: Path, remote: str, tmp_path: Path) -> None:
-    """The same rows as of the local tree, times and sizes of files aside."""
+    """The rows equal those of the local tree, except times and sizes of files."""
     served = rl.catalog(remote, file=tmp_path / "c.parquet")
     local = rl.catalog(collected)
     assert served.frame.collect().drop("stamp").equals(local.frame.collect().drop("stamp"))
@@ -194,7 +194,7 @@ def test_behind_an_address(collected: Path, remote: str, tmp_path: Path) -> None
 def test_behind_a_web_server(
     collected: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that lists its folders, and tells neither sizes nor tags, nor reads parts of files."""
+    """The server lists its folders, but sends no sizes or tags, and no parts of files."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     shutil.copytree(collected, tmp_path / "served")
     handler = partial(Quiet, directory=str(tmp_path / "served"))
@@ -220,7 +220,7 @@ def test_a_file_address_is_a_folder(collected: Path) -> None:
 
 @pytest.mark.recording
 def test_dataset_in_hive_layout(collected: Path, tmp_path: Path) -> None:
-    """By polars and DuckDB, with nothing but the folder; against the tables one by one."""
+    """polars and DuckDB read the folder alone; the tables one by one are the truth."""
     chosen = rl.catalog(collected).select()
     folder = tmp_path / "set"
     written = chosen.write_dataset(folder, ["messages", "nodes"])
@@ -265,7 +265,7 @@ def test_places_that_are_none(tmp_path: Path) -> None:
     ],
 )
 def test_the_session_of_a_trace(folder: str, session: str) -> None:
-    """The layouts in which LTTng writes, by its manual."""
+    """These are the layouts in which LTTng writes, by its manual."""
     assert session_of(folder) == session
 
 
@@ -273,7 +273,7 @@ def test_the_session_of_a_trace(folder: str, session: str) -> None:
 def test_a_tree_that_cannot_be_written_is_collected_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also root may not write here: `os.access` is told no."""
+    """Even root may not write here, as `os.access` is made to say no."""
     shutil.copytree(RUN, tmp_path / "tree" / "run", ignore=shutil.ignore_patterns("tables"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     tree = tmp_path / "tree"

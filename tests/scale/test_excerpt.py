@@ -1,4 +1,4 @@
-"""Part of a recording as tables: against the view of the tables of all of it."""
+"""Test tables of a part of a recording against the view of the whole recording's tables."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.recording
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Recording]:
-    """All of two recordings: messages between processes; services, goals and timers."""
+    """Collect two whole recordings: messages between processes; services, goals and timers."""
     folder = tmp_path_factory.mktemp("whole")
     recordings = {run: Recording.at(run, folder / run.name) for run in (RUN, DEMO)}
     for recording in recordings.values():
@@ -48,7 +48,7 @@ def span(recording: Recording) -> tuple[int, int]:
 
 
 def assert_same(part: Recording, whole: Recording, view: View) -> None:
-    """All tables as the view shows them of the whole recording, numbers of rows aside."""
+    """Check that all tables are as the view shows the whole's, except for row numbers."""
     for name, table in TABLES.items():
         if name == "health":
             continue
@@ -60,7 +60,7 @@ def assert_same(part: Recording, whole: Recording, view: View) -> None:
         if name in ("hosts", "processes"):
             aside += ["begin_ns", "end_ns", "events"]
         if name == "timer_activations":
-            # Estimated from the activations around.
+            # These are estimated from the activations around.
             aside += ["release_ns", "lateness_ns", "skipped", "drift_ns"]
         aside = [column for column in aside if column in actual.columns]
         assert_frame_equal(actual.drop(aside), expected.drop(aside))
@@ -71,7 +71,7 @@ def assert_same(part: Recording, whole: Recording, view: View) -> None:
 def test_a_window_is_the_view_of_all(
     whole: dict[Path, Recording], tmp_path: Path, run: Path, margin: int
 ) -> None:
-    """Both ends are included: they are the times of a publication each."""
+    """Both ends are times of a publication, and are included."""
     sent = pl.read_parquet(whole[run].tables / "messages.parquet")["publish_ns"]
     times = sent.drop_nulls().unique().sort()
     begin, end = times[len(times) // 3], times[len(times) // 2]
@@ -112,7 +112,7 @@ def test_topics_and_nodes(whole: dict[Path, Recording], tmp_path: Path) -> None:
 
 
 def test_an_excerpt_says_that_it_is_one(whole: dict[Path, Recording], tmp_path: Path) -> None:
-    """In the note, in health, by rl.open and by info; the manifest comes along."""
+    """The note, health, rl.open and info say so; the manifest comes along."""
     begin, end = span(whole[RUN])
     part = Recording.at(RUN, tmp_path / "part")
     excerpt = Excerpt("+2s", f"{(begin + end) // 2}")
@@ -130,7 +130,7 @@ def test_an_excerpt_says_that_it_is_one(whole: dict[Path, Recording], tmp_path: 
     assert recording.manifest == Recording.at(RUN).manifest
     opened = rl.open(part.output)
     assert f"only part of {RUN.name}: from +2s" in repr(opened)
-    # What was read for it is more, and is not said of it.
+    # More was read for the excerpt, which is not reported.
     assert repr(opened).startswith("1 run in 1 cell\n")
     assert "recorded for" not in repr(opened)
     page = roslens(part.output, check=True).stdout
@@ -183,7 +183,7 @@ def test_it_does_not_pass_for_the_recording(tmp_path: Path) -> None:
 
 
 def test_within_limits(tmp_path: Path) -> None:
-    """By another process, which is told what is wanted."""
+    """Another process collects, which is told what is wanted."""
     excerpt = Excerpt("+2s", "+3s", topics=("/*",))
     collect(Recording.at(RUN, tmp_path / "one"), excerpt=excerpt)
     limits = Limits(seconds=500)
@@ -224,7 +224,7 @@ def test_near_names() -> None:
 def test_the_share_of_a_callback_is_that_of_the_time_of_the_excerpt(
     whole: dict[Path, Recording], tmp_path: Path
 ) -> None:
-    """By hand: what its executions took of the second that was collected."""
+    """By hand: the time its executions took in the second that was collected."""
     begin_ns = span(whole[RUN])[0] + 1_000_000_000
     end_ns = begin_ns + 1_000_000_000
     excerpt = Excerpt(start=str(begin_ns), end=str(end_ns), nodes=["/listener"])

@@ -1,4 +1,7 @@
-"""Collections that are interrupted, killed, out of space or begun twice: the next one is whole."""
+"""Test collections that are interrupted, killed, out of space or started twice.
+
+The next collection is always whole.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ pytestmark = pytest.mark.recording
 
 @pytest.fixture
 def whole(tmp_path: Path) -> Collected:
-    """The sample, collected at once."""
+    """Collect the sample at once."""
     return collect(Recording.at(RUN, tmp_path / "whole"))
 
 
@@ -125,7 +128,7 @@ def test_a_full_disk_leaves_nothing(
 
 
 def test_two_collectors_at_once(tmp_path: Path, whole: Collected) -> None:
-    """One does it, the other one waits for it; neither removes what the other one makes."""
+    """One collects, the other waits for it; neither removes what the other makes."""
     recording = Recording.at(RUN, tmp_path / "parts")
     with ThreadPoolExecutor(2) as pool:
         results = list(pool.map(collect, [recording, recording]))

@@ -1,4 +1,4 @@
-"""Recordings that `roslens dev generate` makes up: the tables are what their truth says."""
+"""Test that the tables of `roslens dev generate` recordings are what their truth says."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WHEN = ("publish_ns", "source_timestamp_ns", "take_ns", "callback_start_ns", "ca
 
 
 def drawn(seed: int) -> Shape:
-    """A shape at random."""
+    """Draw a random shape."""
     draw = random.Random(seed)
     topics = draw.randint(1, 20)
     nodes = draw.randint(1, topics)
@@ -45,7 +45,7 @@ def test_messages_are_as_the_truth_says(tmp_path: Path, seed: int) -> None:
     columns = [*WHERE, *WHEN]
     delivered = messages.filter(pl.col("outcome") == "delivered").select(columns).sort(columns)
     assert delivered.equals(truth.drop_nulls().select(columns).sort(columns))
-    # Lost ones are told as lost, or, at the edges and where the history is short, as possibly so.
+    # Lost messages are called lost or, at the edges and with a short history, possibly lost.
     missed = messages.filter(pl.col("outcome") != "delivered")
     assert missed.height == truth.height - delivered.height
     assert set(missed["outcome"]) <= {"lost", "replaced", "unknown", "not_matched"}

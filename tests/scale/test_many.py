@@ -1,4 +1,4 @@
-"""A few recordings and processes; many.py asks the same of thousands."""
+"""Test a few recordings and processes; many.py does the same with thousands."""
 
 from __future__ import annotations
 

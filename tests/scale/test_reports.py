@@ -1,4 +1,4 @@
-"""A report of each recording: by workers the same as by one process; a bad one costs itself."""
+"""Test one report per recording: workers give the same, and a bad recording costs only itself."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.recording
 
 @pytest.fixture(scope="module")
 def notebook(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Counts messages."""
+    """Write a notebook that counts messages."""
     cells = [
         nbformat.v4.new_code_cell(
             'recordings = []\noutput_dir = "."', metadata={"tags": ["parameters"]}
@@ -46,7 +46,7 @@ def notebook(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """Two campaigns: two good runs and a damaged one; a good one."""
+    """Make two campaigns: two good runs and a damaged one; a good one."""
     for number, run in enumerate(sorted(DEMO.iterdir())[:4]):
         uncollected(run, tmp_path / "runs" / f"night{number // 3}" / run.name)
     bad = sorted((tmp_path / "runs" / "night0").iterdir())[1]
@@ -59,7 +59,7 @@ def report(notebook: Path, runs: Path, *options: str) -> subprocess.CompletedPro
 
 
 def test_of_each_recording(notebook: Path, runs: Path) -> None:
-    """Against the tables of each run; what failed earlier leaves no old report."""
+    """The tables of each run are the truth; a failed report leaves no old one."""
     counts = []
     good, bad = [], ""
     for run in sorted(runs.glob("*/*")):

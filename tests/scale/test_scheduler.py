@@ -1,4 +1,4 @@
-"""The workers of a cluster that runs already: a scheduler and workers, processes of their own."""
+"""Test workers of a running cluster: a scheduler and workers as separate processes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Start = Callable[..., subprocess.Popen[bytes]]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts parts of a cluster; all are ended afterwards."""
+    """Yield a function that starts parts of a cluster; all are ended afterwards."""
     running: list[subprocess.Popen[bytes]] = []
 
     def begin(part: str, *options: str, path: Path = ROOT / "src") -> subprocess.Popen[bytes]:
@@ -58,7 +58,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 @pytest.fixture
 def scheduler(start: Start) -> str:
-    """The address of one without workers."""
+    """Return the address of a scheduler without workers."""
     port = free_port()
     start("scheduler", "--port", str(port))
     listening(port)
@@ -75,7 +75,7 @@ def listening(port: int) -> None:
 
 @pytest.fixture
 def worker(start: Start, scheduler: str) -> Callable[..., subprocess.Popen[bytes]]:
-    """Starts a worker and waits until the scheduler knows it."""
+    """Return a function that starts a worker and waits until the scheduler knows it."""
 
     def begin(path: Path = ROOT / "src") -> subprocess.Popen[bytes]:
         with Client(scheduler, set_as_default=False) as client:
@@ -104,7 +104,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def pid_or_end(item: tuple[str, str]) -> int:
-    """Says that it runs, and waits until it may end; its worker's process."""
+    """Announce that the task runs, wait until it may end, and return its worker's process id."""
     _, marker = item
     Path(marker).with_name(str(os.getpid())).touch()
     wait_for(Path(marker).exists, 120)
@@ -113,7 +113,7 @@ def pid_or_end(item: tuple[str, str]) -> int:
 
 @pytest.mark.recording
 def test_files_are_those_of_one_process(tmp_path: Path, scheduler: str, worker: Start) -> None:
-    """Workers in other folders, paths given relative; one recording is damaged."""
+    """Workers run in other folders, paths are relative, and one recording is damaged."""
     worker()
     worker()
     bad = sorted(copies(tmp_path / "one").iterdir())[1].name
@@ -133,7 +133,7 @@ def test_files_are_those_of_one_process(tmp_path: Path, scheduler: str, worker: 
 
 
 def test_a_worker_that_goes_away(tmp_path: Path, scheduler: str, worker: Start) -> None:
-    """It is killed while it works; the other one does all."""
+    """A worker is killed while it works, and the other one does all."""
     first, second = worker(), worker()
     marker = tmp_path / "go"
     items = [(str(n), str(marker)) for n in range(4)]
@@ -152,7 +152,7 @@ def test_a_worker_that_goes_away(tmp_path: Path, scheduler: str, worker: Start) 
 
 
 def test_a_scheduler_that_goes_away(tmp_path: Path, start: Start) -> None:
-    """It is killed while a worker works: what is done is known, and the rest is one error."""
+    """The scheduler is killed while a worker works: done work is known, the rest is one error."""
     port = free_port()
     first = start("scheduler", "--port", str(port))
     place = f"tcp://127.0.0.1:{port}"
@@ -187,7 +187,7 @@ def test_a_worker_that_does_not_see_the_files(
     async def in_a_notebook() -> list[tuple[int, int | RoslensError]]:
         return list(each(pid_or_end, [("", str(present))], Workers(scheduler=scheduler), [present]))
 
-    # Where a loop runs already, as in a notebook.
+    # A loop runs already, as in a notebook.
     (answer,) = asyncio.run(in_a_notebook())
     assert not isinstance(answer[1], RoslensError)
 
@@ -217,7 +217,7 @@ def test_a_worker_without_roslens(tmp_path: Path, scheduler: str, worker: Start)
 
 
 def test_other_versions() -> None:
-    """By hand."""
+    """Expected texts are by hand."""
     ours = {"roslens": "a1", "Python": "3.12", "polars": "1.30"}
     assert other_versions(ours, ours) == ""
     assert other_versions({**ours, "Python": "3.8"}, ours) == "Python 3.8 (here 3.12)"
@@ -228,7 +228,7 @@ def test_other_versions() -> None:
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:{port}", "nonsense", "what://is:this"])
 def test_no_scheduler_there(tmp_path: Path, address: str) -> None:
-    """A port where nobody listens, and texts that are no address."""
+    """The addresses are a port where nobody listens, and texts that are no address."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         place = address.format(port=bound.getsockname()[1])
@@ -239,7 +239,7 @@ def test_no_scheduler_there(tmp_path: Path, address: str) -> None:
 
 
 def test_a_server_of_another_kind() -> None:
-    """It accepts the connection and never says a word."""
+    """The server accepts the connection and never says a word."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         place = f"tcp://127.0.0.1:{server.getsockname()[1]}"
         with pytest.raises(UsageError, match="no dask scheduler answers there"):

@@ -1,4 +1,4 @@
-"""What lies on the disk after damage, copies, limits, crashes and concurrent collectors."""
+"""Test the files on disk after damage, copies, limits, crashes and concurrent collectors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.recording
 
 @pytest.fixture
 def recording(tmp_path: Path) -> Recording:
-    """A collected copy of a sample."""
+    """Make a collected copy of a sample."""
     uncollected(RUN, tmp_path / "run")
     collected = Recording.at(tmp_path / "run")
     collect(collected)
@@ -42,7 +42,7 @@ def digests(output: Path) -> dict[str, str]:
 
 
 def test_the_note_holds_every_file_with_its_digest(recording: Recording) -> None:
-    """By hashlib over the files as they lie there."""
+    """hashlib computes the digests of the files as they lie there."""
     note = json.loads((recording.tables / NOTE).read_text())
     assert {name: file["sha256"] for name, file in note["files"].items()} == digests(
         recording.output
@@ -63,7 +63,7 @@ def test_damage_is_found_and_mended(recording: Recording, name: str, damage: str
         times = path.stat()
         content[len(content) // 2] ^= 1
         path.write_bytes(content)
-        # Who restores the time of writing cannot restore that of the change.
+        # Restoring the time of writing does not restore that of the change.
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert collect(recording).rebuilt
     assert digests(recording.output) == before
@@ -134,7 +134,7 @@ def test_within_its_limits_the_result_is_the_same(recording: Recording) -> None:
 
 
 def test_collectors_at_the_same_time(recording: Recording, tmp_path: Path) -> None:
-    """Four processes, one output: each ends well, and the files are those of one alone."""
+    """Four processes with one output each end well, and the files are those of one alone."""
     output = tmp_path / "shared"
     collecting = roslens_command("collect", recording.path, "-o", output, "--force")
     running = [
@@ -145,7 +145,7 @@ def test_collectors_at_the_same_time(recording: Recording, tmp_path: Path) -> No
         _, errors = process.communicate(timeout=300)
         assert process.returncode == 0, errors
     by_path = digests(output)
-    # What was sampled beside the run is taken along, where the tables lie elsewhere.
+    # Samples taken beside the run are copied if the tables lie elsewhere.
     by_path.pop("tables/resources.parquet")
     assert by_path == digests(recording.output)
     assert not list(output.glob(".collect*"))

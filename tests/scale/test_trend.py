@@ -1,4 +1,4 @@
-"""Changes over time: against hand calculation, exact permutation counts, and planted changes."""
+"""Test changes over time: by hand, exact permutation counts, and planted changes."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def noisy(level: float, count: int, seed: int) -> list[list[float]]:
 
 
 def test_the_p_value_is_that_of_all_orders() -> None:
-    """All 7! orders of a series counted, by definition: sums of squares between two groups.
+    """All 7! orders of a series are counted, by definition: sums of squares between two groups.
 
-    Of seven values with three in each part, a stretch is the first three or four.
+    With seven values and three in each part, a stretch is the first three or four.
     """
     values = np.array([1.0, 2.0, 1.5, 4.0, 3.0, 5.5, 4.5])
 
@@ -74,7 +74,7 @@ def test_the_p_value_is_that_of_all_orders() -> None:
     random = np.random.default_rng(3)
     cuts, p = stretch(values, 20_000, random)
     assert cuts == [3]
-    # Three standard errors of 20,000 draws.
+    # The tolerance is three standard errors of 20,000 draws.
     assert abs(p - exact) < 3 * np.sqrt(exact * (1 - exact) / 20_000) + 1e-4
 
 
@@ -101,7 +101,7 @@ def test_changes_do_not_depend_on_the_unit(values: list[int], power: int) -> Non
 
 
 def test_false_alarms_are_as_rare_as_said() -> None:
-    """1,000 skewed series without a change; the level is exact, the bound 4 standard errors."""
+    """1,000 skewed series have no change; the level is exact, the bound 4 standard errors."""
     random = np.random.default_rng(11)
     alarms = sum(
         bool(change_points(draw, false_alarms=0.05, permutations=199))
@@ -111,14 +111,14 @@ def test_false_alarms_are_as_rare_as_said() -> None:
 
 
 def test_least_length() -> None:
-    """2 / C(n, n / 2): 2 / 252 for ten values, 2 / 126 for nine."""
+    """2 / C(n, n / 2) is 2 / 252 for ten values and 2 / 126 for nine."""
     assert least_length(0.01) == 10
     assert least_length(0.016) == 9
 
 
 @pytest.mark.parametrize(("n", "side"), [(10, 5), (12, 5), (14, 4), (15, 4), (20, 4)])
 def test_how_many_must_follow_a_step(n: int, side: int) -> None:
-    """Every placement of so many equal values counted, by definition of the statistic.
+    """Every placement of so many equal values is counted, by the statistic's definition.
 
     The stretches are those of circular segmentation with three values within, before and after.
     """
@@ -138,14 +138,14 @@ def test_how_many_must_follow_a_step(n: int, side: int) -> None:
     assert least_p(side) <= 0.01
     assert least_p(side - 1) > 0.01
     assert least_side(n, 0.01) == side
-    # Of 12 campaigns p is 5 / 495, so near 1 % that the random orders decide.
+    # With 12 campaigns p is 5 / 495, so near 1 % that the random orders decide.
     step = [1.0] * (n - side + 1) + [10.0] * (side - 1)
     assert n == 12 or change_points(step) == change_points(step[::-1]) == []
 
 
 @pytest.mark.parametrize("factor", [7.0, 0.2])
 def test_an_end_that_is_far_is_no_good_news(factor: float) -> None:
-    """20 campaigns, the last three many times as slow: 14 / C(20, 3) is above 1 %."""
+    """Of 20 campaigns the last three are many times as slow: 14 / C(20, 3) is above 1 %."""
     trends = find_trends([series([*noisy(1e6, 17, 1), *noisy(factor * 1e6, 3, 2)])])
     (trend,) = trends.series
     assert (trend.changes, trend.least_side, trends.exit_code) == ((), 4, 3)
@@ -155,7 +155,7 @@ def test_an_end_that_is_far_is_no_good_news(factor: float) -> None:
     assert f"the last 3 campaigns are all far {side} those before them" in table.notes[1]
     trends = find_trends([series([*noisy(1e6, 16, 1), *noisy(factor * 1e6, 4, 2)])])
     assert [c.index for c in trends.series[0].changes] == [16]
-    # Loss that begins, and what differs by less than the threshold.
+    # Loss that begins, and a difference below the threshold.
     assert find_trends([series([[0.0]] * 17 + [[0.1], [0.2], [0.1]])]).exit_code == 3
     assert find_trends([series([[1.0]] * 17 + [[1.04]] * 3)]).exit_code == 0
 
@@ -206,7 +206,7 @@ def test_a_change_below_the_threshold_is_no_regression() -> None:
 
 
 def test_one_bad_night_hides_no_change() -> None:
-    """One night of 2.5 times the level; a step of four standard deviations of the nights later."""
+    """One night has 2.5 times the level; later comes a step of four standard deviations."""
     values = [*noisy(1e6, 20, 1), *noisy(1.08e6, 12, 2)]
     values[8] = [2.5 * value for value in values[8]]
     trends = find_trends([series(values)])
@@ -229,16 +229,16 @@ def test_a_series_that_is_too_short_is_drawn_without_levels() -> None:
     trends = find_trends([series(noisy(1e6, 3, 1))])
     assert trends.series[0].refused is not None
     (axes,) = trend_plot(trends).figure.axes
-    # The three campaigns with their intervals, and no line of a level.
+    # There are the three campaigns with their intervals, and no line of a level.
     assert [len(line.get_xdata()) for line in axes.lines if line.get_marker() == "o"] == [3]
     assert not [line for line in axes.lines if line.get_linewidth() == 1.4]
 
 
 def test_winsorised() -> None:
-    """By hand: median 3, absolute deviations 2 1 0 1 97, their median 1."""
+    """By hand: the median is 3, absolute deviations are 2 1 0 1 97, their median is 1."""
     far = 3 + 5 * 1.4826
     assert winsorised(np.array([1.0, 2, 3, 4, 100])).tolist() == pytest.approx([1, 2, 3, 4, far])
-    # Median 0, more than half of them equal: of the others 2, 2 and 50 the median is 2.
+    # The median is 0, as more than half are equal; the median of the others, 2, 2 and 50, is 2.
     zeros = np.array([0.0, 0, 0, 0, 0, 2, 2, 50])
     assert winsorised(zeros).tolist() == pytest.approx([0, 0, 0, 0, 0, 2, 2, 10 * 1.4826])
     assert winsorised(np.full(5, 7.0)).tolist() == [7.0] * 5
@@ -255,7 +255,7 @@ def test_too_few_nights() -> None:
 
 
 def test_a_level_of_zero() -> None:
-    """Loss that begins: no ratio, and a regression all the same."""
+    """Loss that begins has no ratio, and is a regression all the same."""
     values = [[0.0, 0.0]] * 15 + [[0.01, 0.02], [0.015, 0.02], [0.01, 0.01], [0.02, 0.02]]
     trends = find_trends([series(values)])
     (change,) = trends.series[0].changes

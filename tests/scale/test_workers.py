@@ -1,4 +1,4 @@
-"""Work by several processes: the same files, and a bad recording or a dead worker costs itself."""
+"""Test work by several processes: same files; a bad recording or dead worker costs only itself."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def task(item: tuple[str, str]) -> str:
-    """Ends its own worker, always or where a file says that it has not yet; else its name."""
+    """End the worker, always or until a marker file exists; otherwise return the name."""
     name, marker = item
     if name == "refuses":
         raise UsageError("this one is damaged")
@@ -61,7 +61,7 @@ def test_wrong_use() -> None:
 
 @pytest.mark.recording
 def test_files_are_those_of_one_process(tmp_path: Path) -> None:
-    """Six recordings, one of them without metadata: five alike, one line, exit code 2."""
+    """Six recordings, one without metadata, give five alike, one line, and exit code 2."""
     runs = [p.parent for p in sorted(SAMPLES.glob("*/*/manifest.json"))]
     digests = []
     for name, options in (("one", ["--workers", "1"]), ("two", ["--workers", "2"])):

@@ -1,4 +1,4 @@
-"""Whole files that a gate reads in a process with limits, and tables read back, for mutations."""
+"""Provide files to mutate, for readers in a limited process and for tables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from roslens.recordings import open_recordings
 from roslens.tracing.unpacking import take_apart
 
 LARGEST = 4 << 20
-"""Bytes that may come of the few pages of a kernel trace."""
+"""Limit of the bytes that the few pages of a kernel trace may become."""
 TRIGGERS = """triggers:
 - latency of /talk -> /a -> /listen > 50 ms
 - gap of /scan > 1 s
@@ -42,18 +42,17 @@ window_s: 10
 
 @dataclass(frozen=True)
 class Target:
-    """A reader, what makes a whole file or folder of its kind, and which of its files change."""
+    """A reader, a maker of a whole file or folder for it, and the files that are changed."""
 
     make: Callable[[Path], Path]
     read: Callable[[Path], object]
     files: str = "**/*"
     mutants: int = 40
-    """How many the tests read: few where each is read by a process of its own, or from all tables.
-    """
+    """How many mutants the tests read: few if a separate process, or all tables, read each."""
 
 
 def file(name: str, content: str | bytes) -> Callable[[Path], Path]:
-    """What makes a file of this content."""
+    """Return a function that makes a file with this content."""
 
     def write(folder: Path) -> Path:
         path = folder / name
@@ -64,21 +63,21 @@ def file(name: str, content: str | bytes) -> Callable[[Path], Path]:
 
 
 def collected(folder: Path) -> Path:
-    """A recording with its tables."""
+    """Make a recording with its tables."""
     run = uncollected(RUN, folder / "run")
     collect(Recording.at(run))
     return run
 
 
 def without_digests(folder: Path) -> Path:
-    """Tables of which nothing says what they were."""
+    """Make tables without the note of their digests."""
     run = collected(folder)
     (run / "tables" / "collected.json").unlink()
     return run
 
 
 def with_bag(folder: Path) -> Path:
-    """A recording beside which lies a bag of MCAP and SQLite, with messages of its own."""
+    """Make a recording and beside it a bag of MCAP and SQLite, with its own messages."""
     run = collected(folder)
     sent = open_recordings(run, collect=False).messages.collect()
     sent = sent.filter(pl.col("outcome") == "delivered").head(40)
@@ -103,19 +102,19 @@ def with_bag(folder: Path) -> Path:
 
 
 def joined(run: Path) -> object:
-    """What the bag says of the recording's messages."""
+    """Return what the bag says about the recording's messages."""
     bag = open_recordings(run, collect=False).bag()
     return bag.messages, bag.topics, repr(bag)
 
 
 def read_back(run: Path) -> object:
-    """Every table."""
+    """Return every table."""
     opened = open_recordings(run, collect=False)
     return [opened.table(path.stem).collect() for path in (run / "tables").glob("*.parquet")]
 
 
 def kernel_trace(path: Path) -> None:
-    """What `unpack` has done by another process, which takes its time to begin; and read."""
+    """Read a kernel trace as `unpack` does in a slowly starting separate process, and open it."""
     out = path.with_name("out")
     out.mkdir()
     try:
@@ -130,7 +129,7 @@ def kernel_trace(path: Path) -> None:
 
 
 def pages() -> bytes:
-    """Pages of a ring buffer, some of which follow a loss."""
+    """Return ring-buffer pages, some of which follow a loss."""
     draw = random.Random(7)
     return b"".join(
         page(

@@ -78,7 +78,7 @@ for _ in range({MESSAGES}):
     publisher.publish(String(data="x"))
     time.sleep(0.01)
 """
-# What is built when a recorder needs it, as a command.
+# Builds, as a command, what a recorder builds when it needs it.
 BUILD = """
 import sys
 from pathlib import Path
@@ -104,10 +104,10 @@ TRIGGERS = "triggers: [callback > 1 us]\nafter_s: 0\ncooldown_s: 0.3\nmost_mb: 2
 
 @dataclass
 class Place:
-    """Where a verb works, and the programs that it looks at.
+    """The place where a verb works, and the programs that it looks at.
 
-    What is in ``given`` is in its working folder at each start; ``whole`` is that folder after the
-    first run.
+    The files in ``given`` are in its working folder at each start; ``whole`` is that folder after
+    the first run.
     """
 
     folder: Path
@@ -119,11 +119,11 @@ class Place:
 
     @property
     def out(self) -> Path:
-        """What the verb writes."""
+        """Return the folder or file that the verb writes."""
         return self.work / "out"
 
     def alive(self) -> list[psutil.Process]:
-        """Processes that the verb started, it among them."""
+        """Return the verb's process and those that it started."""
         processes = []
         for process in psutil.process_iter():
             with suppress(psutil.Error):
@@ -132,7 +132,7 @@ class Place:
         return processes
 
     def end_all(self) -> list[str]:
-        """Kill those that are still there, and say which."""
+        """Kill the processes that are still there, and describe each."""
         ended = []
         for process in self.alive():
             with suppress(psutil.Error):
@@ -145,7 +145,7 @@ class Place:
 
 
 def flight(place: Place, stack: ExitStack) -> None:
-    """A program that records itself as a flight recorder."""
+    """Start a program that records itself as a flight recorder."""
     library, program = native_library("kilted"), place.folder / "talking"
     compile_program(TESTS / "native_tracer" / "talking.c", library, program)
     folder = place.folder / "flight"
@@ -159,9 +159,9 @@ def flight(place: Place, stack: ExitStack) -> None:
 
 
 def pair(place: Place, stack: ExitStack) -> None:
-    """A talker and a listener."""
+    """Start a talker and a listener."""
     ros = embedded_ros()
-    # One of its own: who is found elsewhere on the machine is given shared memory, too.
+    # The nodes have their own domain: nodes found elsewhere on the machine share memory with them.
     domain = stack.enter_context(own_domain())
     for role in ("listener", "talker"):
         node = [str(TESTS / "kernel" / "pair_node.py"), role, str(place.folder / role)]
@@ -172,17 +172,17 @@ def pair(place: Place, stack: ExitStack) -> None:
 
 
 def recording(place: Place, _: ExitStack) -> None:
-    """A recording without tables."""
+    """Copy a recording without tables."""
     uncollected(RUN, place.given / "run")
 
 
 def talker(place: Place, _: ExitStack) -> None:
-    """A program that publishes for a second."""
+    """Write a program that publishes for a second."""
     (place.given / "talker.py").write_text(TALKER)
 
 
 def files(place: Place, stack: ExitStack) -> None:
-    """Recordings, packed too, tables of another one, traces of two hosts, budgets and reports."""
+    """Provide recordings, also packed, another's tables, two hosts' traces, budgets, reports."""
     given = place.given
     recording(place, stack)
     uncollected(RUN, given / "other")
@@ -199,7 +199,7 @@ def files(place: Place, stack: ExitStack) -> None:
 
 
 def headers(place: Place, _: ExitStack) -> None:
-    """Those of tracetools."""
+    """Provide the headers of tracetools."""
     (place.given / "include").symlink_to(str(embedded_ros().include))
 
 
@@ -211,7 +211,7 @@ def begin(place: Place, stack: ExitStack, command: list[str], variables: dict[st
 
 
 def manifests(place: Place) -> list[str]:
-    """Those that cannot be read, and complete ones of which no trace can be."""
+    """Return what is wrong with manifests, and with complete ones whose trace cannot be read."""
     wrong = []
     for path in place.out.rglob("manifest.json"):
         try:
@@ -224,7 +224,7 @@ def manifests(place: Place) -> list[str]:
 
 
 def snapshots(place: Place) -> list[str]:
-    """Those that are not whole."""
+    """Return the snapshots that are not whole."""
     folders = [folder for folder in place.out.glob("*") if not folder.name.startswith(".")]
     without = [
         f"{folder.name}: no manifest"
@@ -235,7 +235,7 @@ def snapshots(place: Place) -> list[str]:
 
 
 def recorded(place: Place) -> list[str]:
-    """As `manifests`, and complete runs without every message or word of a loss."""
+    """Return wrong manifests, and complete runs that lack messages without reporting a loss."""
     wrong = manifests(place)
     for path in place.out.rglob("manifest.json"):
         opened = None if wrong or read_manifest(path).status != "complete" else rl.open(path.parent)
@@ -246,10 +246,10 @@ def recorded(place: Place) -> list[str]:
 
 
 def tables(place: Place) -> list[str]:
-    """Tables that are not as their note says, or that no note tells of."""
+    """Return tables that differ from their note, or have none."""
     wrong = []
     for folder in place.work.rglob("tables"):
-        # What is being made lies in a hidden folder until it is whole.
+        # Tables lie in a hidden folder until they are whole.
         if any(part.startswith(".") for part in folder.relative_to(place.work).parts):
             continue
         note = folder / NOTE
@@ -268,13 +268,13 @@ def digest(path: Path) -> str:
 
 
 def below(folder: Path) -> dict[Path, str]:
-    """The digest of each file below a folder, by its place there."""
+    """Return the digest of each file below a folder, by its path there."""
     files = (path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder): digest(path) for path in files}
 
 
 def unlike(place: Place) -> list[str]:
-    """Files that are not those of the whole run, to the byte; pictures to their last bytes."""
+    """Return files that differ from the whole run's; of pictures only the end is compared."""
     wrong = []
     for path in (*place.work.glob("out*"), *place.work.glob("*.html")):
         same = place.whole / path.name
@@ -287,7 +287,7 @@ def unlike(place: Place) -> list[str]:
 
 
 def catalog(place: Place) -> list[str]:
-    """A catalog that cannot be read, and files of a dataset that are no recording's tables."""
+    """Check that the catalog can be read; return dataset files that are no recording's tables."""
     for path in place.work.glob("catalog.parquet"):
         pl.read_parquet(path, glob=False)
     digests = {digest(path) for path in place.work.rglob("tables/*.parquet")}
@@ -298,7 +298,7 @@ def catalog(place: Place) -> list[str]:
 
 
 def unpacked(place: Place) -> list[str]:
-    """A folder without all the files that were packed, as they were."""
+    """Return an unpacked folder that lacks packed files, or has other content."""
     folders = [
         folder for folder in (place.work / "unpacked").glob("*") if not folder.name.startswith(".")
     ]
@@ -312,12 +312,12 @@ def unpacked(place: Place) -> list[str]:
 
 
 def cached(place: Place) -> list[str]:
-    """Libraries and environments that are said to be whole, and are not those of the whole run."""
+    """Return libraries and environments marked as whole that differ from the whole run's."""
     cache, whole = place.work / "cache", below(place.whole / "cache")
     wrong = [
         f"{name} is not whole"
         for name, content in below(cache).items()
-        # What a compiler writes lies apart until it is whole.
+        # A compiler's output lies elsewhere until it is whole.
         if ".so" in name.name and "tmp" not in str(name) and name.parts[0] != "ros"
         if content != whole.get(name)
     ]
@@ -331,7 +331,7 @@ def cached(place: Place) -> list[str]:
 
 
 def report(place: Place) -> list[str]:
-    """Pages without an end, and metrics that cannot be read."""
+    """Return pages without an end, and metrics that cannot be read."""
     wrong = [
         f"{page.name} without an end"
         for page in place.out.rglob("*.html")
@@ -346,14 +346,14 @@ def report(place: Place) -> list[str]:
 
 
 def race(place: Place) -> list[str]:
-    """Recordings, and the answer."""
+    """Check that the answer can be read, and return wrong manifests of the recordings."""
     for path in place.out.glob("answer.json"):
         json.loads(path.read_text())
     return manifests(place)
 
 
 def lab(place: Place) -> list[str]:
-    """The notebook, if it is there, can be read."""
+    """Check that the notebook, if it is there, can be read."""
     for path in place.folder.glob("work/data/reports/start/*/start.ipynb"):
         json.loads(path.read_text())
     return []
@@ -361,14 +361,14 @@ def lab(place: Place) -> list[str]:
 
 @dataclass(frozen=True)
 class Verb:
-    """A verb, what must be there before it, and what is wrong with what it left.
+    """A verb, what must be there before it, and a check of what it left.
 
     Attributes
     ----------
     ends
-        Exit codes of a whole run; None where it ends only when it is told to.
+        Exit codes of a whole run; None if it ends only when told to.
     writes
-        Whether it writes what it is given, so that a full disk may be met anywhere.
+        Whether it writes its given output anywhere, so that a full disk may occur at any point.
     again
         Whether it can be run where it was run before.
     """
@@ -388,7 +388,7 @@ def writing(
     ends: int = 0,
     again: bool = True,
 ) -> Verb:
-    """A verb that writes what it is given."""
+    """Return a verb that writes its given output."""
     return Verb(lambda _: words, prepare, wrong, (ends,), writes=True, again=again)
 
 
@@ -457,13 +457,13 @@ WRITING = {
     "check": writing("check", "budgets.yaml", "run", "--json", "out.json", ends=3),
     "schema": writing("dev", "schema", "-o", "out.md"),
 }
-"""Verbs that are done within seconds; those above run for as long as programs, or take longest."""
+"""Verbs that end within seconds; those above last as long as programs, or take longest."""
 
 
 def start(
     verb: Verb, place: Place, *, anew: bool = True, size: int = resource.RLIM_INFINITY
 ) -> subprocess.Popen[bytes]:
-    """The verb at work, where it was before or anew, its files limited; all it starts is marked."""
+    """Start the verb, anew or where it was, with limited file sizes; mark all it starts."""
     if anew:
         shutil.rmtree(place.work, ignore_errors=True)
         shutil.copytree(place.given, place.work, symlinks=True)
@@ -473,11 +473,11 @@ def start(
     how = ["-m", "roslens", first]
     if first == BUILD:
         how = ["-c", BUILD]
-        # Not links to what was fetched before, which no full disk hinders.
+        # Links to files fetched before are not hindered by a full disk.
         environment |= {"ROSLENS_CACHE": str(place.work / "cache"), "UV_LINK_MODE": "copy"}
 
     def limit() -> None:
-        # Also where these tests run in the background of a shell, which lets them ignore Ctrl-C.
+        # Tests that run in the background of a shell would otherwise ignore Ctrl-C.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
@@ -491,7 +491,7 @@ def start(
 
 
 def whole(verb: Verb, place: Place, *, anew: bool = True) -> tuple[float, list[str]]:
-    """Run it to its end, a lab until it has a kernel: seconds, and what was wrong."""
+    """Run the verb to its end, a lab until it has a kernel; return seconds and faults."""
     begun = time.monotonic()
     process = start(verb, place, anew=anew)
     if verb.ends is None:
@@ -510,7 +510,7 @@ def whole(verb: Verb, place: Place, *, anew: bool = True) -> tuple[float, list[s
 
 
 def full(verb: Verb, place: Place, size: int) -> tuple[bool, list[str]]:
-    """Run it with files of a limited size: whether that met it, and what was wrong."""
+    """Run the verb with limited file sizes; return whether it met the limit, and faults."""
     process = start(verb, place, size=size)
     code, wrong = process.wait(), left(process, place) + verb.wrong(place)
     reported = code in (verb.ends or ()) or (
@@ -522,15 +522,15 @@ def full(verb: Verb, place: Place, size: int) -> tuple[bool, list[str]]:
 
 
 def kernel_answers(place: Place) -> bool:
-    """Whether the lab has told its address, and its kernel runs."""
+    """Return whether the lab has printed its address and its kernel runs."""
     text = (place.folder / "said").read_text()
-    # Jupyter itself tells it, too, with dots for the token.
+    # Jupyter itself prints the address, too, with dots for the token.
     match = re.search(r"http://127\S+token=\w+", text)
     if match is None:
         return False
     address = match[0]
     with suppress(URLError, OSError), urlopen(address.replace("/lab?", "/api/kernels?")) as answer:
-        # It is idle only once a page has asked for it.
+        # The kernel is idle only once a page has asked for it.
         return bool(json.load(answer))
     return False
 
@@ -540,7 +540,7 @@ def said(place: Place) -> str:
 
 
 def end(process: subprocess.Popen[bytes], how: signal.Signals, place: Place) -> list[str]:
-    """End it; what it did wrong about that."""
+    """End the verb, and return the faults in how it ended."""
     if how is signal.SIGKILL:
         process.kill()
         process.wait()
@@ -553,7 +553,7 @@ def end(process: subprocess.Popen[bytes], how: signal.Signals, place: Place) -> 
         process.kill()
         process.wait()
         return [f"did not end by {how.name}: {said(place)}"]
-    # Python itself ends by the signal, with a traceback, before it has begun with our modules.
+    # Python ends by the signal, with a traceback, before it has begun with our modules.
     if re.search(r"Traceback(.|\n)*/roslens/(?!__)", said(place)) or code not in {
         0,
         1,
@@ -566,7 +566,7 @@ def end(process: subprocess.Popen[bytes], how: signal.Signals, place: Place) -> 
 
 
 def left(process: subprocess.Popen[bytes], place: Place) -> list[str]:
-    """What is still there of a verb that has ended; processes are ended."""
+    """Return what is left of an ended verb, after ending its processes."""
     with suppress(AssertionError):
         # A look at the graph of ROS 2 has the programs' environment, and ends by itself.
         wait_for(lambda: not place.alive() and not shared_memory() - place.shared)
@@ -587,7 +587,7 @@ def left(process: subprocess.Popen[bytes], place: Place) -> list[str]:
 
 
 def shared_memory() -> set[str]:
-    """All but the one page of all programs with LTTng, which it keeps for ever."""
+    """Return the shared memory, except the one page that LTTng always keeps for all programs."""
     names = (path.name for path in Path("/dev/shm").iterdir())
     return (
         {name for name in names if not name.startswith("lttng-ust-wait-")}
@@ -597,7 +597,7 @@ def shared_memory() -> set[str]:
 
 
 def scratch(place: Place) -> list[Path]:
-    """Folders that verbs work in."""
+    """Return the folders in which verbs work."""
     hidden = [path for path in place.work.rglob(".*") if path.is_dir()]
     return hidden + [
         path for path in Path(tempfile.gettempdir()).glob("roslens-*") if path != place.folder
@@ -605,13 +605,13 @@ def scratch(place: Place) -> list[Path]:
 
 
 def own_places() -> bool:
-    """Whether /tmp and /dev/shm are of this driver alone."""
+    """Return whether /tmp and /dev/shm belong to this driver alone."""
     return os.environ.get(f"{MARK}_OWN") == "1"
 
 
 @contextmanager
 def prepared(verb: Verb) -> Iterator[Place]:
-    """A place with what the verb needs; its programs and what the verb started end with it."""
+    """Yield a place with what the verb needs; end its programs and the verb's processes after."""
     with tempfile.TemporaryDirectory(prefix="kills-") as folder, ExitStack() as stack:
         place = Place(Path(folder))
         stack.enter_context(programs_of_ros())
@@ -623,7 +623,7 @@ def prepared(verb: Verb) -> Iterator[Place]:
 
 
 def tried(name: str, kills: int, sizes: int, chance: random.Random) -> list[str]:
-    """End a verb so often: what was wrong; prints a line about it."""
+    """End a verb repeatedly, print a line about it, and return the faults."""
     verb, ended, wrong = {**VERBS, **WRITING}[name], Counter[str](), []
     begun = time.monotonic()
     with prepared(verb) as place:
@@ -640,7 +640,7 @@ def tried(name: str, kills: int, sizes: int, chance: random.Random) -> list[str]
             how = chance.choice((signal.SIGKILL, signal.SIGINT))
             with suppress(subprocess.TimeoutExpired):
                 process.wait(chance.uniform(0, seconds))
-                # Quicker than the first time.
+                # The verb ended sooner than the first time.
                 continue
             ended[how.name] += 1
             problems = end(process, how, place)
@@ -675,7 +675,7 @@ def tried(name: str, kills: int, sizes: int, chance: random.Random) -> list[str]
 
 
 def main() -> None:
-    """End them; exit code 1 where something was wrong."""
+    """End the verbs; exit with code 1 if there were faults."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("verbs", nargs="*", metavar="VERB", choices=[[], *VERBS, *WRITING])
     parser.add_argument("--kills", type=int, default=100)

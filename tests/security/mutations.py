@@ -105,7 +105,7 @@ BUDGETS = """budgets:
 
 
 def copied(source: Path, *names: str) -> Callable[[Path], Path]:
-    """What makes a copy of a file, or of a folder (of these files of it)."""
+    """Return a function that copies a file, or a folder with only these of its files."""
 
     def copy(folder: Path) -> Path:
         if source.is_file():
@@ -119,13 +119,13 @@ def copied(source: Path, *names: str) -> Callable[[Path], Path]:
 
 
 def tool_report(path: Path) -> object:
-    """A report's estimates and page on results of other tools."""
+    """Return a report's estimates and page on results of other tools."""
     report = tools.opened(path)
     return report.estimates, repr(report.read())
 
 
 def a_plan(folder: Path) -> Path:
-    """A campaign's folder."""
+    """Write a campaign's plan, and return the folder."""
     path = suite_path("demo")
     suite, text = load_suite(path)
     plan = Plan(
@@ -137,7 +137,7 @@ def a_plan(folder: Path) -> Path:
 
 
 def a_study(folder: Path) -> Path:
-    """Two nodes of rclcpp's own communication study."""
+    """Write a study with two nodes of rclcpp's own communication study."""
     study = folder / "test_intra_shared_1ms_n1_s1_m3_l100"
     study.mkdir()
     (study / "publisher_1").write_text("1, 10\n2, 20\n3, 30\n")
@@ -154,7 +154,7 @@ RECORDED = {
 
 
 def a_storage_run(folder: Path) -> Path:
-    """The four files of a run of the storage benchmark."""
+    """Write the four files of a run of the storage benchmark."""
     facts = {
         "schema_version": 1, "plugin_config": "mcap_default", "messages": "a", "batch_bytes": 8,
         "bytes": 24, "message_count": 3, "write_calls": 2, "open_ns": 5, "close_ns": 7, "cpu_ns": 9,
@@ -173,7 +173,7 @@ def a_storage_run(folder: Path) -> Path:
 
 
 def a_micro_ros_folder(folder: Path) -> Path:
-    """All that a board's run, a bench and a capture leave; its programs by the compiler here."""
+    """Write all files of a board's run, a bench and a capture; compile the programs here."""
     entity, transport = folder / "memory" / "history", folder / "transport" / "udp"
     for path in (entity / "1", transport, folder / "capture"):
         path.mkdir(parents=True)
@@ -200,7 +200,7 @@ def a_micro_ros_folder(folder: Path) -> Path:
 
 
 def metrics_file(folder: Path) -> Path:
-    """As a report writes it: quantities of every scale in two cells."""
+    """Write metrics as a report does: quantities of every scale in two cells."""
     estimates = []
     for executor in ("events", "single"):
         cell = {"executor": executor}
@@ -240,20 +240,20 @@ def judged(metrics: Path, budgets: Path) -> None:
 
 
 def metrics_judged(path: Path) -> None:
-    """With whole budgets."""
+    """Judge the metrics with whole budgets."""
     budgets = path.with_name("budgets.yaml")
     budgets.write_text(BUDGETS)
     judged(path, budgets)
 
 
 def unpacked(path: Path) -> object:
-    """A packed recording, into a cache beside it."""
+    """Open a packed recording, with a cache beside it."""
     with mock.patch.dict(os.environ, XDG_CACHE_HOME=str(path.with_name("cache"))):
         return open_recordings(path, collect=False)
 
 
 def sampled(path: Path) -> object:
-    """What the samplers and the workload wrote in a recording."""
+    """Return what the samplers and the workload wrote in a recording."""
     return open_recordings(path, collect=False).resources.collect()
 
 
@@ -321,7 +321,7 @@ TARGETS = {
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The path to each value below."""
+    """Return the path to each value within a value."""
     paths = [path] if path else []
     if isinstance(value, dict | list):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
@@ -330,7 +330,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 def changed(value: Any, chance: random.Random) -> Any:
-    """One or two places with another value, none, or none of that name."""
+    """Change one or two values to odd ones, or remove them."""
     for _ in range(chance.choice((1, 1, 2))):
         if not places(value):
             break
@@ -346,8 +346,8 @@ def changed(value: Any, chance: random.Random) -> Any:
 
 
 def mutated(whole: bytes, chance: random.Random) -> bytes:
-    """Values of JSON changed or left out, or a few bytes, lines or tokens changed, moved, left out
-    or put in, or the end cut off.
+    """Change or remove values of JSON, or change, move, remove or insert a few bytes, lines or
+    tokens, or cut off the end.
     """
     with suppress(ValueError):
         value = json.loads(whole)
@@ -383,7 +383,7 @@ def mutated(whole: bytes, chance: random.Random) -> bytes:
 def failures(
     target: Target, folder: Path, mutations: int, chance: random.Random, until: float = math.inf
 ) -> Iterator[str | None]:
-    """What went wrong with each mutant of a target, None of a good one; the whole one is read."""
+    """Yield the fault of each mutant of a target, or None; the whole file is read first."""
     path = target.make(folder)
     changing = (
         [path]
@@ -424,14 +424,14 @@ def failures(
 
 
 def everything(folder: Path) -> set[Path]:
-    """What is in it, but for what the readers keep beside a file and for damaged ones."""
+    """Return a folder's entries, except damaged files and what readers keep beside a file."""
     return {
         path for path in folder.rglob("*") if path.parent.name != KEPT and KEPT not in path.parts
     }
 
 
 def cost() -> tuple[float, int]:
-    """CPU seconds of this process and its children so far, and KiB that the largest one took."""
+    """Return CPU seconds of this process and its children, and KiB of the largest one."""
     usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(usage.ru_utime + usage.ru_stime for usage in usages), max(
         usage.ru_maxrss for usage in usages
@@ -439,7 +439,7 @@ def cost() -> tuple[float, int]:
 
 
 def main() -> None:
-    """Mutate; exit code 1 where a reader failed."""
+    """Mutate the targets; exit with code 1 if a reader failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", choices=[[], *TARGETS])
     parser.add_argument("--mutations", type=int)
@@ -447,7 +447,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     place, bad = Path(tempfile.mkdtemp(prefix="mutations-")), 0
-    # What a reader writes anywhere but where it is told to is found.
+    # Files that a reader writes anywhere except where it should are found in these folders.
     for name in ("tmp", "home", "working"):
         (place / name).mkdir()
     os.environ |= {"TMPDIR": str(place / "tmp"), "HOME": str(place / "home")}

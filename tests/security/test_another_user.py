@@ -1,7 +1,8 @@
-"""Another user beside verbs that run for a while: reads, writes and reaches nothing of theirs.
+"""Test that another user can read, write and reach nothing of verbs that run for a while.
 
-As user 65534, who knows every process, socket, port and open file that root sees of them. What lies
-in the folders of recordings and reports can be read as the user's umask allows, and only read.
+The intruder is user 65534, who knows every process, socket, port and open file that root sees of
+the verbs. The content of recordings' and reports' folders can be read as the user's umask allows,
+and only read.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ pytestmark = [
     pytest.mark.timeout(400),
     pytest.mark.skipif(os.getuid() != 0, reason="becoming another user needs root"),
 ]
-# Of LTTng and of ROS 2's middleware, which every program of them shares.
+# These are of LTTng and of ROS 2's middleware, which all their programs share.
 NOT_OURS = ("/dev/shm/lttng-ust-wait-", "/dev/shm/fastdds_", str(Path.home() / ".ros" / "log"))
-# The verbs that only read and are at work for a second or more of this recording.
+# The verbs that only read, and take a second or more for this recording.
 READING = {
     name: Verb(lambda _, words=words: [*words, "run"], recording, lambda _: [])
     for name, words in {
@@ -103,7 +104,7 @@ def intruder() -> Iterator[subprocess.Popen[str]]:
 
 
 def known(place: Place, before: set[Path]) -> list[list[str | int]]:
-    """Files, folders, sockets and ports of what the verb started."""
+    """Return files, folders, sockets and ports of the verb's processes."""
     files: set[str] = set()
     sockets: set[str] = set()
     ports: set[int] = set()
@@ -118,7 +119,7 @@ def known(place: Place, before: set[Path]) -> list[list[str | int]]:
                     sockets |= {name.replace("@", "\0", 1)} if name else set()
                 elif target.startswith(("/tmp", "/dev/shm", str(Path.home()))):
                     files.add(target)
-        # Also where a file was closed meanwhile.
+        # Ports are read even if a file was closed meanwhile.
         with suppress(psutil.Error, OSError):
             ports |= {
                 connection.laddr.port
@@ -135,7 +136,7 @@ def known(place: Place, before: set[Path]) -> list[list[str | int]]:
 
 
 def entries(folder: Path) -> Iterator[Path]:
-    """What lies below; in a folder that the verb removes meanwhile, nothing; rglob raises."""
+    """Yield the entries below; rglob would raise for a folder that the verb removes meanwhile."""
     for root, folders, files in os.walk(folder):
         yield from (Path(root, name) for name in (*folders, *files))
 
@@ -150,7 +151,7 @@ def is_kind(path: Path, kind: object) -> bool:
     return False
 
 
-# Those that only read keep their tables as `collect` does.
+# Verbs that only read keep their tables as `collect` does.
 @pytest.mark.parametrize(
     ("name", "umask"),
     [*((name, 0o022) for name in VERBS | READING), *((name, 0o077) for name in VERBS)],
@@ -170,13 +171,13 @@ def test_another_user_gets_at_nothing(name: str, umask: int) -> None:
     umask_before = os.umask(umask)
     try:
         with prepared(verb) as place, intruder() as stranger:
-            # Nothing above keeps the other one out.
+            # No folder above keeps the other user out.
             place.folder.chmod(0o755)
             given = set(place.folder.rglob("*"))
             process = start(verb, place)
             until = time.monotonic() + 120
             while process.poll() is None and time.monotonic() < until:
-                # Asked before the look, so that the last look is at all that is open by then.
+                # Ask before the look, so that the last look is at all that is open by then.
                 answers = verb.ends is None and kernel_answers(place)
                 targets = known(place, before)
                 tried = [max(tried[0], len(targets[0])), max(tried[1], len(targets[2]))]
@@ -190,7 +191,8 @@ def test_another_user_gets_at_nothing(name: str, umask: int) -> None:
             if verb.ends is None:
                 assert end(process, signal.SIGINT, place) == []
             assert left(process, place) == []
-            # What the verb says goes to a file of the test; what is given, it has a copy of.
+            # The verb's output goes to a file of the test, and the verb has a copy of what is
+            # given.
             copies = {place.work / path.relative_to(place.given) for path in place.given.rglob("*")}
             allowed = {str(path) for path in (*given, *copies, place.folder / "said")}
             reads = {path for path in by_kind["reads"] - allowed if not path.endswith("(deleted)")}
@@ -222,17 +224,17 @@ def test_what_a_verb_started_ends_where_the_test_fails() -> None:
 
 
 def check_door(place: Place, ports: list[int]) -> None:
-    """The lab's one port answers nothing without the token, which no list of processes shows."""
+    """Check that the lab's port answers only with the token, which no list of processes shows."""
     (port,) = ports
     for path in ("/api/kernels", "/api/contents", "/files/work", "/api/sessions"):
-        # It asks for the token, or says no.
+        # The port asks for the token, or refuses.
         try:
             code, place_told = 200, urlopen(f"http://127.0.0.1:{port}{path}", timeout=20).url
         except HTTPError as refused:
             code, place_told = refused.code, ""
         asks = place_told.startswith(f"http://127.0.0.1:{port}/login?")
         assert code in {403, 404} or asks, f"{path}: {code}"
-    # Jupyter itself tells the address, too, before or after, with "[secret]" for the token.
+    # Jupyter itself prints the address, too, before or after, with "[secret]" for the token.
     (token,) = set(re.findall(r"token=(\w+)", (place.folder / "said").read_text()))
     assert len(token) == 48
     shown = " ".join(" ".join(process.cmdline()) for process in place.alive())
@@ -240,7 +242,7 @@ def check_door(place: Place, ports: list[int]) -> None:
 
 
 def test_the_intruder_finds_what_is_open(tmp_path: Path) -> None:
-    """Else the answers above would mean nothing."""
+    """Otherwise the answers above would mean nothing."""
     folder = Path("/tmp") / f"roslens-open-{os.getpid()}"
     folder.mkdir()
     try:

@@ -1,4 +1,4 @@
-"""What is loaded into programs is refused where somebody else could have put it there."""
+"""Test that files to load into programs are refused if another user could have put them there."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ root_only = pytest.mark.skipif(os.geteuid() != 0, reason="giving files away need
 
 @pytest.fixture
 def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A compiled library in a new cache."""
+    """Compile a library into a new cache."""
     if shutil.which("cc") is None:
         pytest.skip("no C compiler")
     monkeypatch.setenv("ROSLENS_CACHE", str(tmp_path / "cache"))

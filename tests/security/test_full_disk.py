@@ -1,4 +1,4 @@
-"""A disk that is full: what is there is whole, and errors name it; kills.py does it at random."""
+"""Test full disks: files are whole, and errors name them; kills.py does it at random."""
 
 import json
 import os
@@ -22,14 +22,14 @@ pytestmark = pytest.mark.timeout(240)
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A collected run."""
+    """Make a collected run."""
     run = uncollected(RUN, tmp_path_factory.mktemp("full") / "run")
     collect(Recording.at(run))
     return run
 
 
 def limited(size: int, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """A verb whose files may not grow beyond so many bytes, as on a disk that is full there."""
+    """Run a verb whose files may not exceed `size` bytes, as on a disk that is full there."""
 
     def limit() -> None:
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -40,13 +40,13 @@ def limited(size: int, *arguments: str | Path) -> subprocess.CompletedProcess[st
 
 @pytest.mark.parametrize("option", ["--json", "--plot"])
 def test_a_missing_right_to_write_is_a_wrong_use(run: Path, option: str) -> None:
-    """Which a full disk is not."""
+    """A full disk, in contrast, is no wrong use."""
     done = roslens("compare", run, run, option, "/proc/out.svg")
     assert done.returncode == 2, done.stderr
 
 
 def test_folders_on_a_full_disk(run: Path, tmp_path: Path) -> None:
-    """An archive taken apart by another process, and a merge: nothing is left of either."""
+    """Neither an archive taken apart by another process nor a merge leaves anything."""
     archive, out = tmp_path / "x.tar.zst", tmp_path / "out"
     assert limited(resource.RLIM_INFINITY, "pack", run, "-o", archive).returncode == 0
     shutil.copytree(run, tmp_path / "other")
@@ -67,7 +67,7 @@ def test_a_catalog_does_not_keep_what_a_full_disk_made_of_a_recording(tmp_path: 
     assert done.returncode == 4, done.stderr
     assert "catalog.parquet: cannot be written: File too large" in done.stderr
     assert not (tmp_path / "catalog.parquet").exists()
-    # Room for the catalog, but not for the tables.
+    # There is room for the catalog, but not for the tables.
     done = limited(20_000, "catalog", tmp_path, "--collect", "--json")
     assert "File too large" in json.loads(done.stdout)["problem"]
     assert done.returncode == 4

@@ -1,4 +1,4 @@
-"""Verbs ended a few times at random moments, and on full disks; kills.py does it at length."""
+"""Test verbs ended a few times at random, and on full disks; kills.py does it at length."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.security.kills import VERBS
 from roslens.tracing.ftrace.tracefs import why_no_ftrace
 
 SOON = ("collect over", "csv", "events", "pack", "perfetto")
-"""Of those that are done within seconds."""
+"""Some of the verbs that end within seconds."""
 
 
 def ended(verb: str, *arguments: str) -> None:

@@ -1,4 +1,4 @@
-"""Files that people and other tools write, some of them odd: an answer or one line, never more."""
+"""Test files that people and other tools write, some of them odd: an answer or one line."""
 
 import re
 import subprocess
@@ -78,7 +78,7 @@ def test_a_name_of_two_lines_is_one(
 
 @pytest.mark.parametrize("error", ["ValueError('nobody\\nforesaw')", "RecursionError()", "Panic()"])
 def test_what_nobody_foresaw_is_one_line_and_70(tmp_path: Path, error: str) -> None:
-    """An error in the middle of a verb, one of native code among them."""
+    """The error is raised in the middle of a verb, in one case as native code does."""
     code = (
         "import roslens.info, roslens.cli\n"
         "class Panic(BaseException): pass\n"

@@ -1,4 +1,4 @@
-"""Names in a recording are shown, never obeyed, and any legal name of a folder works."""
+"""Test that names in a recording are shown, never obeyed, and that any folder name works."""
 
 import ast
 import io
@@ -40,7 +40,7 @@ def roslens(*arguments: str | bytes | Path, cwd: Path) -> subprocess.CompletedPr
 
 
 def in_terminal(*arguments: str, cwd: Path) -> str:
-    """What a verb shows in a terminal that rich sends no sequences of its own."""
+    """Return a verb's output in a terminal to which rich sends no sequences of its own."""
     ours, its = os.openpty()
     written = bytearray()
     with subprocess.Popen(
@@ -49,7 +49,7 @@ def in_terminal(*arguments: str, cwd: Path) -> str:
         env={**os.environ, "TERM": "dumb", "NO_COLOR": "1", "COLUMNS": "200"},
     ):  # fmt: skip
         os.close(its)
-        # The terminal is gone when the last that writes to it is.
+        # The terminal is gone when the last process that writes to it is.
         with suppress(OSError):
             while block := os.read(ours, 1 << 16):
                 written += block
@@ -58,7 +58,7 @@ def in_terminal(*arguments: str, cwd: Path) -> str:
 
 
 def test_one_function_shows_them() -> None:
-    """By hand, from the code points."""
+    """Expected texts are made by hand, from the code points."""
     assert shown("a\x1b[31mb\x07\x9b\u202e\udcff\n") == r"a\x1b[31mb\x07\x9b\u202e\xff\x0a"
     assert shown("a\tb\nc\r", lines=True) == "a\tb\nc\\x0d"
     assert shown("/täg 日本") == "/täg 日本"
@@ -73,7 +73,7 @@ def test_no_text_that_we_write_holds_any() -> None:
     console.print(table)
     with Progress(TextColumn(HOSTILE, markup=False), console=console) as bar:
         bar.add_task(HOSTILE, total=1)
-    # Rich's own sequences move the cursor; no other is there.
+    # Rich's own sequences move the cursor; there are no others.
     text = re.sub(r"\x1b\[(\?25[lh]|[12]?[AK])", "", file.getvalue())
     assert not BAD.search(text.replace("\r", ""))
     graph = pl.DataFrame(
@@ -86,7 +86,7 @@ def test_no_text_that_we_write_holds_any() -> None:
 
 
 def test_sentences_are_shown_and_paths_are_exact(capfd: pytest.CaptureFixture[str]) -> None:
-    """Into a pipe: a log is looked at in a terminal; a path is for the next program."""
+    """Sentences in a pipe may be viewed in a terminal; a path is for the next program."""
     say(f"The slowest of 2 chains, /{HOSTILE}, takes 2 ms.")
     written = capfd.readouterr().out
     assert not BAD.search(written)
@@ -98,7 +98,7 @@ def test_sentences_are_shown_and_paths_are_exact(capfd: pytest.CaptureFixture[st
 
 @pytest.fixture(scope="module")
 def hostile_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A recording whose program, node, topic and one event have names that a terminal obeys."""
+    """Make a recording whose program, node, topic and one event have names a terminal obeys."""
     run = uncollected(RUN, tmp_path_factory.mktemp("hostile") / "r\x1b]0;\x07\u202en")
     changed = 0
     for path in (run / "trace").rglob("*"):
@@ -175,7 +175,7 @@ def test_verbs_show_a_hostile_trace(hostile_run: Path, tmp_path: Path) -> None:
 
 
 def outputs_of(cell: dict[str, Any]) -> Iterator[str]:
-    """What a cell of an executed notebook showed, as texts."""
+    """Yield the outputs of an executed notebook's cell, as texts."""
     for output in cell.get("outputs", ()):
         for part in (*output.get("data", {}).values(), output.get("text", "")):
             yield "".join(part) if isinstance(part, list) else str(part)
@@ -192,14 +192,14 @@ def test_what_an_interpreter_shows_holds_none(hostile_run: Path) -> None:
 
 @pytest.fixture
 def named(tmp_path: Path) -> Path:
-    """Copies of a run under names that are patterns to some, and one that is no UTF-8."""
+    """Copy a run under names that are patterns to some programs, and one that is not UTF-8."""
     for name in ("a*b", "aXXb", "[old] run", "bad\udcff\udcfe"):
         uncollected(RUN, tmp_path / name)
     return tmp_path
 
 
 def test_any_legal_name_works(named: Path) -> None:
-    """Each as many rows as any other has: the name makes no difference."""
+    """Each run has the same number of rows: the name makes no difference."""
     rows = set()
     for name in ("aXXb", "a*b", "[old] run", "bad\udcff\udcfe"):
         out = f"{name}.csv"
@@ -219,7 +219,7 @@ def test_any_legal_name_works(named: Path) -> None:
 
 
 def test_no_path_is_taken_for_a_pattern() -> None:
-    """Each call of polars that takes patterns is told not to."""
+    """Each call of polars that takes patterns disables them."""
     root = Path(__file__).resolve().parents[2]
     for room in ("src/roslens", "collectors", "analysis", "studies", "tracing"):
         for file in (root / room).rglob("*.py"):

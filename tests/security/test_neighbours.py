@@ -1,4 +1,4 @@
-"""Other users of the machine find no way to the processes that do our work."""
+"""Test that other users of the machine cannot reach the processes that do our work."""
 
 import os
 import socket
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.timeout(120)
 
 
 def doors(_: int) -> list[str]:
-    """What this process and its parent listen on: ports, and sockets with a name."""
+    """Return the ports and named sockets on which this process and its parent listen."""
     family = [psutil.Process(), psutil.Process(os.getppid())]
     listening = [
         str(connection.laddr)
@@ -36,7 +36,7 @@ def _unix_sockets() -> list[str]:
 
 
 def test_nothing_listens() -> None:
-    """The lists of the kernel; that a listener would be found is shown with one."""
+    """The kernel's lists show no listener; with a test socket they do."""
     answers = dict(each(doors, [0, 1, 2], Workers(2)))
     assert answers == {0: [], 1: [], 2: []}
     with socket.create_server(("127.0.0.1", 0)):
@@ -63,7 +63,7 @@ print("tried", len(tried))
 
 
 def attacked(_: int) -> str:
-    """What another user who knows the processes' numbers gets at."""
+    """Return what another user who knows the processes' numbers can reach."""
     pids = [str(os.getpid()), str(os.getppid())]
     command = [sys.executable, "-I", "-S", "-c", INTRUDER, *pids]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
@@ -76,7 +76,7 @@ def test_another_user_gets_at_nothing() -> None:
 
 
 def test_they_end_with_who_started_them(tmp_path: Path) -> None:
-    """Killed in the middle, it leaves no process behind: their pipe has no other end."""
+    """A parent killed midway leaves no process behind, as their pipe then has no other end."""
     code = (
         "import sys; sys.path.insert(0, sys.argv[1])\n"
         "import os, neighbours_child as t\n"

@@ -1,7 +1,7 @@
-"""Nothing that a recording holds becomes code: no pickle of it, no shell with its names.
+"""Test that a recording's content never becomes code: no pickle of it, no shell with its names.
 
 Worker processes are sent pickled tasks over pipes that nobody else can open (or, with
-``--scheduler``, over the user's own cluster): what was pickled is ours, never a file's.
+``--scheduler``, over the user's own cluster): the pickles are ours, never a file's.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from tests.samples import RUN, uncollected
 
 ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = ("analysis", "collectors", "notebooks", "studies", "src", "tracing")
-# Pickles and their like, code from text, YAML that makes objects, shells, names of temporary files
-# that others can guess.
+# Rules against pickles and the like, code from text, YAML that makes objects, shells, and names of
+# temporary files that others can guess.
 RULES = "S102,S301,S302,S306,S307,S403,S506,S602,S604,S605,S609,S612"
 # A SafeLoader that refuses a key given twice.
 JUSTIFIED = {("src/roslens/recording/yaml_file.py", "S506")}
@@ -39,7 +39,7 @@ sys.addaudithook(heard)
 
 
 def test_no_line_unpickles_or_starts_a_shell() -> None:
-    """By ruff's rules, whatever a comment excuses."""
+    """Ruff's rules decide, whatever a comment excuses."""
     done = subprocess.run(
         [
             *(sys.executable, "-m", "ruff", "check", "--isolated", "--ignore-noqa", "--no-cache"),
@@ -59,7 +59,7 @@ def test_no_line_unpickles_or_starts_a_shell() -> None:
 def test_verbs_unpickle_nothing_start_no_shell_and_keep_temporary_folders_to_themselves(
     tmp_path: Path,
 ) -> None:
-    """As Python's own audit hears it, in the verbs and in every Python that they start."""
+    """Python's audit hooks report it, in the verbs and in every Python that they start."""
     hooks, temporary, heard = tmp_path / "hooks", tmp_path / "tmp", tmp_path / "heard"
     hooks.mkdir()
     temporary.mkdir()
@@ -85,7 +85,7 @@ def test_verbs_unpickle_nothing_start_no_shell_and_keep_temporary_folders_to_the
         assert done.returncode == 0, done.stderr
     records = [json.loads(line) for line in heard.read_text().splitlines()]
     events = {event for event, *_ in records}
-    assert "os.mkdir" in events  # it was heard at all, and in the kernel of the report, too
+    assert "os.mkdir" in events  # the hook worked at all, and in the kernel of the report, too
     assert "subprocess.Popen" in events
     assert len({argument for _, argument, _ in records}) > 1
     assert not events & {"os.system", "pickle.find_class"}

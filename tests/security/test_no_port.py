@@ -1,4 +1,4 @@
-"""Nothing of ours listens: what a report's kernel has open while a cell runs, by /proc."""
+"""Test that a report's kernel has no listening sockets while a cell runs, by /proc."""
 
 from __future__ import annotations
 

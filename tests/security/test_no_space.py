@@ -1,4 +1,4 @@
-"""A disk without space, and one without room for another file: each verb that writes names it."""
+"""Test disks without space or room for another file: each verb that writes names the disk."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = [
 
 @dataclass(frozen=True)
 class Given:
-    """What the verbs read: two runs with tables, a campaign, an archive, budgets, a recorder."""
+    """Inputs of the verbs: two runs with tables, a campaign, an archive, budgets, a recorder."""
 
     folder: Path
 
@@ -48,7 +48,7 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Given:
     ):
         done = roslens(*arguments, cwd=prepared.folder)
         assert done.returncode == 0, done.stderr
-    # Any program is one of a flight recorder's once it has the library.
+    # Any program belongs to a flight recorder once it has the library.
     prepared.flight.mkdir(mode=0o700)
     environment = {
         "LD_PRELOAD": str(native_library("kilted")),
@@ -61,7 +61,7 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Given:
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
-    """A folder on a small disk of its own, which is still empty."""
+    """Yield a folder on a separate small disk, which is still empty."""
     place = tmp_path / "disk"
     place.mkdir()
     with small_disk(place, "size=4m,nr_inodes=2000"):
@@ -70,7 +70,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def reports(folder: Path) -> Path:
-    """Two that an index lists."""
+    """Write two reports that an index lists."""
     for name in ("one", "two"):
         (folder / name).mkdir()
         (folder / name / "latency.ipynb").write_text("{}")
@@ -143,10 +143,10 @@ VERBS: dict[str, Arguments] = {
         for name in FORMATS
     },
 }  # fmt: skip
-# Folders in which whole parts were made one by one, and the folder that was given to take them.
+# Folders in which whole parts were made one by one, and the folder given to hold them.
 PARTS = {"events as parquet", "catalog --dataset", "record", "record --suite", "race", "report"}
 FOLDERS = {"collect -o", "collect --workers", "unpack", "env", "lab"}
-# These start others, record, or have a kernel: each in a process of its own.
+# These start other programs, record, or have a kernel: each runs as a separate process.
 APART = {"collect --workers", "lab", "record", "record --suite", "report", "snapshot",
          *(verb for verb in VERBS if verb.startswith("race"))}  # fmt: skip
 
@@ -155,7 +155,7 @@ APART = {"collect --workers", "lab", "record", "record --suite", "report", "snap
 def ask(
     given: Given, disk: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run a verb, in this process where that may be: to start one takes longer than most verbs."""
+    """Return a function that runs a verb, in this process if possible, which is faster."""
 
     def run(verb: str, arguments: list[str | Path]) -> subprocess.CompletedProcess[str]:
         if verb in APART:

@@ -1,4 +1,4 @@
-"""Files of other programs, changed at random: what a reader says of them, and that it ends.
+"""Test readers of other programs' files, changed at random: what they say, and that they end.
 
 `mutations.py` beside this does the same with thousands of mutants of each.
 """

@@ -1,7 +1,7 @@
-"""Kernel traces that somebody damaged or made up: one clear line, or what can be read of them.
+"""Test damaged or forged kernel traces: one clear line, or what can be read of them.
 
-Pages, descriptions and files of trace-cmd written by hand are changed on purpose; at random they
-are in `test_result_files.py`.
+Pages, descriptions and files of trace-cmd written by hand are changed on purpose;
+`test_result_files.py` changes them at random.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def test_names_cannot_leave_the_metadata(tmp_path):
 
 
 def test_places_that_overlap_or_lie_outside(tmp_path):
-    """Sixteen thousand CPUs in one place, or pages behind the end."""
+    """Sixteen thousand CPUs share one place, or pages lie behind the end."""
     good = bytearray(trace_dat([pages()] * 2))
     at = good.index(b"flyrecord\0") + 10
     struct.pack_into("<QQ", good, at + 16, 0, len(good))

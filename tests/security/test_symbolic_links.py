@@ -1,4 +1,4 @@
-"""Symbolic links in a recording: followed, but never round and round, and never upwards."""
+"""Test that links in a recording are followed, but never in circles, and never upwards."""
 
 import shutil
 import subprocess
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.timeout(60)
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A run of the smallest sample beside another."""
+    """Make a run of the smallest sample beside another run."""
     source = next((SAMPLES / "two_process").rglob("manifest.json")).parent
     for name in ("run", "other"):
         shutil.copytree(source, tmp_path / "campaign" / name)
@@ -25,7 +25,7 @@ def run(tmp_path: Path) -> Path:
 
 
 def test_links_that_go_round_are_walked_once(run: Path) -> None:
-    """The traces of the run as it was before the links were made."""
+    """The run has the same traces as before the links were made."""
     before = find_traces(run)
     assert before
     for name, target in {"a": ".", "b": ".", "self": ".", "up": "../..", "top": "/"}.items():
@@ -57,7 +57,7 @@ def test_a_trace_behind_a_link_is_read(run: Path, tmp_path: Path) -> None:
 
 
 def test_folders_nested_deeper_than_python_recurses_are_walked(tmp_path: Path) -> None:
-    """1,500 folders within each other, with short names that stay below the longest path."""
+    """1,500 folders lie within each other, with short names that stay below the longest path."""
     deepest = tmp_path / "root"
     deepest.mkdir()
     for _ in range(1500):
@@ -65,7 +65,7 @@ def test_folders_nested_deeper_than_python_recurses_are_walked(tmp_path: Path) -
         deepest.mkdir()
     (deepest / "metadata").write_bytes(b"")
     assert find_traces(tmp_path / "root") == [deepest]
-    # pytest takes its folders away by recursion.
+    # pytest removes its folders by recursion.
     subprocess.run(["rm", "-rf", str(tmp_path / "root")], check=True)
 
 
@@ -75,7 +75,7 @@ def test_linked_runs_keep_their_manifests_and_are_found_once(run: Path, tmp_path
     for name in ("run", "other"):
         (links / name).symlink_to(run.parent / name)
     (links / "again").symlink_to(run)
-    # What a run links to is part of it.
+    # A run includes what it links to.
     (run / "trace" / "other").symlink_to(run.parent / "other")
     recordings = find_recordings(links)
     assert [recording.path for recording in recordings] == [links / "again", links / "other"]

@@ -1,4 +1,4 @@
-"""Archives made to harm: bounded before they are read, refused in one line, nothing left."""
+"""Test archives made to harm: bounded before reading, refused in one line, nothing left."""
 
 import gzip
 import io
@@ -28,14 +28,14 @@ pytestmark = pytest.mark.timeout(60)
 
 
 def header(name: str, size: int = 0, kind: bytes = tarfile.REGTYPE) -> bytes:
-    """One block, in the old GNU format: sizes as they are told, whatever follows."""
+    """Return one block in the old GNU format, with the given size, whatever follows."""
     info = tarfile.TarInfo(name)
     info.size, info.type = size, kind
     return info.tobuf(tarfile.GNU_FORMAT)
 
 
 def file(name: str, content: bytes) -> bytes:
-    """Of at most one block."""
+    """Return a file of at most one block."""
     return header(name, len(content)) + content.ljust(512, b"\0")
 
 
@@ -64,7 +64,7 @@ def xz(path: Path, blocks: Iterator[bytes]) -> Path:
 
 
 def large_header(kind: bytes) -> Iterator[bytes]:
-    """A header that tells of 2 GB, and a part of them."""
+    """Yield a header that states 2 GB, and a part of its content."""
     yield header("x", 2 << 30, kind)
     zeros = bytes(1 << 22)
     for _ in range(8):
@@ -83,13 +83,13 @@ def headers_within_headers() -> Iterator[bytes]:
 
 
 def extended(*records: bytes) -> bytes:
-    """A pax header of these records, each without its length, and the empty file `a`."""
+    """Return a pax header of these records, each without its length, and the empty file `a`."""
     lines = b"".join(b"%d %s\n" % (len(record) + 4, record) for record in records)
     return header("x", len(lines), b"x") + lines.ljust(-(-len(lines) // 512) * 512, b"\0")
 
 
 def sparse_map() -> Iterator[bytes]:
-    """A sparse file whose map is said to have a million lines, and a part of them."""
+    """Yield a sparse file whose map is said to have a million lines, and a part of these."""
     yield extended(b"GNU.sparse.major=1", b"GNU.sparse.minor=0") + header("a", 1 << 26)
     yield b"1000000\n" + b"1\n" * (1 << 20)
 
@@ -143,11 +143,11 @@ OURS: dict[str, tuple[Callable[[], Iterator[bytes]], str]] = {
         ("no list of sums", [file(SUMS, b"nonsense")], "not a list of checksums"),
     )
 }
-"""Of the form of `pack` alone."""
+"""Archives in the form of `pack` alone."""
 
 
 def read(archive: Path, scratch: Path) -> None:
-    """What `unpack` has done by another process, which takes its time to begin."""
+    """Read an archive as `unpack` does in a separate process, which takes time to start."""
     scratch.mkdir()
     with read_here(archive, "an archive"):
         take_apart(archive, scratch=str(scratch), folder=str(scratch.parent), max_bytes=None)
@@ -225,7 +225,7 @@ def test_hostile_zip_files(tmp_path: Path) -> None:
         "deeper": zipped(tmp_path / "deep.zip", ("d/" * 40 + "f", b"")),
         "no CTF trace": zipped(tmp_path / "none.zip", ("a", b"x")),
     }
-    # A directory of 20 MB: names of 60 kB each.
+    # The directory has 20 MB: names of 60 kB each.
     cases["longer than 1024 B"] = zipped(
         tmp_path / "names.zip", *((f"{number}".ljust(60_000, "n"), b"") for number in range(350))
     )
@@ -243,7 +243,7 @@ def test_hostile_zip_files(tmp_path: Path) -> None:
 
 
 def test_streams_of_xz_one_after_the_other(tmp_path: Path) -> None:
-    """As parallel tools write; one that is cut off is refused."""
+    """Parallel tools write such streams; one that is cut off is refused."""
     whole = header("metadata", 4) + b"/**/".ljust(512, b"\0") + bytes(1024)
     halves = [lzma.compress(part) for part in (whole[:700], whole[700:])]
     (tmp_path / "two.tar.xz").write_bytes(b"".join(halves))
@@ -254,7 +254,7 @@ def test_streams_of_xz_one_after_the_other(tmp_path: Path) -> None:
 
 
 def test_memory_that_an_archive_asks_for_is_limited(tmp_path: Path) -> None:
-    """A dictionary of 1.5 GiB is asked for in the head of the file."""
+    """The file's header asks for a dictionary of 1.5 GiB."""
     filters = [{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 3 << 29}]
     (tmp_path / "x.tar.xz").write_bytes(lzma.compress(b"x" * 600, filters=filters))
     with pytest.raises(UsageError, match="more than 1024 MiB of memory"):
@@ -263,7 +263,7 @@ def test_memory_that_an_archive_asks_for_is_limited(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["tar.gz", "zip", "tar.xz", "tzst", "tar.zst"])
 def test_a_trace_comes_out_of_each_form(tmp_path: Path, form: str) -> None:
-    """The same events as in the recording that went in."""
+    """The events are those of the recording that went in."""
     archive = tmp_path / f"public.{form}"
     if form == "tar.zst":
         pack([RUN], archive)
@@ -312,7 +312,7 @@ def test_what_one_that_was_ended_left_is_taken_away(tmp_path: Path) -> None:
         assert process.stdout.readline() == "here\n"
         (held,) = (tmp_path / "out").iterdir()
         assert held.stat().st_mode & 0o777 == 0o700
-        # While it works it keeps what it has.
+        # Another unpack does not remove the files of one that is still working.
         with pytest.raises(UsageError):
             unpack(zstd(tmp_path / "none.tar.zst", iter([bytes(1024)])), tmp_path / "out")
         assert held.exists()
@@ -324,7 +324,7 @@ def test_what_one_that_was_ended_left_is_taken_away(tmp_path: Path) -> None:
 
 
 def test_it_is_read_as_a_stream(tmp_path: Path) -> None:
-    """Half a megabyte at a time, whatever the file in it."""
+    """It is read half a megabyte at a time, whatever the file in it."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w:gz") as tar:
         info = tarfile.TarInfo("trace/metadata")

@@ -1,4 +1,4 @@
-"""Hostile YAML where people write suites and budgets: one line, code 2, in bounded time."""
+"""Test hostile YAML where people write suites and budgets: one line, code 2, in bounded time."""
 
 import resource
 from pathlib import Path
@@ -12,7 +12,7 @@ SUITE = "name: x\nworkload: {command: ['true'], ros: none}\n"
 
 
 def nested(first: str, level: str) -> str:
-    """Eleven levels, each of which names the one before it nine times: 9^11 of the first."""
+    """Return eleven levels, each naming the one before it nine times: 9^11 of the first."""
     lines = [f"a0: &a0 {first}"]
     lines += [f"a{i}: &a{i} {level.format(', '.join([f'*a{i - 1}'] * 9))}" for i in range(1, 12)]
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""The benchmark's program, compiled once for all tests."""
+"""Compile the benchmark's program once for all tests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from roslens.studies.storage.workloads.storage.prepare import prepare
 
 @pytest.fixture(scope="session")
 def programs() -> Iterator[str]:
-    """The folder of the program that calls rosbag2's plugins; compiled once, in some minutes."""
+    """Return the folder of the program that calls rosbag2's plugins; compiling takes minutes."""
     need_sources("rosbag2")
     with pytest.MonkeyPatch.context() as patch:
         for name in ("AMENT_PREFIX_PATH", "ROS_DISTRO"):
@@ -33,7 +33,7 @@ def programs() -> Iterator[str]:
 
 @pytest.fixture
 def cell(programs: str, tmp_path: Path) -> Cell:
-    """Runs one cell; the arguments are options of run.py without their dashes."""
+    """Return a function that runs one cell, with options of run.py without their dashes."""
 
     def run(prefix: tuple[str, ...] = (), **options: object) -> Done:
         folder = tmp_path / "native"

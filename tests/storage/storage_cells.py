@@ -1,4 +1,4 @@
-"""What tests of the storage benchmark share."""
+"""Provide what the tests of the storage benchmark share."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ ROOT = Path(__file__).parents[2]
 RUN = ROOT / "studies" / "storage" / "workloads" / "storage" / "run.py"
 SHM = Path("/dev/shm")
 ON_SHM = [pytest.mark.live, pytest.mark.skipif(not SHM.is_dir(), reason="no /dev/shm")]
-"""Marks of tests that write there."""
+"""Marks of tests that write to /dev/shm."""
 
 
 @dataclass
 class Done:
-    """What a run of ``run.py`` gave."""
+    """The result of a run of ``run.py``."""
 
     status: int
     said: str
@@ -36,7 +36,7 @@ Cell = Callable[..., Done]
 
 
 def left_over() -> list[Path]:
-    """Those that nobody holds: others may be under way on this machine."""
+    """Return folders that nobody holds: others may be in use on this machine."""
     folders = []
     for folder in SHM.glob("roslens-storage-*"):
         with lock_of(folder) as free:
@@ -45,7 +45,7 @@ def left_over() -> list[Path]:
 
 
 def facts_of(**told: object) -> Facts:
-    """What a run leaves in run.json; what is not told is of no importance."""
+    """Make the content of a run's run.json; facts that are not given do not matter."""
     usual = {
         "schema_version": 1,
         "plugin_config": "a",

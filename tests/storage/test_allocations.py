@@ -1,4 +1,4 @@
-"""Allocations of write calls: the library that counts, what the program leaves, the table."""
+"""Test allocations of write calls: the counting library, the program's files, the table."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from roslens.studies.storage.results.runs import (
 from roslens.tracing.sampling.preloaded import preloadable
 
 SOURCE = ROOT / "studies" / "storage" / "workloads" / "storage" / "allocations.c"
-# Each function once, between two readings of the counts; both are printed afterwards.
+# Calls each function once, between two readings of the counts; both are printed afterwards.
 PROGRAM = """
 #include <malloc.h>
 #include <stdint.h>
@@ -84,7 +84,7 @@ def test_what_writes_nothing_allocates_nothing(cell: Cell) -> None:
     assert counted is not None
     assert counted.height == done.facts["write_calls"] + 1
     assert counted.sum().row(0) == (0, 0)
-    # Chunks are put together in memory that grows.
+    # Chunks are assembled in memory that grows.
     done = cell(plugin_config="mcap_default", allocations=True)
     counted = read_storage_run(done.folder).allocations
     assert counted is not None
@@ -101,7 +101,7 @@ def test_nobody_counts_unless_asked(cell: Cell) -> None:
 
 
 def run_of(name: str, allocations: list[tuple[int, int]], memory: int | None) -> LiveRun:
-    """Two write calls of two messages of 100 bytes each, and the close."""
+    """Make a run with two write calls of two messages of 100 bytes each, and the close."""
     facts = facts_of(
         batch_bytes=200,
         bytes=400,
@@ -122,11 +122,11 @@ def test_the_table_by_hand() -> None:
         run_of("2", [(4, 100), (8, 300), (4, 400)], None),
     ]
     by_metric = {e.metric: e for e in allocation_estimates(runs, 0.95)}
-    # (4 + 6) / 2 and (4 + 8) / 2 a call; 12 and 16 of four messages; 800 bytes of 400.
+    # (4 + 6) / 2 and (4 + 8) / 2 per call; 12 and 16 for four messages; 800 bytes for 400.
     assert by_metric["storage_allocations_per_call"].value == pytest.approx(5.5)
     assert by_metric["storage_allocations_per_message"].value == pytest.approx(3.5)
     assert by_metric["storage_allocated_per_byte"].value == pytest.approx(2)
-    # Of one run the memory is not known: not taken for 0.
+    # One run's memory is unknown, and is not taken for 0.
     assert by_metric["storage_memory"].value == pytest.approx(2_000_000)
     assert by_metric["storage_memory"].runs == 1
     headline, of_a = allocation_sentences(list(by_metric.values()))

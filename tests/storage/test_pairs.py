@@ -1,4 +1,4 @@
-"""Claims about compression and disks: runs made by hand, whose answers are known."""
+"""Test claims about compression and disks, with runs made by hand, whose answers are known."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from roslens.studies.storage.results.runs import StorageRun
 def run_of(
     name: str, config: str, compression: str | None, us: int, disk: int, **more: str
 ) -> LiveRun:
-    """One write call of 1000 messages of 100 bytes that takes `us`; the close takes no time."""
+    """Make one write call of 1000 messages of 100 bytes that takes `us`, and an instant close."""
     facts = facts_of(
         batch_bytes=100_000,
         bytes=100_000,
@@ -43,7 +43,7 @@ def run_of(
 
 
 def test_claims_about_compression() -> None:
-    """Three runs of each: the file smallest and quick, each message largest and slow."""
+    """There are three runs of each: the file smallest and quick, each message largest and slow."""
     taken = {
         ("mcap_default", "none"): (1000, 110_000),
         ("mcap_default", "message"): (4000, 130_000),
@@ -60,15 +60,15 @@ def test_claims_about_compression() -> None:
     ]
     claims = compression_claims(runs)
     assert [s.verdict for s in claims] == ["holds", "in part", "undecided", "holds", "false"]
-    # 130,000 of 50,000 and 160,000 of 70,000 bytes.
+    # 130,000 to 50,000 and 160,000 to 70,000 bytes.
     assert claims[0].because == "holds in 2 of 2 cells; 2.29 to 2.60 times"
-    # Of memory all need the same.
+    # All need the same amount of memory.
     assert claims[2].because == "undecided in 2 of 2 cells; 1.00 times"
     (sentence,) = compression_sentences(runs)
     assert "none 1.10 and 1.00 µs; message 1.30 and 4.00 µs; chunks 0.600 and 3.00 µs" in sentence
     every = [*estimates(runs, 0.95), *compression_estimates(runs, 0.95)]
     times = {str(e.cell["plugin_config"]): e for e in every if e.metric == PER_MESSAGE.name}
-    # (3000 + 3001 + 3002) / 3 us of 1000 messages.
+    # (3000 + 3001 + 3002) / 3 us for 1000 messages.
     assert times["mcap_compressed_nocrc"].value == pytest.approx(3001)
     assert len(compression_table(every).rows) == len(taken)
 
@@ -83,7 +83,7 @@ def test_claims_about_a_disk() -> None:
     ]
     claims = disk_claims(runs)
     assert [s.verdict for s in claims] == ["holds", "holds", "holds"]
-    # 2001 of 1001, 6001 of 3001, and on the disk 6001 of 2001 us.
+    # 2001 to 1001, 6001 to 3001, and on the disk 6001 to 2001 us.
     assert [s.because.rpartition("; ")[2] for s in claims] == [
         "2.00 times",
         "2.00 times",

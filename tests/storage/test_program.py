@@ -1,4 +1,4 @@
-"""The benchmark writes what it says: read back here with Python's sqlite3 and mcap libraries."""
+"""Test that the benchmark writes what it says, read back by Python's sqlite3 and mcap."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = ON_SHM
 def test_rows_are_those_of_the_published_tool(cell: Cell) -> None:
     done = cell(message_size="100B", bytes="1MiB")
     run = read_storage_run(done.folder)
-    # 1 MiB in messages of 100 B, in calls of 11, which is what fills 1 KiB.
+    # 1 MiB is written in messages of 100 B, in calls of 11, which fill 1 KiB.
     assert run.batches.calls["num_msgs"].to_list() == [11] * 953 + [2]
     assert int(run.batches.calls["num_bytes"].sum()) == 10_485 * 100
     with (done.folder / "writes.csv").open() as stream:
@@ -54,7 +54,7 @@ def test_batches_are_the_published_ones(
 def test_what_vanishes_from_a_folder_of_traces_is_not_content(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Such as the folder of tables that are being collected beside a trace."""
+    """Such a folder is the one of tables that are being collected beside a trace."""
     trace, vanishing = tmp_path / "trace", tmp_path / "trace" / ".collecting"
     vanishing.mkdir(parents=True)
     (trace / "metadata").write_text("not content")
@@ -101,7 +101,7 @@ def test_sizes_are_powers_of_1024() -> None:
 
 
 def written(folder: Path, config: str) -> tuple[Done, Path]:
-    """What the program itself writes, kept."""
+    """Run the program and keep what it writes."""
     place, results = folder / "place", folder / "results"
     place.mkdir()
     results.mkdir()
@@ -114,7 +114,7 @@ def written(folder: Path, config: str) -> tuple[Done, Path]:
 
 
 def slices() -> list[bytes]:
-    """Consecutive slices of the content, beginning anew where one does not fit any more."""
+    """Return consecutive slices of the content, starting over when one does not fit any more."""
     content, position, parts = bytes(range(1, 252)) * 9000, 0, []
     for _ in range((1 << 20) // 10_240):
         if position + 10_240 > len(content):
@@ -167,7 +167,7 @@ LEFT_OUT = "no such option"
 
 
 def run_program(programs: str, folder: Path, given: bytes, **options: str) -> tuple[int, str]:
-    """The program by itself, with standard input; its exit status and what it says."""
+    """Run the program by itself with standard input; return its exit status and output."""
     every = {
         "storage": "mcap",
         "messages": "3",
@@ -229,7 +229,7 @@ def test_an_option_without_a_value_is_named(programs: str) -> None:
 
 @pytest.mark.parametrize("name", ["writes.csv", "run.json", "allocations.csv"])
 def test_results_that_cannot_be_written_are_said(name: str, cell: Cell, tmp_path: Path) -> None:
-    """A full device; so little is in a buffer until the file is closed."""
+    """The device is full; so little is written that it stays in a buffer until the close."""
     (tmp_path / "native").mkdir()
     (tmp_path / "native" / name).symlink_to("/dev/full")
     done = cell(allocations=True)
@@ -275,9 +275,9 @@ def test_a_disk_is_no_ram_disk_unless_accepted(cell: Cell, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("config", ["mcap_default", "sqlite_default"])
 def test_what_cannot_be_written_is_said_and_nothing_stays(config: str, cell: Cell) -> None:
-    """A limit on the size of files stands in for a full disk: it is hit in mid-write.
+    """A limit on file sizes stands in for a full disk: it is hit in mid-write.
 
-    SQLite tells; of MCAP the C++ library says nothing, so that it shows when the file is read back.
+    SQLite reports it; MCAP's C++ library does not, so it shows when the file is read back.
     """
     limited = ("sh", "-c", 'ulimit -f 2048; exec "$@"', "sh")
     before = set(left_over())
@@ -292,7 +292,7 @@ def test_what_cannot_be_written_is_said_and_nothing_stays(config: str, cell: Cel
 
 @pytest.mark.usefixtures("programs")
 def test_a_signal_ends_the_program_too(tmp_path: Path) -> None:
-    """It would write for a minute."""
+    """The program would write for a minute."""
     options = ("--message_size", "10KiB", "--batch_size", "1KiB", "--rate", "1000000")
     process = subprocess.Popen(
         [
@@ -304,7 +304,7 @@ def test_a_signal_ends_the_program_too(tmp_path: Path) -> None:
     begun = wait_for(lambda: children.read_text().split(), process=process)
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) == 128 + signal.SIGTERM
-    # Whoever inherits it may need a moment to take note of its end.
+    # The parent that inherits the process may need a moment to notice its end.
     wait_for(lambda: not Path("/proc", *begun).exists())
 
 
@@ -329,7 +329,7 @@ def test_messages_that_come_slowly_all_arrive(cell: Cell) -> None:
 
 
 def test_a_disk_is_named_as_the_system_names_it(cell: Cell, tmp_path: Path) -> None:
-    """Second implementation: df."""
+    """df is the second implementation."""
     asked = ["df", "--output=fstype,source", str(tmp_path)]
     listing = subprocess.check_output(asked, text=True)
     kind, source = listing.splitlines()[1].split(maxsplit=1)

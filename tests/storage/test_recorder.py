@@ -1,4 +1,4 @@
-"""The recorder end to end: what is read back, what contradicts, who lost how much."""
+"""Test the recorder end to end: what is read back, contradictions, and who lost how much."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_counts_that_contradict_each_other_are_refused(wrong: dict, tmp_path: Pa
 
 
 def serialized(publisher: int, number: int, size: int) -> bytes:
-    """A UInt8MultiArray by the rules of CDR, little-endian (a second implementation)."""
+    """Serialize a UInt8MultiArray by CDR's rules, little-endian (a second implementation)."""
     data = bytearray(i % 256 for i in range(size))
     data[:8] = (publisher * 2**32 + number).to_bytes(8, "little")
     head = b"\x00\x01\x00\x00" + b"".join(struct.pack("<I", length) for length in (0, 0, size))
@@ -144,7 +144,7 @@ def test_the_bag_is_counted_message_by_message(tmp_path: Path) -> None:
 def test_the_log_of_the_publishers_by_hand(tmp_path: Path) -> None:
     log = tmp_path / "messages_publisher.csv"
     log.write_text("publish_realtime_ns,publisher\n1000,0\n1150,1\n2030,0\n2100,1\n")
-    # Every 1,000 ns; the second one of publisher 0 is 30 ns late, that of publisher 1 early.
+    # Messages are due every 1,000 ns; publisher 0's second is 30 ns late, publisher 1's early.
     assert _published(log, 1000) == {"published": 4, "publishing_ns": 2030, "late_ns": 30}
     log.write_text("publish_realtime_ns,publisher\n")
     with pytest.raises(RunFailedError, match="logged no message"):

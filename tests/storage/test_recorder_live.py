@@ -1,4 +1,4 @@
-"""A small campaign of the suite storage-recorder: rosbag2's writer compiled, run, read back."""
+"""Test a small storage-recorder campaign: rosbag2's writer compiled, run, and read back."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_every_message_is_accounted_for(tmp_path: Path) -> None:
         need_sources("rosbag2")
     before = set(left_over())
     suite, text = load_suite("storage-recorder")
-    # A cache of one byte holds one message: what comes while one is written is dropped.
+    # A cache of one byte holds one message: others that come while it is written are dropped.
     parameters = {**suite.workload.parameters, "cache": "1B"}
     small = suite.workload.model_copy(update={"parameters": parameters})
     suite = suite.model_copy(update={"workload": small, "duration": 1.0, "repetitions": 1})
@@ -45,7 +45,7 @@ def test_every_message_is_accounted_for(tmp_path: Path) -> None:
         # 20 MiB in messages of 10 KiB, by two publishers.
         assert facts.published == 2048
         assert 0 < facts.written == facts.received - facts.lost_in_cache <= facts.published
-    # Readers that did not write.
+    # The readers did not write the files.
     readers = {
         recorded.facts.plugin_config: recorded.facts.reader.split()[0]
         for recorded in report.recorded

@@ -1,4 +1,4 @@
-"""Crash and power loss: the log of writes against the files themselves, and what comes back."""
+"""Test crash and power loss: the log of writes against the files, and what comes back."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def files(folder: Path) -> dict[str, bytes]:
     "config", ["sqlite_default", "sqlite_resilient", "mcap_default", "mcap_compressed_nocrc"]
 )
 def test_the_log_of_writes_makes_the_very_files(config: str, library: Path, tmp_path: Path) -> None:
-    """Ground truth: what lies on the disk after the program has ended."""
+    """Ground truth: the files on disk after the program has ended."""
     place, results, log = tmp_path / "place", tmp_path / "results", tmp_path / "log"
     for folder in (place, results, tmp_path / "again"):
         folder.mkdir()
@@ -76,7 +76,7 @@ def test_the_log_of_writes_makes_the_very_files(config: str, library: Path, tmp_
     )
     assert process.wait() == 0
     operations = read_log(log)
-    # The index of a log in memory is no part of the recording.
+    # The in-memory index of a log is no part of the recording.
     names = {operation.name for operation in operations} - {"recording.db3-shm"}
     synced = [*operations, *(Operation(SYNC, n) for n in names if (place / n).exists())]
     synced = [operation for operation in synced if operation.name in names]
@@ -153,8 +153,8 @@ def run(folder: Path, library: Path, **options: object) -> Path:
 def test_a_killed_recorder_loses_at_most_what_its_library_held(
     config: str, library: Path, tmp_path: Path
 ) -> None:
-    """What was handed to the kernel stays. In memory are a buffer, or a chunk of 768 KiB and, in a
-    buffer, the end of the one before, without which that is not read either.
+    """Data handed to the kernel stay. In memory are a buffer, or a chunk of 768 KiB and, in a
+    buffer, the end of the chunk before, without which that is not read either.
     """
     before = set(left_over())
     path = run(tmp_path, library, plugin_config=config, failure="kill")
@@ -226,7 +226,7 @@ def test_results_that_are_cut_off_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_database_shorter_than_its_header_says_gives_its_rows_back(tmp_path: Path) -> None:
-    """As SQLite without a journal on disk leaves it: page 1 was written, the last pages not."""
+    """SQLite without a journal on disk leaves this: page 1 is written, the last pages are not."""
     path = tmp_path / "recording"
     connection = sqlite3.connect(path)
     connection.execute("CREATE TABLE messages(id INTEGER PRIMARY KEY, timestamp, data BLOB)")
@@ -237,6 +237,6 @@ def test_a_database_shorter_than_its_header_says_gives_its_rows_back(tmp_path: P
     os.truncate(path, path.stat().st_size - 4096)
     plain, tool = recover(path, lambda n: rows[n][1])
     assert (plain.messages, plain.whole) == (0, False)
-    # Two rows to a page of 4 KiB.
+    # Two rows fill a page of 4 KiB.
     assert 490 <= tool.messages < 500
     assert tool.wrong == 0

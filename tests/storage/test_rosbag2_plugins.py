@@ -1,4 +1,4 @@
-"""rosbag2's own plugins: compiled, called by the benchmark, read back by other libraries."""
+"""Test rosbag2's own plugins: compiled, called by the benchmark, read by other libraries."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from roslens.studies.storage.workloads.storage_resilience.prepare import WRITE_L
 from roslens.tracing.sampling.preloaded import preloadable
 
 pytestmark = ON_SHM
-# Preset and configuration files, and what the file must show for it.
+# Preset and configuration files, and what the file must show for each.
 CONFIGS = {
     "sqlite_default": "sqlite3",
     "sqlite_resilient": "sqlite3",
@@ -56,7 +56,7 @@ def test_every_message_is_read_back_by_a_library_that_did_not_write_it(
 def test_rosbag2_compresses_each_message_or_the_file(
     config: str, cell: Cell, tmp_path: Path
 ) -> None:
-    """What is read back was unpacked as zstd says; each is smaller than what is not compressed."""
+    """zstd unpacks what is read back; each compressed form is smaller than the uncompressed one."""
     left = {}
     for mode in ("none", "message", "file"):
         folder = tmp_path / mode
@@ -82,7 +82,7 @@ def test_a_plugin_that_writes_nothing_is_loaded_by_its_name(cell: Cell) -> None:
 @pytest.mark.parametrize("storage", ["sqlite", "mcap"])
 @pytest.mark.usefixtures("programs")
 def test_files_are_synced_when_they_are_closed(storage: str, tmp_path: Path) -> None:
-    """Ground truth: the log of what the program asked of the C library."""
+    """Ground truth: the log of the program's calls to the C library."""
     content = tmp_path / "content"
     content.write_bytes(bytes(range(1, 252)) * 100)
     synced = {}

@@ -1,4 +1,4 @@
-"""A small campaign of the suite storage: recorded, collected, judged."""
+"""Test a small campaign of the suite storage: recorded, collected, judged."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def folder(programs: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_tracepoints_and_the_own_clock_agree(folder: Path) -> None:
-    """Both are read here anew: medians of calls, so that a busy machine decides nothing."""
+    """Both are read again here: medians of calls, so that a busy machine decides nothing."""
     opened = rl.open(folder)
     for recording in opened.recordings:
         run = read_storage_run(recording.path / "native")
@@ -61,7 +61,7 @@ def test_tracepoints_and_the_own_clock_agree(folder: Path) -> None:
         assert traced["call"].to_list() == list(range(run.facts.write_calls))
         clocked = run.batches.calls["write_ns"].to_numpy()
         seen = (traced["end_ns"] - traced["begin_ns"]).to_numpy()
-        # What a tracepoint takes is the machine's affair (200 to 400 ns on a quiet one), but a call
+        # The cost of a tracepoint depends on the machine (200 to 400 ns on a quiet one), but a call
         # is nearer to its own tracepoints than to those of its neighbours.
         difference = np.median(np.abs(seen - clocked))
         assert difference < np.median(np.abs(seen[1:] - clocked[:-1]))

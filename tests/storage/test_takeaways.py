@@ -1,4 +1,4 @@
-"""The published rows: what the study says of them, and the bound of throughput."""
+"""Test the published rows: what the study says about them, and the bound of throughput."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_the_answers_on_both_machines(digests: pl.DataFrame) -> None:
         ("nuc", STATEMENTS["on_par"]): "false",
         ("nuc", STATEMENTS["unchunked"]): "holds",
         ("nuc", STATEMENTS["crc"]): "holds",
-        # Slower by the means of a cell: un-chunked than the default in three cells of m1, and one
+        # By the means of a cell: un-chunked is slower than the default in three cells of m1 and one
         # of nuc; the larger batch in two and one; SQLite's default in one and three, counted apart.
         **{(m, STATEMENTS[claim]): "in part" for m in ("m1", "nuc") for claim in LATER},
     }
@@ -91,7 +91,7 @@ def test_rows_from_a_file_of_one_s_own_are_not_called_published(digests: pl.Data
 
 
 def test_the_bound_by_hand(digests: pl.DataFrame) -> None:
-    """From the text of the file, for one cell: 1 / (1 / avg + close / 250 MiB), mean of 5 runs."""
+    """From the file's text, for one cell: 1 / (1 / avg + close / 250 MiB), mean of 5 runs."""
     values = []
     with (PUBLISHED / "storage_plugins_m1.csv").open(newline="") as stream:
         for row in csv.DictReader(stream):
@@ -129,7 +129,7 @@ def test_the_report_writes_all_96_cells(tmp_path: Path) -> None:
 
 
 def rows_of(means: dict[tuple[str, str], float], sd: float = 1.0) -> pl.DataFrame:
-    """Three runs at mean - sd, mean, mean + sd of each (configuration, batch)."""
+    """Make three runs at mean - sd, mean, mean + sd of each (configuration, batch)."""
     return pl.DataFrame(
         [
             ("here", run, "10KiB", batch, config, mean + (run - 1) * sd, 0.1)
@@ -143,7 +143,7 @@ def rows_of(means: dict[tuple[str, str], float], sd: float = 1.0) -> pl.DataFram
 
 @pytest.mark.parametrize("failed", [2, 4])
 def test_a_failed_run_takes_no_cell_away(digests: pl.DataFrame, failed: int) -> None:
-    """The cell of nuc in which MCAP is not on par: with three runs it is false, else undecided."""
+    """In this cell of nuc MCAP is not on par: false with three runs, otherwise undecided."""
     mcap, cell = pl.col("plugin_config") == "mcap_default", pl.col("messages") == "100B"
     chosen = mcap & cell & (pl.col("machine") == "nuc") & (pl.col("batch_size") == "1KiB")
     left = digests.filter(~(chosen & (pl.col("run").rank("dense") <= failed)))
@@ -159,7 +159,7 @@ def test_a_failed_run_takes_no_cell_away(digests: pl.DataFrame, failed: int) -> 
 
 
 def test_what_is_slower_by_less_than_the_threshold_is_not_false(digests: pl.DataFrame) -> None:
-    """Of throughputs by hand: SQLite 100, MCAP 97 (3 % slower), and 90 (11 %)."""
+    """Throughputs by hand: SQLite 100, MCAP 97 (3 % slower), and 90 (11 %)."""
     scatter = [0.999, 1.0, 1.001, 1.0005, 0.9995]
     for mcap, expected in ((97.0, "holds"), (90.0, "false"), (95.2, "undecided")):
         rows = [
@@ -197,7 +197,7 @@ def test_larger_batches_and_the_resilient_setting() -> None:
 
 
 def trials(config: str, block: int, recovered: int, machine: str) -> RecoveryRun:
-    """One run of a recorder that was killed after 100 messages, `recovered` of which came back."""
+    """Make a run of a recorder killed after 100 messages, `recovered` of which came back."""
     factors = {"failure": "kill", "batch_size": "1KiB", "plugin_config": config}
     run = Run(f"{machine}{config}{block}", cell=factors, block=str(block))
     counts = pl.DataFrame({"acknowledged": [100], "recovered": [recovered]})
@@ -215,7 +215,7 @@ def test_resilience_is_judged_on_each_machine() -> None:
             ("sqlite_resilient", 100),
         )
     ]
-    # On the other one the blocks disagree.
+    # On the other machine the blocks disagree.
     runs += [trials("mcap_default", block, 50, "two") for block in range(3)]
     runs += [trials("sqlite_default", block, (0, 100, 50)[block], "two") for block in range(3)]
     verdicts = {(s.subject, s.claim): s.verdict for s in resilience(runs)}

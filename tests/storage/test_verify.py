@@ -1,4 +1,4 @@
-"""What reads a recording back: files of Python's own writers, and each way of being wrong."""
+"""Test the reading back: files of Python's own writers, and each way of being wrong."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_what_is_not_as_written_is_seen(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["sqlite", "chunks"])
 def test_what_rosbag2_compressed_is_unpacked(kind: str, tmp_path: Path) -> None:
-    """Packed here by zstandard, and laid out as rosbag2's writer does."""
+    """The files are packed here by zstandard, and laid out as rosbag2's writer does."""
     pack = zstandard.ZstdCompressor(level=1).compress
     plain, messages, file = (tmp_path / mode / "recording" for mode in ("none", "message", "file"))
     for folder in (plain, messages, file):

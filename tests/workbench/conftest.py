@@ -1,4 +1,4 @@
-"""Fixtures of the workbench: one lab for the tests of a file, whose event loop ends with it."""
+"""Provide the workbench's fixtures: one lab per file of tests, whose event loop ends with it."""
 
 import sys
 from pathlib import Path

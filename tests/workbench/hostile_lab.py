@@ -1,4 +1,4 @@
-"""A running lab and its start page in Chromium, every name in its trace hostile."""
+"""Run a lab with its start page in Chromium, every name in its trace hostile."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "data" / "samples" / "two_process" / "000_r0_fastrtps"
 HOSTILE = '<img src=x onerror="window.hacked=1">'
 TOPIC, NODE = f"/data{HOSTILE}", f"/listener{HOSTILE}"
-# Two lines, from right to left, and longer than any place for it.
+# The name has two lines, runs from right to left, and is longer than any place for it.
 TALKER = "/talker\n\u202e" + 300 * "x" + "<script>window.hacked=1</script>\\$\"'&"
 FOLDERS_SETTINGS = ("jupyter_config", "jupyter_server_config", "jupyter_lab_config")
-# As JupyterLab itself names and writes it.
+# JupyterLab itself names and writes the workspace like this.
 USERS_WORKSPACE = ".jupyter/lab/workspaces/default-37a8.jupyterlab-workspace"
 LAYOUT = {
     "data": {
@@ -54,7 +54,7 @@ LAYOUT = {
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The trace alone, as `ros2 trace` leaves it, with names in its tables that are HTML."""
+    """Make the bare trace, as `ros2 trace` leaves it, with HTML for names in its tables."""
     bare = tmp_path_factory.mktemp("recordings") / "session-20260101120000"
     shutil.copytree(SAMPLE / "trace", bare)
     (recording,) = rl.open(bare).recordings
@@ -67,7 +67,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 )
                 frame = frame.with_columns(renamed)
         frame.write_parquet(path)
-    # The digests of the tables as they are now, or they would be made again.
+    # Without the tables' new digests they would be made again.
     note = recording.tables / NOTE
     content = json.loads(note.read_text())
     with store.describing(recording) as described:
@@ -92,34 +92,34 @@ class Lab:
 
     @property
     def box(self) -> Locator:
-        """The timeline that is seen."""
+        """Return the visible timeline."""
         return self.page.locator(".roslens-pane .roslens-timeline")
 
     @property
     def canvas(self) -> Locator:
-        """Its tracks."""
+        """Return the timeline's tracks."""
         return self.box.locator(".plot canvas")
 
     def pane(self, title: str) -> Locator:
-        """Another pane of the screen."""
+        """Return another pane of the screen."""
         return pane_of(self.page, title)
 
     def timeline(self, name: str) -> Any:
-        """What the timeline says of itself."""
+        """Return what the timeline reports in a data attribute."""
         return json.loads(self.box.get_attribute(f"data-{name}") or "null")
 
     def range(self) -> tuple[int, int]:
-        """The range selected, in ns since the epoch."""
+        """Return the selected range, in ns since the epoch."""
         begin, end = self.timeline("state")["range"]
         origin = self.timeline_tables.begin_ns
         return origin + round(begin), origin + round(end)
 
     def said(self, text: str) -> None:
-        """Wait until the live text, which screen readers say, holds this."""
+        """Wait until the live text, which screen readers say, holds this text."""
         self.box.locator(".live", has_text=text).wait_for()
 
     def picture(self) -> str:
-        """What is drawn now."""
+        """Return the picture drawn now."""
         return str(self.canvas.evaluate("e => e.toDataURL()"))
 
     def keep(self, name: str) -> None:
@@ -127,17 +127,17 @@ class Lab:
         self.page.screenshot(path=self.pictures / f"{name}.png")
 
     def press(self, *keys: str) -> None:
-        """On the timeline."""
+        """Press keys on the timeline."""
         for key in keys:
             self.canvas.press(key)
 
     @property
     def timeline_tables(self) -> Timeline:
-        """The timeline again, made in this process."""
+        """Make the timeline again, in this process."""
         return timeline_of(self.opened)
 
     def show_all(self) -> None:
-        """Zoom out."""
+        """Zoom out to show everything."""
         self.box.get_by_role("button", name="all").click()
         tables = self.timeline_tables
         self.page.wait_for_function(
@@ -152,7 +152,7 @@ class Lab:
 def server(
     hostile: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[subprocess.Popen[bytes], str, Path]]:
-    """``roslens lab``, of a user of its own, who has a layout, in a folder with settings."""
+    """Run ``roslens lab`` as a user with a layout, in a folder with settings."""
     home = tmp_path_factory.mktemp("home")
     workspace = home / USERS_WORKSPACE
     workspace.parent.mkdir(parents=True)
@@ -171,7 +171,7 @@ def lab(
     hostile: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Lab]:
-    """The start page in Chromium: it opens already run."""
+    """Open the start page in Chromium, where it runs by itself."""
     process, url, home = server
     with sync_playwright() as playwright:
         browser = chromium(playwright)

@@ -1,4 +1,4 @@
-"""A lab of a user of its own, and its pages in Chromium: for tests, pictures and measurements."""
+"""Run a lab of its own user, and its pages in Chromium: for tests, pictures and measurements."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.free_port import free_port
 from tests.programs import roslens_command
 
 ROOT = Path(__file__).parents[2]
-# Generous: the machine may be busy.
+# The limit is generous, as the machine may be busy.
 SECONDS = int(os.environ.get("ROSLENS_TEST_SECONDS", "300"))
 T = TypeVar("T")
 
@@ -31,11 +31,11 @@ _READY = (
 
 
 class NotInTimeError(AssertionError):
-    """What was waited for did not come."""
+    """An error for a condition that did not come true in time."""
 
 
 def wait_until(what: str, condition: Callable[[], T]) -> T:
-    """What `condition` gives once it is true."""
+    """Wait until the condition is true, and return its value."""
     deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline:
         if value := condition():
@@ -46,7 +46,7 @@ def wait_until(what: str, condition: Callable[[], T]) -> T:
 
 @contextmanager
 def running_lab(recording: Path, home: Path) -> Iterator[tuple[subprocess.Popen[bytes], str, Path]]:
-    """``roslens lab RECORDING`` of a user whose JupyterLab keeps all cells in the page.
+    """Run ``roslens lab RECORDING`` for a user whose JupyterLab keeps all cells in the page.
 
     Yields
     ------
@@ -59,7 +59,7 @@ def running_lab(recording: Path, home: Path) -> Iterator[tuple[subprocess.Popen[
     environment |= {
         "HOME": str(home),
         "IPYTHONDIR": str(home / "ipython"),
-        # A token of none in the user's settings must not win.
+        # An empty token in the user's settings must not win.
         "JUPYTER_TOKEN": "",
         "PYTHONPATH": os.pathsep.join(
             filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")])
@@ -97,7 +97,7 @@ def running_lab(recording: Path, home: Path) -> Iterator[tuple[subprocess.Popen[
 
 
 def chromium(playwright: Playwright) -> Browser:
-    """The system's Chromium."""
+    """Launch the system's Chromium."""
     path = shutil.which("chromium")
     assert path is not None, "apt-get install chromium"
     return playwright.chromium.launch(
@@ -106,14 +106,14 @@ def chromium(playwright: Playwright) -> Browser:
 
 
 def address_of(url: str, notebook: str) -> str:
-    """Of another notebook of the same lab, with nothing else open beside it."""
+    """Return the address of another notebook of the lab, with nothing else open beside it."""
     base, _, rest = url.partition("/lab?")
     name = notebook.partition(".")[0]
     return f"{base}/lab/workspaces/{name}/tree/{notebook}?{rest}"
 
 
 def open_notebook(browser: Browser, url: str, *, width: int = 1440, height: int = 900) -> Page:
-    """A page with a notebook whose kernel is ready."""
+    """Open a page with a notebook whose kernel is ready."""
     page = browser.new_page(viewport={"width": width, "height": height})
     page.set_default_timeout(SECONDS * 1000)
     page.goto(url)
@@ -128,7 +128,7 @@ _RUNS = (
 
 
 def run_all(page: Page) -> None:
-    """Run all cells; waits for the first to begin, and for no more."""
+    """Run all cells, and wait only for the first to begin."""
     deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline:
         page.locator('.lm-MenuBar-item:has-text("Run")').click()
@@ -141,7 +141,7 @@ def run_all(page: Page) -> None:
     raise NotInTimeError(f"in {SECONDS} s: no cell began to run")
 
 
-# The one that is seen: the notebook behind the screen may hold another.
+# The visible timeline: the notebook behind the screen may hold another.
 _SEEN = "[...document.querySelectorAll('.roslens-timeline')].find(e => e.clientWidth)"
 PANES = ("Timeline", "Runs", "Topics", "Worst messages", "Callbacks", "Nodes", "Chains", "Message")
 
@@ -161,7 +161,7 @@ def wait_for_screen(page: Page) -> None:
 
 
 def pane_of(page: Page, title: str) -> Locator:
-    """A pane of the screen."""
+    """Return a pane of the screen."""
     return page.locator(f"#roslens-{title.replace(' ', '-')}")
 
 

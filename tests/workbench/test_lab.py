@@ -1,4 +1,4 @@
-"""``roslens lab``: one server, one page that runs by itself, every name in the trace hostile."""
+"""Test ``roslens lab``: one server, a page that runs by itself, every name hostile."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_start_notebook_ran_through_when_it_opened(lab: Lab) -> None:
     outputs = [output for cell in cells for output in cell.outputs]
     assert len(outputs) == len(PANES) + 1
     assert not [output for output in outputs if output.output_type in ("error", "stream")]
-    # The notebooks to go on with lie beside it and have their parameter.
+    # The notebooks to continue with lie beside it and have their parameter.
     further = nbformat.read(path.with_name("latency.ipynb"), as_version=4)
     assert any("session-20260101120000" in cell.source for cell in further.cells)
     links = lab.pane("Notebooks").get_by_role("link", include_hidden=True)
@@ -66,7 +66,7 @@ def test_the_start_notebook_ran_through_when_it_opened(lab: Lab) -> None:
 @pytest.mark.live
 @pytest.mark.recording
 def test_a_flame_graph_is_drawn_and_widens_what_is_clicked(lab: Lab) -> None:
-    """All of its functions are drawn; a click shows a function as wide as all of them."""
+    """All functions are drawn; a click shows a function as wide as all of them."""
     samples = pl.DataFrame(
         {
             "path": ["f\nmain", f"{HOSTILE}\nmain"],
@@ -108,7 +108,7 @@ def test_names_of_the_trace_are_text(lab: Lab) -> None:
     assert lab.page.evaluate("window.hacked") is None
     assert lab.page.locator('img[src="x"]').count() == 0
     assert lab.page.locator("script", has_text="window.hacked").count() == 0
-    # They are there: in the table of topics, and in the graph.
+    # The names are there: in the table of topics, and in the graph.
     assert lab.pane("Topics").locator("td", has_text=TOPIC).count() >= 1
     assert lab.pane("Nodes").locator("svg title").filter(has_text=NODE).count() >= 1
 
@@ -141,7 +141,7 @@ def test_only_this_machine_and_only_with_the_token(
 def test_the_users_layout_and_the_settings_of_the_folder_are_left_alone(lab: Lab) -> None:
     assert json.loads((lab.folder / USERS_WORKSPACE).read_text()) == LAYOUT
     assert lab.page.locator(".lm-DockPanel-tabBar", has_text="other.ipynb").count() == 0
-    # It keeps its own, beside the start page.
+    # The lab keeps its own workspace, beside the start page.
     kept = wait_until(
         "workspace", lambda: [*lab.folder.glob("data/reports/start/*/.workspaces/default-*")]
     )
@@ -150,7 +150,7 @@ def test_the_users_layout_and_the_settings_of_the_folder_are_left_alone(lab: Lab
 
 
 def ask(url: str, path: str, method: str = "GET") -> Any:
-    """What the server of an address answers."""
+    """Return what the server of an address answers."""
     base, _, token = url.partition("/lab?token=")
     request = urllib.request.Request(f"{base}/api/{path}?token={token}", method=method)
     with urllib.request.urlopen(request, timeout=SECONDS) as answer:
@@ -177,7 +177,7 @@ def test_the_server_answers_at_once_and_its_kernel_is_the_prepared_one(tmp_path:
             client.stop_channels()
 
         def kernel(part: str) -> psutil.Process | None:
-            """The one kernel, if that stands in its command line."""
+            """Return the one kernel, if `part` is in its command line."""
             kernels = [
                 child
                 for child in psutil.Process(process.pid).children()
@@ -191,7 +191,7 @@ def test_the_server_answers_at_once_and_its_kernel_is_the_prepared_one(tmp_path:
         assert first is not None
         assert first.cwd() == str(tmp_path / Path(session["path"]).parent)
         assert "ROSLENS_LAB_ARGUMENTS" not in first.environ()
-        # Started anew it is a kernel as any other.
+        # A restarted kernel is like any other.
         ask(url, f"kernels/{number}/restart", "POST")
         wait_until("another kernel", lambda: kernel(number))
         assert not first.is_running()
@@ -209,7 +209,7 @@ def test_the_server_answers_at_once_and_its_kernel_is_the_prepared_one(tmp_path:
             path.parent for path in Path("/tmp").glob(f"roslens-lab-*/kernel-{number}.json")
         }
         assert private.stat().st_mode & 0o777 == 0o700
-        # A menu's list that waits until nobody needs the server.
+        # A list of the menu waits until nobody needs the server.
         assert "html" in ask(url, "nbconvert")
     assert not private.exists()
 
@@ -270,7 +270,7 @@ def test_names_of_the_trace_are_text_in_reports(
     result = run_report(notebook, [hostile], tmp_path / "out", console=Console(quiet=True))
     page = result.html.read_text()
     assert "<img src=x" not in page
-    # One script, which is ours.
+    # The only script is ours.
     assert page.count("<script") == 1
     assert "&lt;img src=x" in page
     assert "&lt;script&gt;window.hacked=1&lt;/script&gt;" in page

@@ -1,4 +1,4 @@
-"""The graph of nodes and topics and the waterfall of a chain, against counting by hand."""
+"""Test the graph of nodes and topics and a chain's waterfall, against counting by hand."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_every_part_of_the_graph_says_what_it_is() -> None:
 
 
 def test_what_runs_lost_is_counted_over_all_their_messages() -> None:
-    """10 of 100 and 1 of 400 are 11 of 500 by hand, and not the mean of 10 % and 0.25 %."""
+    """By hand: 10 of 100 and 1 of 400 are 11 of 500, and not the mean of 10 % and 0.25 %."""
     frame = pl.DataFrame({
         "run": ["a"] * 100 + ["b"] * 400,
         "outcome": ["lost"] * 10 + ["delivered"] * 489 + ["lost"],
@@ -186,11 +186,11 @@ def test_the_timeline_of_a_report_draws_each_track_and_escapes_names() -> None:
     root = ElementTree.fromstring(drawing.svg)
     labels = ["".join(t.itertext()) for t in root.iter("{http://www.w3.org/2000/svg}text")]
     assert f"group {HOSTILE}" in labels
-    # Right of its tick at 1010, where the picture ends, this would be cut.
+    # Right of its tick at 1010, where the picture ends, this text would be cut.
     (last,) = (t for t in root.iter("{http://www.w3.org/2000/svg}text") if t.text == "100 ns")
     assert (last.attrib["x"], last.attrib["text-anchor"]) == ("1007.0", "end")
     marks = [r for r in root.iter("{http://www.w3.org/2000/svg}rect") if "opacity" in r.attrib]
-    # 780 px are 100 ns: 78, 156 and all of it.
+    # 780 px are 100 ns: the widths are 78, 156 and all of it.
     assert [float(r.attrib["width"]) for r in marks] == [78.0, 156.0, 780.0]
     assert float(marks[2].attrib["height"]) < float(marks[0].attrib["height"])
     nothing = draw_timeline(Timeline([], [], 0, 1), 0, 1)
@@ -259,7 +259,7 @@ def test_chains_are_counted_by_where_they_began() -> None:
         both.chain, both.instances.with_columns(begin_ns=pl.Series([0, 10, 20])), both.made_hops, ()
     )
     name = str(begun.chain)
-    # A percentile of fewer instances than its interval needs is none.
+    # There is no percentile of fewer instances than its interval needs.
     assert chains_overview([begun]).rows() == [(name, 3, 2, 1, None, None, 14.0, False)]
     assert chains_overview([begun], 5, 30).rows() == [(name, 2, 1, 1, None, None, 14.0, False)]
     assert chains_overview([begun], 40, 50).rows() == [(name, 0, 0, 0, None, None, None, False)]
@@ -269,12 +269,12 @@ def test_chains_are_counted_by_where_they_began() -> None:
 @pytest.mark.recording
 def test_two_runs_stand_side_by_side() -> None:
     page = StartPage([str(ROOT / "data" / "samples" / "demo")])
-    # Each as `why` says it of the message, up to the start of its callback.
+    # Each reason is as `why` says it of the message, up to the start of its callback.
     reasons = page._worst()["why"].to_list()
     assert all(reasons[:10])
     assert set(reasons[10:]) == {""}
     assert page._worst()["why"].to_list() == reasons
-    page.beside = 3  # as the first one it has the 299 latencies that a P99 needs
+    page.beside = 3  # like the first one it has the 299 latencies that a P99 needs
     row = page._topics().filter(pl.col("topic") == "/samples").row(0, named=True)
     for name, index in (("P99 [ms]", 0), ("P99 ∥", 3)):
         overview = topics_overview(page.all.only(page.all.runs[index].name).messages)
@@ -309,7 +309,7 @@ def test_chains_tell_their_bounds_and_what_is_left_out(monkeypatch: pytest.Monke
     def refuse(*_: object) -> None:
         raise TooLargeError("there are more than 1000 chains")
 
-    # The pane of a further run; the first one's chains were known.
+    # This is the pane of a further run; the first one's chains were known.
     monkeypatch.setattr(start, "find_chains", refuse)
     page.chosen = 1
     assert page._chain_rows().rows() == [("there are more than 1000 chains.",)]

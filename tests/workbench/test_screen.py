@@ -1,4 +1,4 @@
-"""The screen of the workbench in Chromium: its panes, its range, and the timeline by keyboard."""
+"""Test the workbench's screen in Chromium: panes, range, and the timeline by keyboard."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def themed(lab: Lab, name: str) -> None:
 
 
 def brightness(lab: Lab, canvas: str) -> float:
-    """Of the picture's corner, which nothing is drawn on: 0..255."""
+    """Return the brightness (0..255) of the picture's corner, where nothing is drawn."""
     corner = "e => [...e.getContext('2d').getImageData(2, 2, 1, 1).data]"
     data = lab.box.locator(canvas).evaluate(corner)
     return float(sum(data[:3]) / 3)
@@ -62,7 +62,7 @@ def test_one_screenful_holds_all_panes_in_light_and_dark(lab: Lab) -> None:
         assert box["y"] >= 0, title
         assert box["x"] + box["width"] <= 1440, title
         assert box["y"] + box["height"] <= 900, title
-        # Enough to read something.
+        # This is enough to read something.
         assert box["width"] >= 250, title
         assert box["height"] >= 100, title
     # The timeline is on top, over the full width of the panes.
@@ -117,7 +117,7 @@ def test_a_click_on_a_callback_shows_the_hops_of_its_message(lab: Lab) -> None:
     zoom_in(lab, 7)
     places = lab.timeline("places")
     timeline = lab.timeline_tables
-    # From the table of messages: the one whose callback is closest to the middle of the picture.
+    # From the messages table: the one whose callback is closest to the middle of the picture.
     middle = timeline.begin_ns + (places["begin"] + places["end"]) / 2
     row = (
         lab.opened.messages.filter(pl.col("topic") == TOPIC, pl.col("callback_start_ns") > middle)
@@ -145,7 +145,7 @@ def test_a_click_on_a_callback_shows_the_hops_of_its_message(lab: Lab) -> None:
         (cells.nth(0).inner_text(), cells.nth(1).inner_text())
         for cells in (r.locator("td") for r in detail.locator("tr:has(td)").all())
     ]
-    # From the table of messages: the first part and the last.
+    # From the messages table: the first part and the last.
     sent = milliseconds(row["rmw_publish_ns"] - row["publish_ns"])
     ran = milliseconds(row["callback_end_ns"] - row["callback_start_ns"])
     assert (shown[0], shown[-1]) == (("publishing", f"{sent} ms"), ("running", f"{ran} ms"))
@@ -159,7 +159,7 @@ def test_a_click_on_a_callback_shows_the_hops_of_its_message(lab: Lab) -> None:
 
 
 def select_middle_fifth(lab: Lab, canvas: str = ".plot canvas") -> tuple[int, int]:
-    """Drag over it; begin and end in ns since the epoch, to the pixel."""
+    """Drag over the middle fifth; return begin and end in ns since the epoch, to the pixel."""
     page, places = lab.page, lab.timeline("places")
     box = lab.box.locator(canvas).bounding_box()
     assert box is not None
@@ -182,7 +182,7 @@ def cells_of(row: Locator) -> list[str]:
 
 @pytest.mark.parametrize("canvas", [".plot canvas", ".latency canvas"])
 def test_a_range_is_that_of_every_pane(lab: Lab, canvas: str) -> None:
-    """Brushed in either picture; what is shown is counted a second time from the tables."""
+    """The range is brushed in either picture; the tables give the shown values a second time."""
     lab.show_all()
     messages = lab.opened.messages.filter(pl.col("topic") == TOPIC).collect()
     callbacks = lab.opened.callback_instances.filter(pl.col("node") == NODE).collect()
@@ -219,7 +219,7 @@ def test_a_range_is_that_of_every_pane(lab: Lab, canvas: str) -> None:
 
 
 def test_a_table_is_sorted_by_its_heads(lab: Lab) -> None:
-    """Up, down, and as it was."""
+    """It is sorted up, down, and as it was."""
     lab.press("Escape")
     pane = lab.pane("Topics")
     head = pane.locator("th", has_text=re.compile("^n$")).locator("button")
@@ -265,7 +265,7 @@ def test_what_is_clicked_in_the_graph_is_searched_for_in_the_timeline(lab: Lab) 
     lab.pane("Nodes").locator(f'g[data-topic="{css(TOPIC)}"]:not([data-node])').click()
     wait_until("search", lambda: search.input_value() == f'"{TOPIC}"')
     wait_until("another picture", lambda: lab.picture() != before)
-    # By key, a node. No track goes away.
+    # The keyboard selects a node, and no track goes away.
     node = lab.pane("Nodes").locator(f'g[data-node="{css(NODE)}"]:not([data-topic])')
     node.press("Enter")
     wait_until("search", lambda: search.input_value() == f'"{NODE}"')
@@ -304,7 +304,7 @@ def tracks_shown(lab: Lab) -> list[int]:
 
 
 def test_zoom_marks_and_range_by_keyboard(lab: Lab) -> None:
-    """Each key, and what it changes; the live text says it."""
+    """Each key changes something, and the live text says it."""
     lab.show_all()
     lab.press("Escape")
     lab.said("nothing selected")
@@ -346,7 +346,7 @@ def test_zoom_marks_and_range_by_keyboard(lab: Lab) -> None:
 
 
 def to_the_node(lab: Lab) -> int:
-    """Go to the track of callbacks of a node by keyboard; its number."""
+    """Go by keyboard to a node's track of callbacks, and return the track's number."""
     tracks = lab.timeline_tables.tracks
     wanted = next(i for i, track in enumerate(tracks) if track.label == NODE)
     rows = lab.timeline("places")["rows"]
@@ -356,7 +356,7 @@ def to_the_node(lab: Lab) -> int:
 
 
 def test_groups_and_tracks_by_keyboard(lab: Lab) -> None:
-    """By process, node, executor; collapsed, pinned, hidden."""
+    """Tracks are grouped by process, node, executor; collapsed, pinned, hidden."""
     lab.show_all()
     lab.press("Escape")
     tracks = lab.timeline_tables.tracks
@@ -380,7 +380,7 @@ def test_groups_and_tracks_by_keyboard(lab: Lab) -> None:
     lab.said("all groups collapsed")
     assert tracks_shown(lab) == []
     lab.press("C")
-    # The track of callbacks of a node: pinned, hidden, and shown again.
+    # A node's track of callbacks: pinned, hidden, and shown again.
     lab.press("ArrowDown")
     wanted = to_the_node(lab)
     lab.said("(track)")
@@ -415,7 +415,7 @@ def test_callbacks_topics_and_help_by_keyboard(lab: Lab) -> None:
     lab.press(*steps * ["n"])
     lab.said(f"message {messages['message_id'][0]} ")
     lab.pane("Nodes").locator(".marked").first.wait_for(state="attached")
-    # One at a time: what the kernel says later would stand in place of what follows.
+    # One at a time: what the kernel says later would replace what follows.
     live = lab.box.locator(".live")
     label = f"message {messages['message_id'][0]} "
     lab.press("n")
@@ -453,7 +453,7 @@ def test_pictures_and_perfetto_are_saved(lab: Lab, tmp_path: Path) -> None:
     texts = ["".join(e.itertext()) for e in svg.iter("{http://www.w3.org/2000/svg}text")]
     assert any(text.startswith("/listener<img") for text in texts)
     assert len(list(svg.iter("{http://www.w3.org/2000/svg}rect"))) > 100
-    # As `roslens export` writes it.
+    # The file is as `roslens export` writes it.
     opened = lab.opened
     expected = tmp_path / "expected"
     write_perfetto(perfetto_tables(opened, opened.runs[0].name), expected)
@@ -462,7 +462,7 @@ def test_pictures_and_perfetto_are_saved(lab: Lab, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def dense(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Tables of a recording with more callbacks than marks are ever sent."""
+    """Write tables of a recording with more callbacks than marks are ever sent."""
     folder = tmp_path_factory.mktemp("dense")
     assert measured.write_tables(Recording.at(folder).tables, 400_000) > 5 * MOST_MARKS
     return folder
@@ -489,7 +489,7 @@ def test_a_dense_recording_is_drawn_by_levels_of_detail(lab: Lab, dense: Path) -
             begin, end = (model.begin_ns + asked[name] for name in ("begin", "end"))
             return model.picture(begin, end, asked["width"], asked["shown"])
 
-        # Columns, not callbacks; the same that this process computes.
+        # Columns are drawn, not callbacks; this process computes the same ones.
         wait_until("same picture", lambda: number("marks") == expected().marks)
         assert expected().bins.column.size > 0.9 * number("marks") > 1000
         assert number("marks") <= MOST_MARKS
@@ -504,7 +504,7 @@ def test_a_dense_recording_is_drawn_by_levels_of_detail(lab: Lab, dense: Path) -
         assert expected().bins.column.size == 0
         assert number("marks") == expected().marks
         assert number("arrows") > 0
-        # A kernel that ends is said, to the eye and to screen readers.
+        # The end of a kernel is reported, to the eye and to screen readers.
         token = lab.url.partition("token=")[2]
         base = lab.url.partition("/lab?")[0]
         with urllib.request.urlopen(
@@ -525,7 +525,7 @@ def test_a_dense_recording_is_drawn_by_levels_of_detail(lab: Lab, dense: Path) -
 
 
 def scheduled(folder: Path) -> None:
-    """Tables, and switches of the kernel: each callback has CPU 0, after 1 us of waiting for it."""
+    """Write tables, and kernel switches: each callback has CPU 0, after waiting for it for 1 us."""
     recording = Recording.at(folder)
     measured.write_tables(recording.tables, 2_000)
     calls = pl.read_parquet(recording.tables / "callback_instances.parquet").sort("start_ns")

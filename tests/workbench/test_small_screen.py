@@ -1,4 +1,4 @@
-"""The workbench on a small screen, with notebooks beside it, and where there is nothing to read."""
+"""Test the workbench on a small screen, beside notebooks, and with nothing to read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CUT = """() => [...document.querySelectorAll('.roslens-pane')].flatMap(pane =>
 
 
 def brush(page: Page) -> None:
-    """The third fifth of the timeline."""
+    """Brush the third fifth of the timeline."""
     box = page.locator(".roslens-pane .roslens-timeline .plot canvas").bounding_box()
     assert box is not None
     places = [box["x"] + 230 + (box["width"] - 230) * part for part in (0.4, 0.5, 0.6)]
@@ -52,7 +52,7 @@ def test_tables_are_whole_and_notebooks_open_beside_the_timeline(
     shutil.copytree(ROOT / "data/samples/demo", demo)
     home = tmp_path / "home"
     home.mkdir()
-    # Modules of the user's that are called like rooms of roslens.
+    # These modules of the user's have the names of roslens' rooms.
     for name in ("analysis", "tracing", "report"):
         (home / f"{name}.py").write_text("raise SystemExit('the wrong module')\n")
     (home / "data").mkdir()

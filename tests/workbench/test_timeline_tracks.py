@@ -1,4 +1,4 @@
-"""Tracks and their pictures, against counting by hand and a plain second way of computing."""
+"""Test tracks and their pictures, by hand and by a plain second computation."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_the_busy_part_is_the_union_of_the_intervals(
 ) -> None:
     row = track(intervals)
     edges = np.linspace(0, 270, columns + 1).astype(np.int64)
-    # A second way: every nanosecond by itself.
+    # As a second way, every nanosecond is counted by itself.
     covered = np.zeros(270, bool)
     for begin, end in intervals:
         covered[begin:end] = True
@@ -147,7 +147,7 @@ def test_tracks_by_thread_and_node_with_waiting_below() -> None:
     ]
     assert (timeline.begin_ns, timeline.end_ns) == (0, 700)
     unknown = timeline.tracks[0]
-    # One without an end is its beginning.
+    # A callback without an end is drawn as its beginning.
     assert (unknown.begin_ns.tolist(), unknown.end_ns.tolist()) == ([300], [300])
     assert timeline.names[int(timeline.tracks[3].names[0])] == "/topic"
 
@@ -195,7 +195,7 @@ def test_tracks_by_process_node_and_executor() -> None:
 
 def test_callbacks_of_a_range_are_counted() -> None:
     timeline = Timeline([track([(0, 10_000_000), (20, 30), (40, 60)])], ["x"], 0, 100)
-    # Those that begin from 20 to 39, with their whole duration; then all of them.
+    # Callbacks that begin from 20 to 39, with their whole duration; then all of them.
     assert timeline.statistics(20, 40).rows() == [("node", "x", 1, 1e-5, 1e-5, 1e-5)]
     ((node, name, count, total, mean, most),) = timeline.statistics(0, 100).rows()
     assert (node, name, count, most) == ("node", "x", 3, 10)
@@ -211,7 +211,7 @@ def test_hits_go_on_and_back_over_all_tracks() -> None:
     assert timeline.hit({0}, set(), 20, 1) == (0, 1)
     assert timeline.hit({0}, set(), 50, 1) is None
     assert timeline.hit({0}, set(), 50, -1) == (1, 0)
-    # By the track's own name alone.
+    # The track's own name alone decides.
     assert timeline.hit(set(), {1}, -1, 1) == (1, 0)
     assert timeline.hit(set(), set(), -1, 1) is None
 
@@ -321,7 +321,7 @@ def test_arrows_of_a_window_and_their_number_beyond_the_most() -> None:
     )
     flows = Flows(messages.lazy(), publications.lazy())
     arrows = flows.arrows(300, 400).rows
-    # Those published from 50 to 400: 1 (ends at 350) to 4.
+    # Messages published from 50 to 400: 1 (ends at 350) to 4.
     assert arrows["to_id"].to_list() == [1, 2, 3, 4]
     assert arrows["from_id"].to_list() == [20, 21, 22, 23]
     assert arrows["name"].unique().to_list() == ["/t"]
@@ -396,8 +396,8 @@ def test_a_call_is_an_arrow_there_and_one_back_and_a_journey() -> None:
 
 
 def test_the_way_of_a_message_leads_back_to_its_source_and_on_to_its_end() -> None:
-    # A timer (1) publishes 50, received by 2, which publishes 51, received by 3 and 4 (first);
-    # 4 publishes 52, received by 5. Nothing follows from 3.
+    # A timer (1) publishes 50, received by 2, which publishes 51, received by 3 and 4 (first); 4
+    # publishes 52, received by 5. Nothing follows from 3.
     def message(number: int, published: int, received: int, by: int) -> dict[str, object]:
         return MESSAGE | {"message_id": number, "publish_ns": published,
                           "callback_start_ns": received, "callback_end_ns": received + 50,
@@ -465,7 +465,7 @@ def test_cpus_in_use_from_sample_to_sample_and_in_callbacks() -> None:
     ]
     assert running.levels is not None
     assert running.levels.tolist() == [0.25]
-    # Drawn in columns it is the mean: half of the first, all of the second, nothing.
+    # In columns, the mean is drawn: half of the first, all of the second, nothing.
     edges = np.array([50, 150, 200, 250])
     np.testing.assert_allclose(cpu.busy(edges), [0.5 * 0.5 + 0.5 * 2, 2, 0])
 
@@ -504,11 +504,11 @@ def test_lanes_of_the_kernel_by_cpu_and_thread() -> None:
         ("h0 CPUs", "CPU 0"): [(100, 150, "t7 7"), (150, 180, "t99 99"), (180, 200, "t7 7")],
         ("h0 CPUs", "CPU 1"): [(320, 350, "t7 7")],
     }  # fmt: skip
-    # Nor need anybody know which callbacks these are: what runs was attached to.
+    # Attaching to a running program leaves callbacks unknown, which changes nothing.
     unknown = callbacks.with_columns(callback_id=pl.lit(None, pl.Int64))
     attached = build_timeline(unknown, waits, processes, kernel=events)
     assert [t.kind for t in attached.tracks] == [t.kind for t in timeline.tracks]
-    # Those of the CPUs lie below all others; the window is that of the callbacks.
+    # Tracks of the CPUs lie below all others; the window is that of the callbacks.
     assert [t.kind for t in timeline.tracks][-2:] == ["core", "core"]
     assert (timeline.begin_ns, timeline.end_ns) == (0, 700)
     nothing = {"sched_switch": switches.filter(pl.col("time_ns") < 0)}

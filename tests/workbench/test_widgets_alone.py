@@ -1,4 +1,4 @@
-"""Widgets alone in Chromium, without JupyterLab and a kernel: what of their data is seen."""
+"""Test widgets alone in Chromium, without JupyterLab and a kernel: what they show of data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""As burner.cpp, of rclpy: the same two functions, by ctypes."""
+"""Run the node of burner.cpp with rclpy: the same two functions, by ctypes."""
 
 import ctypes
 import sys
@@ -14,7 +14,7 @@ for function in (LIBRARY.alpha, LIBRARY.beta):
 
 
 class Burner(Node):
-    """A timer and a subscription."""
+    """A node with a timer and a subscription."""
 
     def __init__(self):
         super().__init__("burner")
@@ -25,7 +25,7 @@ class Burner(Node):
         self.create_timer(0.02, self.tick)
 
     def varied(self, seconds):
-        """Up to a tenth more or less: samples at a fixed rate beat with work always as long."""
+        """Vary the time by up to a tenth: equal work would beat with samples at a fixed rate."""
         self.turn = (self.turn + 0.618034) % 1
         return seconds * (0.9 + 0.2 * self.turn)
 
@@ -35,7 +35,7 @@ class Burner(Node):
         self.lasted[callback] += time.monotonic() - begin
 
     def tick(self):
-        """The timer."""
+        """Run the timer's callback."""
         self.alpha(0, 0.007)
         self.spent[1] += LIBRARY.beta(self.varied(0.003))
         self.publisher.publish(Empty())
@@ -44,7 +44,7 @@ class Burner(Node):
             raise SystemExit
 
     def burn(self, _):
-        """The subscription."""
+        """Run the subscription's callback."""
         self.alpha(1, 0.0016)
         self.spent[3] += LIBRARY.beta(self.varied(0.0064))
 

@@ -1,4 +1,4 @@
-"""A node with every kind of callback; prints how often each ran, with rclpy's own handles.
+"""Run a node with every kind of callback; print how often each ran, and rclpy's handles.
 
 ``python3 entities.py SingleThreaded|MultiThreaded|Events``
 """
@@ -49,7 +49,7 @@ class Entities(Node):
             "object": Called(self),
             "raises": self.on_raises,
         }
-        # The events executor of Kilted calls neither of these as the others do.
+        # The events executor of Kilted does not call these as the others do.
         if sys.argv[1] != "Events":
             self.topics["info"] = self.on_info
             self.topics["coroutine"] = self.on_coroutine
@@ -144,7 +144,7 @@ def main():
         with contextlib.suppress(BoomError):
             executor.spin_once(timeout_sec=0.2)
     node.ticker.cancel()
-    # What a pool's thread still runs ends before the counts are printed.
+    # Callbacks still running on a pool's threads end before the counts are printed.
     executor.shutdown()
     print(json.dumps({"counts": node.counts, "handles": node.handles, "done": node.is_done()}))
     rclpy.try_shutdown()

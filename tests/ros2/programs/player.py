@@ -1,8 +1,9 @@
-"""Calls functions of libtracetools as standard input says; one simulated process.
+"""Call functions of libtracetools as standard input says, as one simulated process.
 
-A line is JSON: ``{"thread": n, "calls": [[function, [[type, value], ...]], ...]}``. Each is
-answered with the id of the thread once the functions have returned. Runs where only the standard
-library is; libtracetools is preloaded, so LTTng has its events before the first line is read.
+A line of input is JSON: ``{"thread": n, "calls": [[function, [[type, value], ...]], ...]}``. The
+program answers each line with the thread's id once the functions have returned. It needs only the
+standard library; libtracetools is preloaded, so LTTng knows its events before the first line is
+read.
 """
 
 import ctypes
@@ -22,7 +23,7 @@ SIMPLE = {
 
 
 def argument(kind, value):
-    """A value as the C type wants it."""
+    """Convert a value to its C type."""
     kind = kind.replace("const ", "").strip()
     if isinstance(value, list):
         size = ctypes.c_uint8 if "char" in kind or "uint8" in kind else ctypes.c_void_p
