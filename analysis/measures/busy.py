@@ -8,7 +8,7 @@ from dataclasses import replace
 import polars as pl
 
 from roslens.analysis.estimate import Estimate, Metric
-from roslens.analysis.measures.measured_part import MEASURED
+from roslens.analysis.measures.measured_part import CALLBACKS_MEASURED, MEASURED
 from roslens.analysis.measures.pauses import recorded_time
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.over_runs import refused_estimate, value_over_runs
@@ -46,7 +46,7 @@ NO_EVENTS = (
 PAUSED = "runs that attaching recorded with pauses; attach with --full"
 _ALONE = (
     "inside of callbacks, part of the time, mean over the threads that ran callbacks, of runs "
-    f"whose executor emits no events; over {MEASURED}"
+    f"whose executor emits no events; over {CALLBACKS_MEASURED}"
 )
 
 
@@ -114,6 +114,10 @@ def callbacks_per_run(
         .drop_nulls()
         .join(parts.lazy().rename({"end_ns": "until_ns"}), on="run")
         .with_columns(
+            pl.col("begin_ns").fill_null(pl.col("start_ns").min().over("run")),
+            pl.col("until_ns").fill_null(pl.col("end_ns").max().over("run")),
+        )
+        .with_columns(
             pl.max_horizontal("start_ns", "begin_ns"), pl.min_horizontal("end_ns", "until_ns")
         )
         .filter(pl.col("start_ns") < pl.col("end_ns"))
@@ -127,7 +131,9 @@ def callbacks_per_run(
     time, cpu = pl.col("time_ns"), pl.col("cpu_time_ns")
     used = (
         threads.join(parts.lazy(), on="run")
-        .filter(time.is_between(pl.col("begin_ns"), pl.col("end_ns")))
+        .filter(
+            time.is_between(pl.col("begin_ns").fill_null(time), pl.col("end_ns").fill_null(time))
+        )
         .group_by(_THREAD)
         .agg(cpu=(cpu.max() - cpu.min()) / (time.max() - time.min()))
         .filter(pl.col("cpu").is_finite())

@@ -9,10 +9,12 @@ import polars as pl
 from roslens.analysis.runs import Run
 from roslens.collectors.topics import SYSTEM_TOPICS
 
-MEASURED = (
+_PART = (
     "the measured part: from when the workload was ready (timing.ready_ns) to the end of its work, "
-    "else from the first to the last message, else from the first to the last sample"
+    "else from the first to the last message, else from the first to the last"
 )
+MEASURED = f"{_PART} sample"
+CALLBACKS_MEASURED = f"{_PART} callback"
 _SCHEMA = {"run": pl.String, "begin_ns": pl.Int64, "end_ns": pl.Int64, "ready": pl.Boolean}
 
 

@@ -172,6 +172,19 @@ def test_callbacks_and_threads_tell_of_executors_without_events() -> None:
     parts = pl.DataFrame({"run": ["r"], "begin_ns": [100], "end_ns": [200], "ready": [True]})
     (row,) = callbacks_per_run(instances, threads, parts).rows(named=True)
     assert row == {"run": "r", "threads": 2, "callbacks": pytest.approx(0.3), "cpu": 0.5}
+    # Without messages it is measured from 90 to 400, the first and the last callback: thread 1 is
+    # inside for 60 of 310, thread 2 for 110. All samples count: 53 in 140.
+    unknown = parts.with_columns(
+        pl.lit(None, pl.Int64).alias(name) for name in ("begin_ns", "end_ns")
+    )
+    (row,) = callbacks_per_run(instances, threads, unknown).rows(named=True)
+    assert row["callbacks"] == pytest.approx((60 + 110) / 2 / 310)
+    assert row["cpu"] == pytest.approx(53 / 140)
+    # From 100 on, of which 20 + 30 of thread 1 are left, if the workload said when it was ready.
+    (row,) = callbacks_per_run(
+        instances, threads, unknown.with_columns(begin_ns=pl.lit(100, pl.Int64))
+    ).rows(named=True)
+    assert row["callbacks"] == pytest.approx((50 + 110) / 2 / 300)
 
 
 def test_an_executor_without_events_is_refused_by_itself() -> None:
