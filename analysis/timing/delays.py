@@ -188,9 +188,13 @@ def with_polls(
     executor: TimedExecutor, rows: pl.DataFrame, number: int, begin: int
 ) -> TimedExecutor:
     """Return the executor with its polls since `begin`."""
-    polled = rows.filter(pl.col("executor") == number).drop_nulls("poll").sort("woken_ns")
+    polled = (
+        rows.filter(pl.col("executor") == number)
+        .drop_nulls("poll")
+        .select("poll", at=pl.col("woken_ns") - pl.col("poll"))
+        .sort("at")
+    )
     polls = Samples(
-        at_ns=(polled["woken_ns"] - polled["poll"] - begin).clip(0).to_list(),
-        value_ns=polled["poll"].to_list(),
+        at_ns=(polled["at"] - begin).clip(0).to_list(), value_ns=polled["poll"].to_list()
     )
     return executor.model_copy(update={"polls": polls})

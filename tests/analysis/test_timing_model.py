@@ -15,8 +15,9 @@ from tests.samples import SAMPLES
 
 import roslens as rl
 from roslens.analysis.runs import Run
+from roslens.analysis.timing.delays import with_polls
 from roslens.analysis.timing.recorded import recorded_timing
-from roslens.analysis.timing.schema import TimingModel
+from roslens.analysis.timing.schema import TimedExecutor, TimingModel
 from roslens.recording import NotEnoughEvidenceError, UsageError
 
 CHAIN = SAMPLES / "chain.tar.zst"
@@ -177,6 +178,14 @@ def test_another_thread_waits_soon_or_after_the_first_one_came_back() -> None:
     assert set(receiver.gaps.value_ns) == {100_000}
     # From the end of the timer's callback to the end of the wait; the last one is too late.
     assert model.executors[0].polls.value_ns == [300_000] * 9
+
+
+def test_polls_come_in_the_order_in_which_they_began() -> None:
+    """One thread polls from 8 to 10, another from 2 to 11: the one that ended last began first."""
+    rows = pl.DataFrame({"executor": [0, 0, 1], "woken_ns": [10, 11, 12], "poll": [2, 9, 1]})
+    executor = TimedExecutor(kind="MultiThreaded", kind_from="events", threads=2)
+    polls = with_polls(executor, rows, 0, 1).polls
+    assert (polls.at_ns, polls.value_ns) == ([1, 7], [9, 2])
 
 
 def test_the_order_of_a_wait_set_shows_between_two_waits() -> None:
