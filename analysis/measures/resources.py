@@ -53,7 +53,9 @@ def usage_per_run(
     """Return the resource use of each run over its measured part, one row per run.
 
     CPU time at both ends of the part is interpolated between samples. The first sample of a
-    process is taken while it is still being loaded and does not count as a level of memory.
+    process is taken while it is still being loaded and does not count as a level of memory. Memory
+    counts for the time in which the process was sampled: each sample stands for half a period
+    before and after it.
 
     Parameters
     ----------
@@ -99,9 +101,18 @@ def _usage_of_run(name: str, rows: pl.DataFrame, warm_up_s: float) -> dict[str, 
         usage["cpu"] = sum(after - before for before, after in used) / (end - begin)
         if ready and not warm_up_s:
             usage["startup_cpu"] = sum(before for before, _ in used)
+    time = pl.col("time_ns")
+    half = (rows.select(time.diff().over(_PROCESS).median()).item() or 0) / 2
+    lived = [
+        min(end, p["time_ns"][-1] + half) - max(begin, p["time_ns"][0] - half) for p in processes
+    ]
     for memory in ("pss", "rss"):
         levels = [_level(p, f"{memory}_bytes", begin, end) for p in processes]
-        measured = [level for level in levels if level is not None]
+        measured = [
+            level * part / (end - begin)
+            for level, part in zip(levels, lived, strict=True)
+            if level is not None
+        ]
         if inside.height and len(measured) == len(levels):
             usage[memory] = sum(measured)
     return {**usage, "begin_ns": begin, "end_ns": end}
@@ -132,7 +143,7 @@ def _cpu_time(
 
 
 def _level(process: pl.DataFrame, column: str, begin: int, end: int) -> float | None:
-    """Return the mean memory of a process: 0 if it was not there, None if it was not read."""
+    """Return the mean memory of a process while it lived; 0 if it did not, None if not read."""
     in_part = pl.col("time_ns").is_between(begin, end)
     if not process.filter(in_part).height:
         return 0.0

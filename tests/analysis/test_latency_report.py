@@ -565,7 +565,8 @@ def test_usage_by_hand(tmp_path: Path) -> None:
 
 def test_usage_is_that_of_the_measured_part() -> None:
     # 2 s of start-up on one core, 4 s of work on a quarter of one, 1 s of clearing up on one; a
-    # second process begins with the work, and takes half a core.
+    # second process begins with the work, and takes half a core. Each of its samples stands for
+    # half a second before and after it, so that its 4 byte count from 2.5 s on, for 3.5 of 4 s.
     seconds = range(8)
     run = Run("r", {}, ready_ns=2_000_000_000, work_s=4.0)
     cpu = [0, 1, 2, 2.25, 2.5, 2.75, 3, 4]
@@ -585,7 +586,7 @@ def test_usage_is_that_of_the_measured_part() -> None:
     (row,) = usage_per_run(resources, measured_parts(messages, [run])).rows(named=True)
     assert row["cpu"] == pytest.approx(0.25 + 0.5)
     assert row["startup_cpu"] == pytest.approx(2e9)
-    assert (row["pss"], row["rss"]) == (7 + 4, None)
+    assert (row["pss"], row["rss"]) == (7 + 4 * 3.5 / 4, None)
     assert (row["begin_ns"], row["end_ns"]) == (2 * 10**9, 6 * 10**9)
     later = usage_per_run(resources, measured_parts(messages, [run]), warm_up_s=1)
     assert later["cpu"].to_list() == pytest.approx([0.75])
@@ -599,6 +600,25 @@ def test_usage_is_that_of_the_measured_part() -> None:
         [0.75, 0.75]
     )
     assert cpu_between_samples(resources, parts, warm_up_s=9).is_empty()
+
+
+def test_memory_of_a_process_counts_while_it_lives() -> None:
+    # Sampled each second from 0 to 9; the third process follows the second one.
+    lives = {1: range(10), 2: range(4), 3: range(5, 10)}
+    rows = [
+        ("r", "h0", vpid, second * 10**9, 10 * vpid)
+        for vpid, seconds in lives.items()
+        for second in seconds
+    ]
+    resources = pl.LazyFrame(
+        rows, schema=["run", "host", "vpid", "time_ns", "rss_bytes"], orient="row"
+    ).with_columns(cpu_time_ns=pl.lit(None, pl.Int64), pss_bytes=pl.lit(None, pl.Int64))
+    messages = pl.LazyFrame(
+        {"run": ["r", "r"], "topic": ["/t", "/t"], "publish_ns": [0, 9 * 10**9]}
+    )
+    (row,) = usage_per_run(resources, measured_parts(messages, [Run("r", {})])).rows(named=True)
+    # Half a second before and after their samples: until 3.5 s, and from 4.5 s on.
+    assert row["rss"] == pytest.approx(10 + 20 * 3.5 / 9 + 30 * 4.5 / 9)
 
 
 def test_a_run_is_measured_from_ready_to_the_end_of_its_work() -> None:

@@ -130,7 +130,14 @@ class Run:
         begin = max(self.part[0], min(sampled))
         end = min(self.part[1], max(sampled))
         usage = {"begin": begin, "end": end, "cpu_ns": 0.0, "pss": 0.0, "rss": 0.0}
+        period = np.median(
+            [step for rows in of_process.values() for step in np.diff([r["time_ns"] for r in rows])]
+        )
+        moments = np.linspace(begin, end, 1001)
         for rows in of_process.values():
+            # A process is there at the moments that a sample of it is no further from than usual.
+            since, until = rows[0]["time_ns"] - period / 2, rows[-1]["time_ns"] + period / 2
+            there = float(np.mean((since <= moments) & (moments <= until)))
             timed = [r for r in rows if r["cpu_time_ns"] is not None]
             at = [r["time_ns"] - begin for r in timed]
             used = np.interp([0, end - begin], at, [r["cpu_time_ns"] for r in timed])
@@ -138,7 +145,7 @@ class Run:
             for name in ("pss", "rss"):
                 # The first sample of a process is taken while the process is being loaded.
                 levels = [r[f"{name}_bytes"] for r in rows[1:] if begin <= r["time_ns"] <= end]
-                usage[name] += float(np.mean([level for level in levels if level is not None]))
+                usage[name] += there * float(np.mean([v for v in levels if v is not None]))
         return usage
 
     @cached_property
