@@ -208,9 +208,9 @@ def shares(
 ) -> pl.DataFrame:
     """Return the share of each function in the CPU time of each callback.
 
-    From three runs on, the interval of the total share is Student's over the runs' shares. With
-    fewer it is that of a ratio of two means over executions (Cochran 1977, Sampling Techniques,
-    6.3), and says nothing about other runs.
+    From three runs on, shares are means of the runs' shares, and the interval of the total share is
+    Student's. With fewer it is that of a ratio of two means over executions (Cochran 1977, Sampling
+    Techniques, 6.3), and says nothing about other runs.
 
     Parameters
     ----------
@@ -240,33 +240,37 @@ def shares(
         its = [pl.col(c).eq_missing(pl.lit(v)) for c, v in zip(CALLBACK, callback, strict=True)]
         cells, count = cpu.filter(its), counts.filter(its)
         mine = functions.filter(its).join(slow, on=["run", _NUMBER], how="left")
-        names, whole = cells["run"].unique().sort().to_list(), int(cells["cpu_ns"].sum())
-        slow_ns, number = int(cells.filter("slow")["cpu_ns"].sum()), int(count["executions"].sum())
+        runs, number = cells["run"].n_unique(), int(count["executions"].sum())
         keys = cells.select("run", _NUMBER, "cpu_ns")
-        per_run = cells.group_by("run").agg(of=pl.col("cpu_ns").sum()).sort("run")
+        # With fewer runs, they count as one.
+        group = pl.col("run") if runs >= MINIMUM_RUNS else pl.lit("").alias("run")
+        whole = cells.group_by(group).agg(
+            of=pl.col("cpu_ns").sum(), slow_of=pl.col("cpu_ns").filter("slow").sum()
+        )
         for (function,), part in mine.group_by("function"):
-            total = int(part["total_ns"].sum())
-            if len(names) >= MINIMUM_RUNS:
-                runs = part.group_by("run").agg(pl.col("total_ns").sum())
-                joined = per_run.join(runs, on="run", how="left").fill_null(0)
-                interval = student_t((joined["total_ns"] / joined["of"]).to_numpy(), level)
+            sums = part.group_by(group).agg(
+                pl.col(TIMES).sum(), slow_ns=pl.col("total_ns").filter("slow").sum()
+            )
+            joined = whole.join(sums, on="run", how="left").fill_null(0).sort("run")
+            totals = joined["total_ns"] / joined["of"]
+            slow_part = joined.filter(pl.col("slow_of") > 0)
+            if runs >= MINIMUM_RUNS:
+                interval = student_t(totals.to_numpy(), level)
                 assert interval.value is not None
                 assert interval.high is not None
                 half = interval.high - interval.value
                 share, method = interval.value, "Student t over runs"
             else:
-                joined = keys.join(part, on=["run", _NUMBER], how="left").fill_null(0)
-                share, method = total / whole, "ratio over executions, of these runs alone"
-                half = _half(
-                    joined["total_ns"].to_numpy(), joined["cpu_ns"].to_numpy(), number, level
-                )
+                each = keys.join(part, on=["run", _NUMBER], how="left").fill_null(0)
+                share, method = totals[0], "ratio over executions, of these runs alone"
+                half = _half(each["total_ns"].to_numpy(), each["cpu_ns"].to_numpy(), number, level)
             rows.append(
                 (
-                    *callback, function, int(part["self_ns"].sum()) / whole, share,
+                    *callback, function, (joined["self_ns"] / joined["of"]).mean(), share,
                     max(0.0, share - half), min(1.0, share + half),
-                    int(part.filter("slow")["total_ns"].sum()) / slow_ns if slow_ns else None,
-                    int(part["self_ns"].sum()) / number, total / number,
-                    len(names), number, int(cells["samples"].sum()), method,
+                    (slow_part["slow_ns"] / slow_part["slow_of"]).mean(),
+                    int(part["self_ns"].sum()) / number, int(part["total_ns"].sum()) / number,
+                    runs, number, int(cells["samples"].sum()), method,
                 )
             )  # fmt: skip
     schema = {

@@ -257,6 +257,34 @@ def test_shares_by_hand() -> None:
     assert table["method"].unique().to_list() == ["ratio over executions, of these runs alone"]
 
 
+def test_shares_are_means_of_the_shares_of_three_runs() -> None:
+    """f is in 24 of 30 samples of the first run, in 1 of 2 and 0 of 2 of the others.
+
+    Each of the 34 executions has a sample. Three are slow: two of f in the first run, and one of g
+    in the last.
+    """
+    taken, instances = [], []
+    for run, functions in (("a", "g" * 6 + "f" * 22 + "FF"), ("b", "fg"), ("c", "gG")):
+        spans = [60 if function.isupper() else 50 for function in functions]
+        executed = executions(
+            *((k, 1, "timer", 100 * k, 100 * k + span) for k, span in enumerate(spans))
+        )
+        instances.append(executed.with_columns(run=pl.lit(run)))
+        rows = [(1, 100 * k + 10, (name.lower(), "main")) for k, name in enumerate(functions)]
+        taken.append(samples(*rows, run=run))
+    timers = pl.concat(instances)
+    attributed = inside(pl.concat(taken).lazy(), timers.lazy())
+    table = shares(of_functions(attributed), attributed, timers, 0.95)
+    row = table.row(by_predicate=pl.col("function") == "f", named=True)
+    assert row["self_share"] == pytest.approx((0.8 + 0.5 + 0) / 3)
+    assert row["total_share"] == pytest.approx(row["self_share"])
+    # Per execution, 25 of the 34 samples of 5 ns.
+    assert (row["self_ns"], row["total_ns"]) == (125 / 34, 125 / 34)
+    # All of the slow executions' time in the first run, nothing in the last.
+    slow = dict(table.select("function", "slow_share").iter_rows())
+    assert slow == {"f": 0.5, "g": 0.5, "main": 1.0}
+
+
 PER_RUN = ("kind", "name", "node", "function", "run", "self_ns", "total_ns")
 
 
