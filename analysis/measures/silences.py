@@ -152,9 +152,10 @@ class _Silent:
         self.subscriptions = tables["callbacks"].filter(
             pl.col("kind").cast(pl.String) == "subscription"
         ).select("callback_id", subscription_id="owner_id").collect()  # fmt: skip
-        self.not_taken = tables["messages"].filter(
-            pl.col("take_ns").is_null() & pl.col("callback_start_ns").is_null()
-        ).select("subscription_id", "topic", "publish_ns")  # fmt: skip
+        self.messages = tables["messages"].select(
+            "message_id", "subscription_id", "topic", "publish_ns",
+            taken=pl.col("take_ns").is_not_null() | pl.col("callback_start_ns").is_not_null(),
+        )  # fmt: skip
 
     def rows(self) -> Iterator[dict[str, Any]]:
         done: set[Thread] = set()
@@ -238,8 +239,8 @@ class _Silent:
               for topic in _due(sent, "publisher_id", "topic", "publish_ns", until)),
         ]  # fmt: skip
         waiting = self._waiting(ran, since, until)
-        not_taken = sum(count for _, count in waiting)
-        many = not_taken >= LEAST_WAITING
+        not_taken = sum(count for _, count, _ in waiting)
+        many = sum(overdue for _, _, overdue in waiting) >= LEAST_WAITING
         longest = None
         if call is not None:
             same = ran.filter(pl.col("callback_id") == call["callback_id"])
@@ -270,7 +271,7 @@ class _Silent:
             self._told(thread, call, (since, until), longest),
             *(in_words(wait, self.waits, self.stuck, idle=idle) for wait in waits), *due,
             *(f"{counted(count, 'message')} published on {topic} since then "
-              f"{'was' if count == 1 else 'were'} not taken" for topic, count in waiting),
+              f"{'was' if count == 1 else 'were'} not taken" for topic, count, _ in waiting),
             *(["its wait set was not woken"] if many and self.asleep.issuperset(executor) else []),
             *([f"the run failed: {self.failure}"] if failed else []),
         ])  # fmt: skip
@@ -302,16 +303,32 @@ class _Silent:
         )
         return not self.losses.filter(lost, pl.col("host").cast(pl.String) == host).is_empty()
 
-    def _waiting(self, ran: pl.DataFrame, since: int, until: int) -> list[tuple[str, int]]:
-        """Count, by topic, the messages since `since` that were not taken though there was time."""
-        subscriptions = self.subscriptions.join(
-            ran.select("callback_id").unique(), on="callback_id"
+    def _waiting(self, ran: pl.DataFrame, since: int, until: int) -> list[tuple[str, int, int]]:
+        """Count, by topic, the messages since `since` that were not taken.
+
+        Topics of which none was published in time to be taken are left out; the second count is of
+        those that were. A message of which the recording says that nobody subscribed to it counts,
+        too: the subscription is thought to have ended with its last event.
+        """
+        of_ran = self.subscriptions.join(ran.select("callback_id").unique(), on="callback_id")
+        own = self.messages.filter(
+            pl.col("subscription_id").is_in(of_ran["subscription_id"].to_list())
         )
-        messages = self.not_taken.filter(
-            pl.col("publish_ns").is_between(since, until - LEAST_NS),
-            pl.col("subscription_id").is_in(subscriptions["subscription_id"].to_list()),
+        overdue = (pl.col("publish_ns") <= until - LEAST_NS).sum()
+        return (
+            self.messages.filter(pl.col("publish_ns").is_between(since, until))
+            .select("message_id", "topic", "publish_ns")
+            .unique()
+            .join(own.select("subscription_id", "topic").unique(), on="topic")
+            .join(own.filter("taken"), on=["message_id", "subscription_id"], how="anti")
+            .unique("message_id")
+            .group_by("topic")
+            .agg(pl.len(), overdue=overdue)
+            .filter(pl.col("overdue") > 0)
+            .sort("topic")
+            .collect()
+            .rows()
         )
-        return messages.group_by("topic").len().sort("topic").collect().rows()
 
     @staticmethod
     def _of(threads: list[Thread], frame: pl.DataFrame) -> pl.DataFrame:

@@ -46,7 +46,8 @@ def found(
 
 def sent(*times: float) -> list[dict]:
     return [
-        {"subscription_id": 5, "topic": "/scan", "publish_ns": round(t * SECOND)} for t in times
+        {"message_id": n, "subscription_id": 5, "topic": "/scan", "publish_ns": round(t * SECOND)}
+        for n, t in enumerate(times)
     ]
 
 
@@ -118,6 +119,30 @@ def test_messages_that_nobody_takes() -> None:
     wait = {**P, "vtid": 71, "state": "wait", "begin_ns": 10 * SECOND, "end_ns": None}
     (row,) = found(ran, **more, messages=sent(10.5, 11, 12), executor_intervals=[wait]).to_dicts()
     assert row["sentence"].endswith(f"{ending}; its wait set was not woken.")
+
+
+def test_messages_after_the_last_event_of_a_subscription_are_not_taken_either() -> None:
+    """Ten a second are published until 60 s; from 11 s on the subscription counts as ended.
+
+    Those from 10 s to 60 s were not taken: 501. Another subscription that takes them is no excuse.
+    """
+    ran = [{**instance, "kind": "subscription", "name": "/scan"} for instance in timer(10)]
+    callbacks = [{**P, "callback_id": 1, "kind": "subscription", "owner_id": 5}]
+    messages = sent(*(t / 10 for t in range(601)))
+    for message in messages:
+        if message["publish_ns"] < 10 * SECOND:
+            message["take_ns"] = message["publish_ns"]
+        elif message["publish_ns"] > 11 * SECOND:
+            message["subscription_id"] = None
+    (row,) = found(ran, callbacks=callbacks, messages=messages).to_dicts()
+    assert row["waiting"] == 501
+    assert "501 messages published on /scan since then were not taken" in row["sentence"]
+    others = [
+        {**message, "subscription_id": 6, "take_ns": message["publish_ns"]} for message in messages
+    ]
+    known = [message for message in messages if message["subscription_id"] is not None]
+    (row,) = found(ran, callbacks=callbacks, messages=known + others).to_dicts()
+    assert row["waiting"] == 501
 
 
 def test_events_that_the_tracer_lost_say_nothing() -> None:
