@@ -113,6 +113,8 @@ class Series:
 
     Attributes
     ----------
+    silent
+        Number of campaigns after the last night, none of whose runs completed with a finite value.
     p
         P value of no change at all, adjusted by Holm for the number of series.
     refused
@@ -129,6 +131,7 @@ class Series:
     unit: str
     cell: Cell
     nights: tuple[Night, ...]
+    silent: int = 0
     changes: tuple[Change, ...] = ()
     p: float | None = None
     refused: str | None = None
@@ -207,7 +210,9 @@ def find_trends(
         checked = _with_levels(replace(recorded, p=float(p), least_side=side), [0])
         if p <= false_alarms:
             checked = _with_changes(checked, threshold, false_alarms, permutations)
-        judged.append(replace(checked, refused=_end_is_far(checked, threshold)))
+        judged.append(
+            replace(checked, refused=_end_is_silent(checked) or _end_is_far(checked, threshold))
+        )
     return Trends(tuple(judged), threshold, false_alarms)
 
 
@@ -219,6 +224,13 @@ def _too_short(series: Series, false_alarms: float) -> str | None:
     return (
         f"{count} campaign{many}; a change can be distinguished from chance with {needed} or more"
     )
+
+
+def _end_is_silent(series: Series) -> str | None:
+    if not series.silent:
+        return None
+    last = "last campaign" if series.silent == 1 else f"last {series.silent} campaigns"
+    return f"no run of the {last} completed with a finite value, so nothing is known of the end"
 
 
 def _end_is_far(series: Series, threshold: float) -> str | None:

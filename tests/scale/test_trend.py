@@ -160,6 +160,19 @@ def test_an_end_that_is_far_is_no_good_news(factor: float) -> None:
     assert find_trends([series([[1.0]] * 17 + [[1.04]] * 3)]).exit_code == 0
 
 
+def test_an_end_without_a_value_is_no_good_news() -> None:
+    unchanged = series(noisy(1e6, 20, 1))
+    assert find_trends([unchanged]).exit_code == 0
+    (trend,) = find_trends([replace(unchanged, silent=2)]).series
+    assert trend.refused == (
+        "no run of the last 2 campaigns completed with a finite value, so nothing is known of the "
+        "end"
+    )
+    assert find_trends([replace(unchanged, silent=1)]).exit_code == 3
+    worse = [*noisy(1e6, 14, 1), *noisy(1.3e6, 6, 2)]
+    assert find_trends([replace(series(worse), silent=1)]).exit_code == 1
+
+
 def test_that_nothing_was_found_is_not_that_nothing_changed() -> None:
     table = trend_table(find_trends([series(noisy(1e6, 14, 1))]))
     assert table.rows[0][0] == "no change found (1)"
@@ -304,6 +317,19 @@ def test_series_of_a_catalog(nightly: Path) -> None:
         [],
         ["20 recordings have no tables and are left out"],
     )
+    # The last and the third-last night failed; in the second-last one no message arrived in time.
+    number = pl.col("campaign").str.tail(2).cast(pl.Int64)
+    dead = rows.with_columns(
+        status=pl.when(number.is_in([17, 19])).then(pl.lit("failed")).otherwise("status"),
+        latency_p99=pl.when(number == 18).then(math.inf).otherwise("latency_p99"),
+    )
+    (p99,), left_out = series_of(dead, ["latency_p99"])
+    assert (len(p99.nights), p99.silent) == (17, 3)
+    (p99,), _ = series_of(dead.filter(number != 19), ["latency_sent_p99", "latency_p99"])
+    assert (len(p99.nights), p99.silent) == (17, 2)
+    alive = dead.with_columns(latency_p99=pl.when(number == 18).then(1e6).otherwise("latency_p99"))
+    (p99,), _ = series_of(alive, ["latency_p99"])
+    assert (len(p99.nights), p99.silent) == (18, 1)
     with pytest.raises(UsageError, match="no metric"):
         series_of(rows, ["latency_p12"])
     more = rows.with_columns(disturbances=pl.lit(1), cpu_model=pl.lit("A"), cpu_count=pl.lit(2))

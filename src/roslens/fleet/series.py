@@ -58,9 +58,11 @@ def series_of(rows: pl.DataFrame, metrics: Sequence[str]) -> tuple[list[Series],
         )
         if (count := mask.sum())
     ]  # fmt: skip
+    cell_columns = ("suite", "factors")
     groups = usable.sort("start", "path").partition_by(
-        "suite", "factors", as_dict=True, maintain_order=True
+        cell_columns, as_dict=True, maintain_order=True
     )
+    whole_groups = rows.drop_nulls("start").partition_by(cell_columns, as_dict=True)
     series = []
     for metric in dict.fromkeys(metrics):
         for (suite, factors), members in sorted(groups.items(), key=str):
@@ -72,7 +74,13 @@ def series_of(rows: pl.DataFrame, metrics: Sequence[str]) -> tuple[list[Series],
                     f"campaign{'s' * (dropped != 1)} of {suite}"
                 )
             if nights:
-                series.append(Series(metric, _UNITS.get(metric, "ns"), cell, tuple(nights)))
+                silent = whole_groups[suite, factors].filter(
+                    pl.col("start") > nights[-1].start,
+                    ~pl.col("campaign").is_in([night.campaign for night in nights]),
+                )
+                count = silent["campaign"].n_unique()
+                unit = _UNITS.get(metric, "ns")
+                series.append(Series(metric, unit, cell, tuple(nights), silent=count))
     return series, left_out
 
 

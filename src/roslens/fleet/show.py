@@ -206,7 +206,7 @@ def summary(trends: Trends) -> str:
     short = sum(series.refused is not None for series in trends.series)
     parts = [f"{len(trends.series)} series", f"{changed} with a change"]
     if short:
-        parts.append(f"{short} with too few campaigns to tell")
+        parts.append(f"{short} with too little evidence to tell")
     worse = [(series, change) for series in trends.series for change in series.regressions]
     named = "; ".join(_sentence(series, change.index) for series, change in worse[:5])
     tail = f" - REGRESSION: {named}" if worse else ""
