@@ -96,6 +96,8 @@ class Side:
         The cells of its runs, without topic or service.
     runs, left_out
         Number of runs, and of those that failed or cannot be read, and enter no estimate.
+    failed
+        The cells of those left out, as far as known.
     discarded_events
         Number of events lost by the tracer, over all runs.
     suites
@@ -130,6 +132,7 @@ class Side:
         default=lambda cells: [None] * len(cells), compare=False
     )
     undisturbed: Callable[[], Side] | None = field(default=None, compare=False)
+    failed: Sequence[Cell] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -386,9 +389,20 @@ def runs_without_messages(side: Side, estimate: Estimate) -> int:
     """Count the runs of a cell that have no message from which its estimate could be made."""
     if not re.fullmatch(r"loss|latency_(sent_)?(mean|p[\d.]+)", estimate.metric):
         return 0
-    factors = {name for cell in side.cells for name in cell}
-    cell = {name: level for name, level in estimate.cell.items() if name in factors}
+    cell = _cell_of_runs(side, estimate)
     return max(0, sum(run_cell == cell for run_cell in side.cells) - estimate.runs)
+
+
+def _cell_of_runs(side: Side, estimate: Estimate) -> Cell:
+    """Return the cell of an estimate without topic or service."""
+    factors = {name for cell in side.cells for name in cell}
+    return {name: level for name, level in estimate.cell.items() if name in factors}
+
+
+def _failed_runs(side: Side, estimate: Estimate) -> int:
+    """Count the runs left out that are of a cell, or may be, as their cell is not known."""
+    cell = _cell_of_runs(side, estimate)
+    return side.left_out - sum(run_cell != cell for run_cell in side.failed)
 
 
 def silent_in_words(silent: int, estimate: Estimate, of: str = "") -> str:
@@ -398,17 +412,24 @@ def silent_in_words(silent: int, estimate: Estimate, of: str = "") -> str:
 
 
 def _unless_silent(c: Comparison, base: Side, new: Side) -> Comparison:
-    """Withdraw "no worse" if a larger part of NEW's than of BASE's runs had nothing to measure."""
+    """Withdraw "no worse" if a larger part of NEW's than of BASE's runs had nothing to measure.
+
+    Runs that failed had nothing, either.
+    """
     silent = [runs_without_messages(side, e) for side, e in ((base, c.base), (new, c.new))]
     notes = [
         silent_in_words(count, e, f" of {name}")
         for count, e, name in zip(silent, (c.base, c.new), ("BASE", "NEW"), strict=True)
         if count
     ]
-    more = silent[1] * c.base.runs > silent[0] * c.new.runs
+    failed = [_failed_runs(side, e) for side, e in ((base, c.base), (new, c.new))]
+    of_silent, of_failed = (
+        of_new * c.base.runs > of_base * c.new.runs for of_base, of_new in (silent, failed)
+    )
     verdict = c.verdict
-    if more and verdict in ("no_difference", "improvement"):
+    if (of_silent or of_failed) and verdict in ("no_difference", "improvement"):
         verdict = "not_enough_evidence"
+        notes += ["a larger part of the runs failed in NEW than in BASE"] * of_failed
     return replace(c, verdict=verdict, notes=(*c.notes, *notes))
 
 
@@ -911,9 +932,13 @@ def _by_suite(side: Side, opposite: Side) -> Side:
     if len(side.suites) != 1 or len(opposite.suites) < 2:
         return side
     (suite,) = side.suites
-    estimates = [replace(e, cell={"suite": suite, **e.cell}) for e in side.estimates]
-    cells = [{"suite": suite, **cell} for cell in side.cells]
-    return replace(side, estimates=estimates, cells=cells)
+
+    def named(cell: Cell) -> Cell:
+        return {"suite": suite, **cell}
+
+    estimates = [replace(e, cell=named(e.cell)) for e in side.estimates]
+    cells, failed = ([named(cell) for cell in members] for members in (side.cells, side.failed))
+    return replace(side, estimates=estimates, cells=cells, failed=failed)
 
 
 Key = tuple[tuple[str, Level], ...]

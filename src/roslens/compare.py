@@ -114,22 +114,28 @@ def load_side(
     if stored:
         stored_metrics = read_metrics(path)
         cells: list[Cell] = [entry["cell"] for entry in stored_metrics.recordings]
+        counting = [entry for entry in stored_metrics.recordings if entry["counts"]]
         return Side(
             (path if path.is_dir() else path.parent).resolve().name,
             _of_application(_without(stored_metrics.estimates, ignore, path)),
-            [_left(cell, ignore) for cell in cells],
+            [_left(entry["cell"], ignore) for entry in counting],
             len(stored_metrics.recordings),
-            sum(not entry["counts"] for entry in stored_metrics.recordings),
+            len(stored_metrics.recordings) - len(counting),
             sum(entry["discarded_events"] or 0 for entry in stored_metrics.recordings),
             frozenset(name for entry in stored_metrics.recordings if (name := entry.get("suite"))),
             [part for entry in stored_metrics.recordings if (part := entry.get("excerpt"))],
             _levels(cells, ignore),
-            [stored_metrics.environment_of(entry) for entry in stored_metrics.recordings],
+            [stored_metrics.environment_of(entry) for entry in counting],
             {
                 entry["run"]: entry["disturbances"]
                 for entry in stored_metrics.recordings
                 if entry.get("disturbances")
             },
+            failed=[
+                _left(entry["cell"], ignore)
+                for entry in stored_metrics.recordings
+                if not entry["counts"]
+            ],
         )
     opened = open_as(Runs, given, factors=factors, collect=collect)
     return _side_of(opened, path.resolve(), metrics, topics, ignore, by=by)
@@ -163,6 +169,7 @@ def _side_of(
         disturbed,
         by_cause=lambda cells: _by_cause(report, cells),
         undisturbed=rest if disturbed else None,
+        failed=[run.cell for run in report.left_out],
     )
 
 

@@ -359,6 +359,23 @@ def test_loss_and_failures_of_either_side_come_first() -> None:
     assert comparisons.notes[1] == "2 of 5 runs of NEW failed or cannot be read, and are left out"
 
 
+def test_more_failed_runs_of_a_cell_are_no_evidence_that_nothing_got_worse() -> None:
+    """Two of five runs of a failed in NEW: 2 * 3 > 0 * 3, so only b, with none, is no worse."""
+    a, b = cpu([1.0, 1.0, 1.001], x="a"), cpu([1.0, 1.0, 1.001], x="b")
+    base = side(a, b)
+    failing = side(a, b, left_out=2, failed=[{"x": "a"}] * 2)
+    of_a, of_b = compare_sides(base, failing).compared
+    assert (of_a.verdict, of_b.verdict) == ("not_enough_evidence", "no_difference")
+    assert "a larger part of the runs failed in NEW than in BASE" in of_a.notes
+    # Any cell may have failed where it is not known.
+    unknown = compare_sides(base, replace(failing, failed=[]))
+    assert [c.verdict for c in unknown.compared] == ["not_enough_evidence"] * 2
+    assert compare_sides(failing, base).exit_code == 0
+    assert compare_sides(failing, failing).exit_code == 0
+    worse = side(cpu([2.0, 2.0, 2.001], x="a"), left_out=2)
+    assert compare_sides(side(a), worse).exit_code == 1
+
+
 def test_parts_of_recordings_are_named_unless_both_sides_are_the_same() -> None:
     values = [1.0, 1.1, 1.2]
     part = side(cpu(values), excerpts=["from 2 s to 4 s"] * 3)
