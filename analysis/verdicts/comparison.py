@@ -28,7 +28,7 @@ from roslens.analysis.environment import (
 from roslens.analysis.estimate import CLOCKS_APART, Cell, Estimate, cell_label, not_none
 from roslens.analysis.measures.loss import MAY_BIAS
 from roslens.analysis.statistics import fractions, positive
-from roslens.analysis.statistics.factorial import BY_BLOCK, Observation, effects
+from roslens.analysis.statistics.factorial import BY_BLOCK, FactorEffect, Observation, effects
 from roslens.analysis.statistics.multiplicity import holm_of_known
 from roslens.analysis.statistics.over_runs import MINIMUM_RUNS, Interval
 from roslens.analysis.statistics.ranks import cliffs_delta, hodges_lehmann
@@ -76,10 +76,13 @@ class RunsByCause:
         By metric, the ns per cause of each run; the causes add up to the run's quantile.
     kernel
         Whether the kernel's events show causes, for each run.
+    blocks
+        The block of each run.
     """
 
     parts: Mapping[str, list[Mapping[str, float]]]
     kernel: list[bool]
+    blocks: list[str | None]
 
 
 @dataclass(frozen=True)
@@ -164,6 +167,8 @@ class Comparison:
         The least relative change that would probably (80 %) have been detected.
     runs_needed
         Runs on each side that would probably suffice, if the evidence does not.
+    blocks
+        Number of blocks within which the sides are compared; None: as independent sides.
     causes
         Parts of `difference` by cause, the largest first; they add up to it. Empty if the metric
         did not change or its causes are not known.
@@ -188,6 +193,7 @@ class Comparison:
     delta: float | None = None
     minimum_detectable: float | None = None
     runs_needed: int | None = None
+    blocks: int | None = None
     causes: tuple[tuple[str, Effect], ...] = ()
     doubted: Verdict | None = None
     notes: tuple[str, ...] = ()
@@ -620,18 +626,20 @@ def _within_blocks(
     if len(by_block) != 1 or by_block[0].method != BY_BLOCK or by_block[0].refused is not None:
         return c
     e = by_block[0]
-    assert e.value is not None
-    assert e.low is not None
-    assert e.high is not None
-    effect = Effect(e.value, e.low, e.high, not_none(e.p))
+    effect = _effect_of(e)
+    (difference,) = effects(
+        observed, scale="difference", references={factor: levels[0]}, level=c.level
+    )
     out = f"; {e.left_out} incomplete ones are left out" if e.left_out else ""
     return replace(
         c,
-        ratio=e.value,
-        low=e.low,
-        high=e.high,
+        ratio=effect.value,
+        low=effect.low,
+        high=effect.high,
         p=effect.p,
         verdict=verdict_of(effect, threshold),
+        difference=_effect_of(difference),
+        blocks=e.replications,
         minimum_detectable=None,
         runs_needed=None,
         notes=(*c.notes, f"ratio of geometric means within {e.replications} blocks{out}"),
@@ -782,14 +790,25 @@ def _split(c: Comparison, base: RunsByCause | None, new: RunsByCause | None) -> 
     if why is not None:
         return replace(c, notes=(*c.notes, f"no causes: {why}"))
 
-    def spread(side: Sequence[Mapping[str, float]], cause: str) -> Spread:
-        return Spread.of([parts.get(cause, 0.0) for parts in side])
+    def change(cause: str) -> Effect:
+        left, right = ([parts.get(cause, 0.0) for parts in side] for side in runs)
+        if c.blocks is None:
+            return difference_of_means(Spread.of(right), Spread.of(left), LEVEL)
+        observed = [
+            Observation({"side": number}, value, block)
+            for number, (values, side) in enumerate(((left, base), (right, new)))
+            for value, block in zip(values, side.blocks, strict=True)
+        ]
+        return _effect_of(effects(observed, scale="difference", level=LEVEL)[0])
 
     names = {cause: None for side in runs for parts in side for cause in parts}
-    causes = [
-        (n, difference_of_means(spread(runs[1], n), spread(runs[0], n), LEVEL)) for n in names
-    ]
+    causes = [(name, change(name)) for name in names]
     return replace(c, causes=tuple(sorted(causes, key=lambda cause: -abs(cause[1].value))))
+
+
+def _effect_of(effect: FactorEffect) -> Effect:
+    value, low, high, p = map(not_none, (effect.value, effect.low, effect.high, effect.p))
+    return Effect(value, low, high, p)
 
 
 def _no_ratio(worse: Spread, better: Spread, upper: Estimate, lower: Estimate) -> str | None:

@@ -62,6 +62,8 @@ _WITHIN_REACH = 50
 """The largest number of runs that anybody would make."""
 _POWER = 1 + 0.8416 / 1.9600
 _MOST_CAUSES = 3
+_LEAST_CAUSE = 0.001
+"""Least part, of the largest cause, that a note names."""
 
 
 def load_side(
@@ -188,12 +190,14 @@ def _by_cause(report: LatencyReport, cells: Sequence[Cell]) -> list[RunsByCause 
                 by_run.setdefault(name, []).append(entry)
                 pending.discard(key[name])
     by_cell: dict[Key, RunsByCause] = {}
+    blocks = {run.name: run.block for run in report.counting}
     # The paths of a run serve all its topics; one run at a time limits the memory.
     for name in (run.name for run in report.counting if run.name in by_run):
         paths = Paths.of_run(report.tables, name)
         for cell, topics, delivered_ns in by_run[name]:
-            causes = by_cell.setdefault(cell, RunsByCause({metric: [] for metric in SPLIT}, []))
+            causes = by_cell.setdefault(cell, RunsByCause({metric: [] for metric in SPLIT}, [], []))
             causes.kernel.append(paths.kernel is not None)
+            causes.blocks.append(blocks[name])
             for metric, q in SPLIT.items():
                 causes.parts[metric].append(parts_of_quantile(paths, topics, delivered_ns, q))
     return [by_cell.get(key_of(cell)) for cell in cells]
@@ -643,9 +647,13 @@ def _bounded(low: float | None, high: float | None) -> bool:
 def _all_notes(comparison: Comparison) -> list[str]:
     notes = list(comparison.notes)
     if comparison.causes and comparison.difference is not None:
-        leading, rest = comparison.causes[:_MOST_CAUSES], comparison.causes[_MOST_CAUSES:]
+        least = _LEAST_CAUSE * abs(comparison.causes[0][1].value)
+        leading = [
+            (name, e) for name, e in comparison.causes[:_MOST_CAUSES] if abs(e.value) >= least
+        ]
+        rest = sum(e.value for _, e in comparison.causes[len(leading) :])
         parts = [f"{_in_ms(effect)} {name}" for name, effect in leading]
-        parts += [f"{_signed(sum(e.value for _, e in rest))} the rest"] if rest else []
+        parts += [f"{_signed(rest)} the rest"] if rest and abs(rest) >= least else []
         notes.append(f"{_in_ms(comparison.difference)} ms: {'; '.join(parts)}")
     if comparison.runs_needed is not None and comparison.runs_needed <= _WITHIN_REACH:
         notes.append(f"about {comparison.runs_needed} runs on each side would probably do")

@@ -9,9 +9,20 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from scipy import stats
 from synthetic import SUBSCRIBER, THREAD, write_run
 
-from roslens.analysis.verdicts.comparison import Comparisons, compare_levels, compare_sides
+from roslens.analysis.estimate import Metric
+from roslens.analysis.statistics.factorial import Observation
+from roslens.analysis.statistics.over_runs import value_over_runs
+from roslens.analysis.statistics.ratio import Effect
+from roslens.analysis.verdicts.comparison import (
+    Comparison,
+    Comparisons,
+    Side,
+    compare_levels,
+    compare_sides,
+)
 from roslens.collectors.schema import TABLES
 from roslens.compare import comparison_table, load_side
 
@@ -19,11 +30,16 @@ DELAY_NS = 3_000_000
 TIMER = "executor, timer callback (100 ms) of /subscriber"
 
 
+def waits(repetition: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Latencies without a delay in ns."""
+    return np.random.default_rng(repetition).integers(200_000, 260_000, 600)
+
+
 def altered(folder: Path, repetition: int, *, delayed: bool) -> None:
     """Write a run whose messages each wait `DELAY_NS` more for a timer's callback, if `delayed`."""
-    waited = np.random.default_rng(repetition).integers(200_000, 260_000, 600)
     run = write_run(
-        folder, latencies_ns=(waited + delayed * DELAY_NS).tolist(), repetition=repetition,
+        folder, latencies_ns=(waits(repetition) + delayed * DELAY_NS).tolist(),
+        repetition=repetition,
         factors={"timer": "long" if delayed else "none"}, period_ns=20_000_000,
     )  # fmt: skip
     if not delayed:
@@ -89,6 +105,58 @@ def test_levels_of_a_factor_are_split_likewise(runs: Path) -> None:
     side = load_side(runs, by="timer", collect=False)
     # The reference is the delayed level, which is the first by name.
     assert_split(compare_levels(side, "timer", {}), -DELAY_NS)
+
+
+def test_within_blocks_the_causes_are_those_of_the_blocks(runs: Path) -> None:
+    """Both runs of a block have the same latencies but for the delay: each P50 changes by it."""
+    side = load_side(runs, by="timer", collect=False)
+    observed = {
+        metric: [
+            Observation(
+                {"timer": "long" if delayed else "none"},
+                float(np.quantile(waits(repetition), q, method="median_unbiased"))
+                + delayed * DELAY_NS,
+                str(repetition),
+            )
+            for repetition in range(3)
+            for delayed in (False, True)
+        ]
+        for metric, q in (("latency_p50", 0.5), ("latency_p99", 0.99))
+    }
+    comparisons = compare_levels(side, "timer", observed)
+    assert_split(comparisons, -DELAY_NS)
+    (p50,) = [c for c in comparisons.compared if c.metric == "latency_p50"]
+    assert p50.blocks == 3
+    assert p50.difference.low == pytest.approx(-DELAY_NS)
+    assert p50.difference.high == pytest.approx(-DELAY_NS)
+    # Student's t over three blocks, by SciPy.
+    parts = [
+        [causes[TIMER] for causes in of_level.parts["latency_p50"]]
+        for of_level in side.by_cause([{"timer": "long"}, {"timer": "none"}])
+        if any(TIMER in causes for causes in of_level.parts["latency_p50"])
+    ]
+    (delayed,) = parts
+    low, high = stats.t.interval(0.95, 2, -np.mean(delayed), stats.sem(delayed))
+    effect = dict(p50.causes)[TIMER]
+    assert (effect.low, effect.high) == (pytest.approx(low), pytest.approx(high))
+
+
+def test_a_note_names_no_negligible_causes() -> None:
+    """Of 1 ms, 1 us is a thousandth and is named; less is not, by itself or as the rest."""
+
+    def note(*ns: float) -> str:
+        causes = tuple((f"cause {n}", Effect(v, v, v, 0.0)) for n, v in enumerate(ns))
+        p50 = value_over_runs(Metric("latency_p50", "median", "ns"), {}, [1e6, 1.1e6, 1.2e6], 3)
+        whole = Effect(sum(ns), sum(ns), sum(ns), 0.0)
+        comparison = Comparison(base=p50, new=p50, difference=whole, causes=causes)
+        empty = Side("", (), (), 3)
+        (note,) = comparison_table(Comparisons(empty, empty, 0.05, [comparison])).notes
+        return note.split(" ms: ")[1]
+
+    named = "+1.00 [+1.00, +1.00] cause 0"
+    assert note(1e6, 900, -500) == named
+    assert note(1e6, 1000, 900) == f"{named}; +0.00100 [+0.00100, +0.00100] cause 1"
+    assert note(1e6, 900, 800) == f"{named}; +0.00170 the rest"
 
 
 def test_what_did_not_change_has_no_causes(runs: Path) -> None:
