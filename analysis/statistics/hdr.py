@@ -100,7 +100,10 @@ def _histogram(samples: ArrayLike, digits: int) -> HdrHistogram:
         ) from error
     finite, _ = _finite(samples)
     if finite[0] < 0 or finite[-1] > LARGEST:
-        raise ValueError("a histogram log holds times from 0 to an hour")
+        raise UsageError(
+            "a histogram log holds times from 0 to an hour, and latencies here are from "
+            f"{finite[0] / 1e6:g} to {finite[-1] / 1e6:g} ms; --format hgrm has all"
+        )
     histogram = HdrHistogram(1, LARGEST, digits)
     values, counts = np.unique(np.rint(finite).astype(np.int64), return_counts=True)
     for value, count in zip(values.tolist(), counts.tolist(), strict=True):

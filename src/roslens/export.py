@@ -35,8 +35,8 @@ def export(path: Path, out: Path, form: Format, table: str | None = None) -> Non
     Raises
     ------
     UsageError
-        There is nothing to read, no such table, no message for HdrHistogram, or there are several
-        runs for a format of one run.
+        There is nothing to read, no such table, no message for HdrHistogram, there are several
+        runs for a format of one run, or the format has no such times.
     UsageError, RunFailedError
         The file cannot be written; RunFailedError if the disk is full.
     """
@@ -53,6 +53,7 @@ def export(path: Path, out: Path, form: Format, table: str | None = None) -> Non
     if table is not None:
         text = _csv(recordings.table(table))
     elif form == "otlp":
+        _check_begin(recordings, str(path), "OpenTelemetry")
         each = ((run.runs[0].name, _tables(run, opentelemetry.NEEDED)) for run in recordings)
         text = opentelemetry.otlp_json(each)
     elif form in ("hgrm", "hlog"):
@@ -73,13 +74,14 @@ def tables_of_one(
     Raises
     ------
     UsageError
-        There are several runs at `path`.
+        There are several runs at `path`, or the run began before 1970.
     """
     if len(recordings.recordings) != 1:
         raise UsageError(
             f"{path}: {what} is of one run, and here are {len(recordings.recordings)}; "
             "give the folder of one"
         )
+    _check_begin(recordings, path, what)
     names = (
         "processes", "callback_instances", "publications", "messages", "service_calls", "heap",
     )  # fmt: skip
@@ -87,6 +89,13 @@ def tables_of_one(
     if not recordings.without_resources:
         tables["resources"] = recordings.resources.collect()
     return tables
+
+
+def _check_begin(recordings: Recordings, path: str, what: str) -> None:
+    """Refuse times that formats without negative times cannot hold."""
+    begin = recordings.table("processes").select(pl.col("begin_ns").min()).collect().item()
+    if begin is not None and begin < 0:
+        raise UsageError(f"{path}: it was recorded before 1970, and {what} has no such times")
 
 
 def perfetto_tables(recordings: Recordings, path: str) -> dict[str, pl.DataFrame]:

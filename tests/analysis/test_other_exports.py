@@ -14,7 +14,9 @@ from tests.samples import RUN, SAMPLES
 import roslens as rl
 from roslens.analysis.interop.opentelemetry import CONSUMER, PRODUCER
 from roslens.export import export
+from roslens.export_formats import Format
 from roslens.recording import UsageError
+from roslens.recordings import Recordings
 
 pytestmark = pytest.mark.recording
 
@@ -102,6 +104,24 @@ def test_timings_by_the_reader_of_mcap(tmp_path: Path) -> None:
         assert sorted(latencies[str(topic)]) == pytest.approx(sorted(rows["latency_ns"] / 1e6))
     assert callbacks == recording.callback_instances.drop_nulls("end_ns").collect().height
     assert resources == recording.resources.collect().height
+
+
+@pytest.mark.parametrize("form", ["perfetto", "mcap", "otlp"])
+def test_times_before_1970_are_refused(
+    form: Format, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = Recordings.table
+
+    def earlier(self: Recordings, name: str) -> pl.LazyFrame:
+        """The first process begins a nanosecond before."""
+        frame = table(self, name)
+        begin = pl.col("begin_ns")
+        return frame.with_columns(begin - begin.min() - 1) if name == "processes" else frame
+
+    monkeypatch.setattr(Recordings, "table", earlier)
+    with pytest.raises(UsageError, match=r"recorded before 1970, and .* has no such times"):
+        export(RUN, tmp_path / "out", form)
+    assert not (tmp_path / "out").exists()
 
 
 def test_several_runs_are_lines_of_spans_and_no_mcap(tmp_path: Path) -> None:
