@@ -38,7 +38,8 @@ _MOST = 10
 _PLAIN = re.compile(r"[\w/]+")
 """Names that neither a shell nor YAML interprets."""
 _TAIL, _TAIL_MS = 10.0, 1.0
-"""A tail is reported if P99 / median reaches the first value, and P99 the second [ms]."""
+"""A tail is reported if P99 / median reaches the first value, and P99 the second [ms], which also
+stands for a median that is not known."""
 _BUSY = 0.8
 _GOALS = '"SELECT run, action, outcome, count(*) AS goals FROM action_goals GROUP BY ALL"'
 _MOST_DRAWN = 3
@@ -153,13 +154,15 @@ class FirstPage(Facts):
 
     def _tails(self) -> Iterator[Suspicion]:
         long = pl.coalesce("p99_ms", "worst_ms")
-        topics = self.topics.filter(long >= pl.max_horizontal(_TAIL * pl.col("p50_ms"), _TAIL_MS))
+        usual = pl.col("p50_ms").fill_null(_TAIL_MS)
+        topics = self.topics.filter(long >= pl.max_horizontal(_TAIL * usual, _TAIL_MS))
         for row in topics.head(_MOST).iter_rows(named=True):
             named = "P99" if row["p99_ms"] is not None else "the longest"
-            value = duration(1e6 * (row["p99_ms"] or row["worst_ms"]))
+            value = _ms(row["p99_ms"] or row["worst_ms"])
+            median = "not known" if row["p50_ms"] is None else _ms(row["p50_ms"])
             yield Suspicion(
                 f"Some messages on {row['topic']} are late{_where(row)}: the median is "
-                f"{duration(1e6 * row['p50_ms'])}, {named} {value}.",
+                f"{median}, {named} {value}.",
                 f"roslens why {self._paths} --topic {shlex.quote(glob.escape(row['topic']))}",
             )
 

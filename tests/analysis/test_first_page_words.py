@@ -36,6 +36,17 @@ def page(folder: Path) -> FirstPage:
     return FirstPage(rl.open(folder, collect=False), [folder])
 
 
+def test_a_late_message_among_few_is_told_without_a_median(tmp_path: Path) -> None:
+    """Three latencies have no median (6 do); 50 ms is late all the same, and 1.2 ms is not."""
+    for name, longest in (("late", 50_000_000), ("in_time", 1_200_000)):
+        write_run(tmp_path / name, latencies_ns=[300_000, longest, 400_000])
+    (late,) = page(tmp_path / "late").suspicions
+    assert late.what == (
+        "Some messages on /data are late: the median is not known, the longest 50.0 ms."
+    )
+    assert page(tmp_path / "in_time").suspicions == []
+
+
 def test_what_some_runs_lack_is_said_of_these(tmp_path: Path) -> None:
     """Only run 1 lacks the kernel and all lack allocations; run 2 has the kernel, no callbacks."""
     runs(tmp_path, 3)
