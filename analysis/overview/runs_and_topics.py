@@ -9,7 +9,14 @@ import polars as pl
 from roslens.analysis.estimate import short_labels
 from roslens.analysis.measures.loss import TracerLoss, loss_of
 from roslens.analysis.measures.pauses import recorded_time
-from roslens.analysis.measures.samples import ARRIVED, LOST, rate_hz, with_cells
+from roslens.analysis.measures.samples import (
+    ARRIVED,
+    CLOCK_BOUND_NS,
+    LATENCY_NS,
+    LOST,
+    rate_hz,
+    with_cells,
+)
 from roslens.analysis.runs import Run
 from roslens.analysis.statistics.quantiles import quantile_of, told_over_runs_of, told_quantile_of
 from roslens.collectors.topics import of_application
@@ -106,10 +113,10 @@ def topics_overview(
     that did not arrive; null where unknown outcomes forbid it in a run), ``not_arrived`` and
     ``unknown`` (numbers of messages, of unknown outcome in the second), ``delivered`` (number with
     a latency). A percentile is null where a run has fewer latencies than its interval needs (6 for
-    P50, 299 for P99). The slowest row is that with the highest P99, or among rows without P99 that
-    with the longest latency.
+    P50, 299 for P99), and where it is no longer than hosts' clocks may be apart. The slowest row
+    is that with the highest P99, or among rows without P99 that with the longest latency.
     """
-    latency = pl.col("latency_ns") / 1e6
+    latency = LATENCY_NS / 1e6
 
     cell: list[str] = []
     if cells is not None:
@@ -119,7 +126,7 @@ def topics_overview(
     topics = (
         messages.filter(pl.col("topic").is_not_null() & (pl.col("outcome") != "no_subscriber"))
         .pipe(recorded_time, losses, "publish_ns", host="publisher_host")
-        .sort("latency_ns")
+        .sort(latency)
         .group_by("run", *cell, "topic", "publisher_node", "subscription_node")
         .agg(
             messages=pl.len(),
@@ -127,7 +134,8 @@ def topics_overview(
             size=size,
             p50_ms=told_quantile_of(latency, 0.5, ordered=True),
             p99_ms=told_quantile_of(latency, 0.99, ordered=True),
-            worst_ms=latency.max(),
+            worst_ms=pl.col("latency_ns").filter(latency.is_not_null()).max() / 1e6,
+            apart_ms=CLOCK_BOUND_NS / 1e6,
             told=loss_of("outcome").is_not_null(),
             known=pl.col("outcome").is_in((*LOST, *ARRIVED)).sum(),
             not_arrived=pl.col("outcome").is_in(LOST).sum(),
@@ -144,8 +152,8 @@ def topics_overview(
             pl.col("messages").sum(),
             rate_hz=pl.col("rate").mean(),
             bytes_per_s=(pl.col("rate") * pl.col("size")).mean(),
-            p50_ms=told_over_runs_of("p50_ms"),
-            p99_ms=told_over_runs_of("p99_ms"),
+            p50_ms=_beyond_clocks(told_over_runs_of("p50_ms")),
+            p99_ms=_beyond_clocks(told_over_runs_of("p99_ms")),
             worst_ms=pl.col("worst_ms").max(),
             lost=pl.when(pl.col("told").all()).then(
                 pl.col("not_arrived").sum() / pl.col("known").sum()
@@ -157,6 +165,12 @@ def topics_overview(
         .collect()
     )
     return slowest_first(topics)
+
+
+def _beyond_clocks(value_ms: pl.Expr) -> pl.Expr:
+    """Return null for a value over runs that is no longer than the clocks of hosts may be apart."""
+    apart = pl.col("apart_ms").max()
+    return pl.when((apart == 0) | (value_ms > apart)).then(value_ms)
 
 
 def slowest_first(topics: pl.DataFrame) -> pl.DataFrame:
@@ -219,11 +233,11 @@ def graph_edges(messages: pl.LazyFrame, losses: pl.LazyFrame | None = None) -> p
         ``node``, ``topic``, ``publishes`` (else the node receives), ``messages``, ``rate_hz``
         (publications or messages per recorded second from the first to the last publication), and
         for receiving nodes ``p50_ms``, ``p99_ms`` (publish to callback_start, of delivered
-        messages) and ``lost`` (part of the messages sent to the node). Sorted by topic, publishers
-        first.
+        messages; null where no longer than hosts' clocks may be apart) and ``lost`` (part of the
+        messages sent to the node). Sorted by topic, publishers first.
     """
     with_topic = messages.filter(pl.col("topic").is_not_null())
-    latency = pl.col("latency_ns") / 1e6
+    latency = LATENCY_NS / 1e6
     none = pl.lit(None, dtype=pl.Float64)
     sent = (
         with_topic.unique(["run", "publisher_node", "topic", "publish_ns"])
@@ -235,13 +249,14 @@ def graph_edges(messages: pl.LazyFrame, losses: pl.LazyFrame | None = None) -> p
             rate_hz=rate_hz("publish_ns"),
             p50_ms=none,
             p99_ms=none,
+            apart_ms=none,
             lost=none,
         )
     )
     received = (
         with_topic.filter(pl.col("outcome") != "no_subscriber")
         .pipe(recorded_time, losses, "publish_ns", host="publisher_host")
-        .sort("latency_ns")
+        .sort(latency)
         .group_by("run", pl.col("subscription_node").alias("node"), "topic")
         .agg(
             publishes=pl.lit(value=False),
@@ -249,6 +264,7 @@ def graph_edges(messages: pl.LazyFrame, losses: pl.LazyFrame | None = None) -> p
             rate_hz=rate_hz("publish_ns"),
             p50_ms=quantile_of(latency, 0.5, ordered=True),
             p99_ms=quantile_of(latency, 0.99, ordered=True),
+            apart_ms=CLOCK_BOUND_NS / 1e6,
             lost=loss_of("outcome"),
         )
     )
@@ -256,7 +272,12 @@ def graph_edges(messages: pl.LazyFrame, losses: pl.LazyFrame | None = None) -> p
         pl.concat([sent, received])
         .drop_nulls("node")
         .group_by("node", "topic", "publishes")
-        .agg(pl.col("messages").sum(), pl.col("rate_hz", "p50_ms", "p99_ms", "lost").mean())
+        .agg(
+            pl.col("messages").sum(),
+            pl.col("rate_hz").mean(),
+            *(_beyond_clocks(pl.col(name).mean()).alias(name) for name in ("p50_ms", "p99_ms")),
+            pl.col("lost").mean(),
+        )
         .sort("topic", pl.col("publishes").not_(), "node")
         .collect()
     )

@@ -48,6 +48,7 @@ _LATE = (
     "of its subscription. That P99 leaves out the start of each run (a tenth, 5 s at most); the "
     "tables above do not."
 )
+_APART = "Between hosts, also what is no longer than their clocks may be apart."
 _STRIP = ("recorded", "for", "runs", "ROS 2", "middleware", "nodes", "topics", "the tracer lost")
 _LOSSES = (
     *("discarded_events", "lost_packets", "truncated"),
@@ -290,9 +291,15 @@ class FirstPage(Facts):
         ]  # fmt: skip
         caption = "From publish to the start of the callback, the slowest at P99 first"
         return [ReportTable([*self._heading, *columns], rows, caption,
-                            [*_more(self.topics), *_too_few(rows, -4)],
+                            [*_more(self.topics), *(few := _too_few(rows, -4)),
+                             *([_APART] if few and self._several_hosts else [])],
                             left=frozenset((*self._heading, *columns[:3])),
                             minor=["to", "from"])]  # fmt: skip
+
+    @property
+    def _several_hosts(self) -> bool:
+        hosts = self._all.table("processes").group_by("run").agg(pl.col("host").n_unique())
+        return bool(hosts.select((pl.col("host") > 1).any()).collect().item())
 
     @property
     def _heading(self) -> list[str]:

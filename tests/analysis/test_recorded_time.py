@@ -67,6 +67,7 @@ def test_a_rate_is_of_the_time_that_was_recorded() -> None:
         "topic", publish_ns=10 * MS * pl.col("number"), run=pl.lit("r"),
         publisher_node=pl.lit("/a"), publisher_host=pl.lit("h"), subscription_node=pl.lit("/b"),
         outcome=pl.lit("delivered"), latency_ns=pl.lit(MS),
+        clock_bound_ns=pl.lit(None, pl.Int64),
     )  # fmt: skip
     where = {"run": ["r"], "host": ["h"], "trace": [None]}
     losses = pl.LazyFrame(

@@ -34,6 +34,7 @@ from roslens.widgets.start import StartPage
 
 ROOT = Path(__file__).parents[2]
 MS = 1_000_000
+NOT_APART = pl.lit(None, pl.Int64)
 HOSTILE = '/<img src=x onerror="alert(1)">'
 
 
@@ -51,7 +52,7 @@ def messages() -> pl.LazyFrame:
     rows.append({"run": "r", "topic": "/nobody", "publisher_node": "/b", "publish_ns": 0,
                  "subscription_node": None, "outcome": "no_subscriber",
                  "latency_ns": None})  # fmt: skip
-    return pl.LazyFrame(rows, infer_schema_length=None)
+    return pl.LazyFrame(rows, infer_schema_length=None).with_columns(clock_bound_ns=NOT_APART)
 
 
 def test_edges_have_rate_latency_and_loss() -> None:
@@ -134,11 +135,40 @@ def test_what_runs_lost_is_counted_over_all_their_messages() -> None:
         "latency_ns": [None] * 10 + [1000] * 489 + [None],
         "publish_ns": range(500),
     }).with_columns(
-        topic=pl.lit("/t"), publisher_node=pl.lit("/a"), subscription_node=pl.lit("/b")
+        topic=pl.lit("/t"), publisher_node=pl.lit("/a"), subscription_node=pl.lit("/b"),
+        clock_bound_ns=NOT_APART,
     )  # fmt: skip
     (row,) = topics_overview(frame.lazy()).rows(named=True)
     assert (row["not_arrived"], row["messages"]) == (11, 500)
     assert row["lost"] == pytest.approx(11 / 500)
+
+
+def between_hosts(bound_ms: int | None) -> pl.LazyFrame:
+    """Ten messages of 1 to 10 ms; the table lacks those within the bound, or all without one."""
+    told = [None if bound_ms is None or ms <= bound_ms else ms * MS for ms in range(1, 11)]
+    return pl.LazyFrame(
+        {"publish_ns": [100 * MS * i for i in range(10)], "latency_ns": told},
+        schema_overrides={"latency_ns": pl.Int64},
+    ).with_columns(
+        run=pl.lit("r"), topic=pl.lit("/t"), publisher_node=pl.lit("/a"),
+        subscription_node=pl.lit("/b"), outcome=pl.lit("delivered"),
+        clock_bound_ns=pl.lit(None if bound_ms is None else bound_ms * MS, pl.Int64),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("bound_ms", "median", "longest"),
+    [(0, 5.5, 10), (2, 5.5, 10), (6, None, 10), (None, None, None)],
+)
+def test_the_shortest_between_hosts_count_and_no_percentile_is_within_the_clocks_bound(
+    bound_ms: int | None, median: float | None, longest: float | None
+) -> None:
+    """By hand: (5 + 6) / 2 of 1 to 10 ms, whether 1 and 2 ms are told or not; 6 ms hide it."""
+    (row,) = topics_overview(between_hosts(bound_ms)).rows(named=True)
+    assert (row["p50_ms"], row["worst_ms"]) == (median, longest)
+    assert row["delivered"] == (0 if bound_ms is None else 10)
+    edges = graph_edges(between_hosts(bound_ms)).filter(node="/b")
+    assert edges["p50_ms"].to_list() == [median]
 
 
 def test_a_thumbnail_shows_what_arrived_when_what_did_not_and_holes() -> None:

@@ -86,7 +86,8 @@ class Latency(OfMessages):
         four are means over the runs of the cell), ``worst_ms`` (ms), ``lost`` (fraction of all
         messages, 0..1; null if it cannot be known), ``not_arrived``, ``unknown``, ``delivered``
         (their counts). A percentile is null where a run has fewer latencies than its interval
-        needs: 6 for P50, 299 for P99.
+        needs, 6 for P50 and 299 for P99, and where it is no longer than hosts' clocks may be
+        apart.
 
         Raises
         ------

@@ -36,7 +36,7 @@ from roslens.tracing.run import TRIGGERED_NAME
 
 MESSAGES = (
     *("topic", "publisher_node", "subscription_node", "publish_ns", "callback_start_ns"),
-    *("latency_ns", "outcome"),
+    *("latency_ns", "clock_bound_ns", "outcome"),
 )
 INSTANCES = (
     *("host", "vpid", "vtid", "kind", "name", "node", "start_ns", "end_ns", "duration_ns"),

@@ -592,7 +592,7 @@ _FURTHER = (
 )
 _OF_MESSAGES = (
     *("run", "topic", "publisher_node", "publisher_host", "subscription_node", "outcome"),
-    *("publish_ns", "latency_ns", "callback_instance_id"),
+    *("publish_ns", "latency_ns", "clock_bound_ns", "callback_instance_id"),
 )
 
 _HEALTH = (
