@@ -90,6 +90,13 @@ def busy_per_run(intervals: pl.LazyFrame, losses: pl.LazyFrame | None = None) ->
     )
 
 
+def with_nested_once(executions: pl.LazyFrame) -> pl.LazyFrame:
+    """Add ``inside``: the ns from ``start_ns`` to ``end_ns`` in no earlier one of the thread."""
+    latest = pl.col("end_ns").cum_max().shift(1).over(_THREAD)
+    inside = pl.col("end_ns") - pl.max_horizontal("start_ns", latest)
+    return executions.sort(*_THREAD, "start_ns").with_columns(inside=inside.clip(lower_bound=0))
+
+
 def callbacks_per_run(
     instances: pl.LazyFrame, threads: pl.LazyFrame, parts: pl.DataFrame
 ) -> pl.DataFrame:
@@ -108,7 +115,6 @@ def callbacks_per_run(
     -------
     ``run``, ``threads``, ``callbacks`` and ``cpu``: parts of the time, 0..1; null where unknown.
     """
-    latest = pl.col("end_ns").cum_max().shift(1).over(_THREAD)
     ran = (
         instances.select(*_THREAD, "start_ns", "end_ns")
         .drop_nulls()
@@ -121,11 +127,9 @@ def callbacks_per_run(
             pl.max_horizontal("start_ns", "begin_ns"), pl.min_horizontal("end_ns", "until_ns")
         )
         .filter(pl.col("start_ns") < pl.col("end_ns"))
-        .sort(*_THREAD, "start_ns")
-        # Count nested callbacks once.
-        .with_columns(inside=pl.col("end_ns") - pl.max_horizontal("start_ns", latest))
+        .pipe(with_nested_once)
         .group_by(*_THREAD, "begin_ns", "until_ns")
-        .agg(inside=pl.col("inside").clip(lower_bound=0).sum())
+        .agg(pl.col("inside").sum())
         .with_columns(callbacks=pl.col("inside") / (pl.col("until_ns") - pl.col("begin_ns")))
     )
     time, cpu = pl.col("time_ns"), pl.col("cpu_time_ns")

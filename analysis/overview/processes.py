@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from roslens.analysis.measures.busy import with_nested_once
 from roslens.analysis.measures.pauses import recorded_time
 from roslens.collectors.ros2.callbacks import of_callbacks
 
@@ -35,9 +36,9 @@ def processes_overview(
     -------
     ``cell``, ``process`` (its name), ``nodes`` (full names, comma separated; empty for none),
     ``runs``; means over runs: ``cpu`` (cores, all threads, from its first to its last sample; null
-    where a run was not sampled), ``callbacks`` (time in its callbacks, summed over its threads, as
-    part of the recorded time from its first to its last event; null without callbacks),
-    ``pss_bytes`` (the largest sample; null where none was read).
+    where a run was not sampled), ``callbacks`` (time in its callbacks, summed over its threads,
+    nested ones once, as part of the recorded time from its first to its last event; null without
+    callbacks), ``pss_bytes`` (the largest sample; null where none was read).
     """
     named = (
         nodes.filter(pl.col("node").is_not_null())
@@ -52,10 +53,12 @@ def processes_overview(
     )  # fmt: skip
     ran = (
         instances.filter(of_callbacks())
-        .pipe(recorded_time, losses, "start_ns")
+        .drop_nulls("end_ns")
+        .pipe(recorded_time, losses, "start_ns", "end_ns")
         .filter(~pl.col("paused"))
+        .pipe(with_nested_once)
         .group_by(_PROCESS)
-        .agg(ran_ns=pl.col("duration_ns").sum())
+        .agg(ran_ns=pl.col("inside").sum())
     )
     lived = pl.col("end_ns") - pl.col("begin_ns")
     rows = processes.select(*_PROCESS, "procname", "begin_ns", "end_ns")

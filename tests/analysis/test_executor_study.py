@@ -18,6 +18,7 @@ from roslens.analysis.leaks.series import Series
 from roslens.analysis.leaks.statements import leak_statements
 from roslens.analysis.measures.busy import busy_estimates, busy_per_run, callbacks_per_run
 from roslens.analysis.metrics import read_metrics
+from roslens.analysis.overview.processes import processes_overview
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.runs import Run
 from roslens.analysis.statistics.factorial import Observation
@@ -185,6 +186,23 @@ def test_callbacks_and_threads_tell_of_executors_without_events() -> None:
         instances, threads, unknown.with_columns(begin_ns=pl.lit(100, pl.Int64))
     ).rows(named=True)
     assert row["callbacks"] == pytest.approx((50 + 110) / 2 / 300)
+
+
+def test_a_process_runs_nested_callbacks_once() -> None:
+    # Of 100, thread 1 is in callbacks from 10 to 40, with one nested from 20 to 30, and thread 2
+    # from 50 to 60: 40 by hand, where the durations add up to 50. One never ended.
+    spans = [(1, 10, 40), (1, 20, 30), (2, 50, 60), (2, 70, None)]
+    instances = [
+        {"run": "r", "host": "h0", "vpid": 1, "vtid": thread, "kind": "timer", "start_ns": start,
+         "end_ns": end} for thread, start, end in spans
+    ]  # fmt: skip
+    process = {"run": "r", "host": "h0", "vpid": 1, "procname": "p", "begin_ns": 0, "end_ns": 100}
+    (row,) = processes_overview(
+        table("processes", [process]), table("nodes", []),
+        RESOURCES.empty().with_columns(run=pl.lit("", pl.String)).lazy(),
+        table("callback_instances", instances), {"r": ""}, losses=table("losses", []),
+    ).rows(named=True)  # fmt: skip
+    assert row["callbacks"] == pytest.approx(0.4)
 
 
 def test_an_executor_without_events_is_refused_by_itself() -> None:
