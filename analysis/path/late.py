@@ -107,13 +107,15 @@ class Late:
             pl.Series("share", share).fill_nan(None),
             pl.Series("spent_ns", self.spent[np.arange(total.size), self.cause]),
         )
+        by_nobody = pl.col("by_ns").filter(pl.col("who").is_null()).sum().over("message")
         who = (
             self.path.join(rows.select("message", kind="cause"), on=["message", "kind"])
             .group_by("message", "who", "who_node", maintain_order=True)
             .agg(pl.col("duration_ns").sum().alias("by_ns"))
-            .sort("by_ns", descending=True, maintain_order=True)
+            .with_columns(told=by_nobody <= pl.col("by_ns").sum().over("message") / 2)
+            .sort(pl.col("who").is_null(), -pl.col("by_ns"), maintain_order=True)
             .unique("message", keep="first")
-            .drop("who_node")
+            .select("message", "by_ns", who=pl.when("told").then("who"))
         )
         rows = rows.join(who, on="message", how="left", maintain_order="left")
         sentences = pl.Series(
@@ -246,7 +248,7 @@ def _sentence(row: Mapping[str, Any], limit: str) -> str:
     if row["share"] is None:
         return f"{sentence}: no part of it took longer than usual"
     kind = row["cause"]
-    nobody = row["who"] is None or (kind == "executor" and row["by_ns"] < row["spent_ns"] / 2)
+    nobody = row["who"] is None
     words = _NOBODY.get(kind, _WAITED[kind]) if nobody else _WAITED[kind]
     everything = nobody or kind == "interrupt" or row["by_ns"] is None
     spent = row["spent_ns"] if everything else row["by_ns"]

@@ -566,6 +566,39 @@ def test_a_waterfall_draws_each_segment_where_it_was() -> None:
     assert line.get_segments()[0][:, 0].tolist() == [0.5, 0.5]
 
 
+@pytest.mark.parametrize(
+    ("own_ms", "told"),
+    [
+        (
+            3,
+            "1.50 ms for the timer callback (3 ms) of /planner, which ran on the same thread; 7.50",
+        ),
+        (6, "10.5 ms for the own work of the executor of /planner"),
+    ],
+)
+def test_several_callbacks_that_held_the_thread_are_not_the_executors_own_work(
+    own_ms: int, told: str
+) -> None:
+    """Laid out by hand: three timers took 4.5 ms, the largest of them a third, and own work 3 or 6.
+
+    Own work is told only if it took more than the callbacks together.
+    """
+    ms = 1_000_000
+    timers = [{**TIMER, "name": f"{n} ms", "callback_id": n} for n in (3, 4, 5)]
+    held = [
+        execution(2 + n, n * 1_500_000, (n + 1) * 1_500_000, **timer)
+        for n, timer in enumerate(timers)
+    ]
+    start = 4_500_000 + own_ms * ms
+    late_execution = execution(1, start, start + ms)
+    tables = run(
+        [message(1, 0, None, start, start, start + ms)], [*held, late_execution],
+        [interval("busy", 0, start + ms)],
+    )  # fmt: skip
+    (row,) = late_messages(Paths(tables, {}), ms).frame().rows(named=True)
+    assert told in row["sentence"]
+
+
 def test_two_callbacks_that_held_the_thread_are_the_larger_one_and_their_sum() -> None:
     """Laid out by hand: one timer ran for 3 ms and another for 2 ms, then came the callback."""
     ms = 1_000_000
