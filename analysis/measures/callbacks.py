@@ -10,8 +10,9 @@ from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.measures.pauses import recorded_time
 from roslens.analysis.measures.samples import TopicGroup, labels_of, with_cells
 from roslens.analysis.runs import Run, cells_of
+from roslens.analysis.statistics.omission import period_of_gaps
 from roslens.analysis.statistics.over_runs import statistics_over_runs
-from roslens.analysis.statistics.quantiles import quantile_of, told_over_runs_of, told_quantile_of
+from roslens.analysis.statistics.quantiles import told_over_runs_of, told_quantile_of
 from roslens.collectors.ros2.callbacks import of_callbacks
 from roslens.recording.arrays import Ints
 
@@ -31,14 +32,22 @@ def readable(name: pl.Expr) -> pl.Expr:
     A timer's name in the tables is its period in the largest unit that keeps it a whole number; a
     name of up to four digits stays as it is.
     """
-    digits = name.str.extract(r"^(\d{5,}) (?:ns|us)$").cast(pl.Float64)
-    ns = digits * pl.when(name.str.ends_with(" us")).then(1e3).otherwise(1.0)
+    ns = _own_period_ns(name)
 
     def number(value: pl.Expr) -> pl.Expr:
         return value.round_sig_figs(4).cast(pl.String).str.strip_suffix(".0")
 
     period = pl.format("{} ms ({} Hz)", number(ns / 1e6), number(1e9 / ns))
-    return pl.when(ns > 0).then(period).otherwise(name)
+    return pl.when(name.str.contains(r"^\d{5,} [nu]s$") & (ns > 0)).then(period).otherwise(name)
+
+
+def _own_period_ns(name: pl.Expr) -> pl.Expr:
+    """Return the period that the name of a timer's callback tells; null for other names."""
+    units = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
+    unit = name.str.extract(r"^\d+ (ns|us|ms|s)$").replace_strict(
+        units, default=None, return_dtype=pl.Float64
+    )
+    return name.str.extract(r"^(\d+) ").cast(pl.Float64) * unit
 
 
 def _most_first(of_callback: pl.LazyFrame) -> pl.DataFrame:
@@ -115,9 +124,10 @@ def durations(
 def periods(instances: pl.LazyFrame, losses: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
     """Measure how regularly each callback or probed function began, in each cell.
 
-    The period is the median of the times between consecutive starts in a run; jitter is the
-    absolute difference between such a time and the period. No such time spans a pause in which
-    nothing was recorded, and starts within a pause do not count.
+    The period is the median of the times between consecutive starts in a run. Jitter is the
+    absolute difference between such a time and the period that is expected: a timer's own, else
+    that median if most of at least `LEAST_GAPS` times are like it, as in `expected_period`. No such
+    time spans a pause in which nothing was recorded, and starts within a pause do not count.
 
     Parameters
     ----------
@@ -128,12 +138,15 @@ def periods(instances: pl.LazyFrame, losses: pl.LazyFrame, runs: Sequence[Run]) 
     -------
     ``cell``, ``kind``, ``name``, ``node``, ``count`` (starts), ``period_ns`` (mean over runs and,
     for functions, threads), ``jitter_p50_ns``, ``jitter_p99_ns``, ``jitter_max_ns``, ``overruns``
-    (executions that lasted longer than the period), ``skipped`` (periods without a start).
+    (executions that lasted longer than the period expected), ``skipped`` (such periods without a
+    start). All but the count are null where no period is expected in one of the runs, and a
+    percentile is null where its interval needs more times (6 for P50, 299 for P99).
     """
     key = ("run", "callback_id", "caller")
     interval = pl.col("start_ns").diff().over(*key, "pauses")
-    jitter = (pl.col("interval_ns") - pl.col("period_ns")).abs()
-    return (
+    jitter = (pl.col("interval_ns") - pl.col("expected_ns")).abs()
+    of_timer = pl.when(pl.col("kind") == "timer").then(_own_period_ns(pl.col("name")))
+    starts = (
         instances.drop_nulls("callback_id")
         # Each thread may call a function in a loop of its own.
         .with_columns(caller=pl.when(~of_callbacks()).then("vtid"))
@@ -141,23 +154,41 @@ def periods(instances: pl.LazyFrame, losses: pl.LazyFrame, runs: Sequence[Run]) 
         .pipe(recorded_time, losses, "start_ns")
         .filter(~pl.col("paused"))
         .sort("start_ns")
-        .with_columns(name=readable(pl.col("name")), interval_ns=interval)
-        .with_columns(period_ns=pl.col("interval_ns").median().over(key))
+        .with_columns(name=readable(pl.col("name")), own_ns=of_timer, interval_ns=interval)
         .join(labels_of(runs), on="run")
+        .collect()
+    )
+    gaps = starts.group_by(key).agg(
+        pl.col("own_ns").first(),
+        gaps=pl.col("interval_ns").drop_nulls(),
+        period_ns=pl.col("interval_ns").median(),
+    )
+    regular = pl.Series([period_of_gaps(of_key) for of_key in gaps["gaps"]], dtype=pl.Float64)
+    expected = pl.coalesce(pl.when(pl.col("own_ns") > 0).then("own_ns"), regular)
+    told = pl.col("expected_ns").null_count() == 0
+    return (
+        starts.lazy()
+        .join(gaps.lazy().select(*key, "period_ns", expected_ns=expected), on=key, nulls_equal=True)
         .group_by("cell", *CALLBACK)
         .agg(
-            count=pl.len(),
-            period_ns=pl.col("period_ns").filter(pl.struct(key).is_first_distinct()).mean(),
-            jitter_p50_ns=quantile_of(jitter, 0.5),
-            jitter_p99_ns=quantile_of(jitter, 0.99),
-            jitter_max_ns=jitter.max(),
-            overruns=(pl.col("duration_ns") > pl.col("period_ns")).sum(),
-            # A late start lengthens one interval and shortens the next, which cancels in the sum.
-            skipped=((pl.col("interval_ns") / pl.col("period_ns")).round() - 1)
-            .filter(pl.col("period_ns") > 0)
-            .sum()
-            .clip(lower_bound=0)
-            .cast(pl.Int64),
+            pl.len().alias("count"),
+            *(
+                pl.when(told).then(value).alias(name)
+                for name, value in {
+                    "period_ns": pl.col("period_ns")
+                    .filter(pl.struct(key).is_first_distinct())
+                    .mean(),
+                    "jitter_p50_ns": told_quantile_of(jitter, 0.5),
+                    "jitter_p99_ns": told_quantile_of(jitter, 0.99),
+                    "jitter_max_ns": jitter.max(),
+                    "overruns": (pl.col("duration_ns") > pl.col("expected_ns")).sum(),
+                    # A late start lengthens one interval and shortens the next, which cancels.
+                    "skipped": ((pl.col("interval_ns") / pl.col("expected_ns")).round() - 1)
+                    .sum()
+                    .clip(lower_bound=0)
+                    .cast(pl.Int64),
+                }.items()
+            ),
         )
         .pipe(_most_first)
     )

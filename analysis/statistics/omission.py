@@ -91,9 +91,14 @@ def expected_period(times: ArrayLike) -> float | None:
     periodic (`JITTER`). The stalls that are looked for are few and do not move the median.
     """
     t = np.sort(np.asarray(times, dtype=np.float64).ravel())
-    if t.size <= LEAST_GAPS or not np.isfinite(t).all():
+    return period_of_gaps(np.diff(t)) if np.isfinite(t).all() else None
+
+
+def period_of_gaps(gaps: ArrayLike) -> float | None:
+    """Return `expected_period` of the times between publications, which may lack some."""
+    gaps = np.asarray(gaps, dtype=np.float64)
+    if gaps.size < LEAST_GAPS:
         return None
-    gaps = np.diff(t)
     low, middle, high = (quantile(gaps, q) for q in (0.25, 0.5, 0.75))
     if middle <= 0 or high - middle > JITTER * middle or middle - low > JITTER * middle:
         return None

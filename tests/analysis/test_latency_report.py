@@ -524,17 +524,20 @@ def test_callbacks_are_the_same_on_the_first_page(tmp_path: Path) -> None:
 
 
 def test_periods_by_hand() -> None:
-    """Every run weighs the same, and each thread calls a function in its own loop."""
+    """Every run weighs the same, and each thread calls a function in its own loop.
+
+    A timer is held against the period of its name; a function against the median of its 14 times.
+    """
     starts = [
         *(("a", 1, "timer", 1, start) for start in (0, 10, 20, 30, 50)),
         *(("b", 1, "timer", 1, start) for start in (0, 12, 24)),
-        *(("a", 2, "function", 1, start) for start in (0, 10, 20)),
-        *(("a", 2, "function", 2, start) for start in (5, 25, 45)),
+        *(("a", 2, "function", 1, 10 * number) for number in range(15)),
+        *(("a", 2, "function", 2, 20 * number + 5) for number in range(15)),
     ]
     columns = ["run", "callback_id", "kind", "vtid", "start_ns"]
     runs = [Run("a", {}), Run("b", {})]
     instances = pl.LazyFrame(starts, schema=columns, orient="row").with_columns(
-        name=pl.col("kind"),
+        name=pl.col("kind").replace("timer", "10 ns"),
         node=pl.lit(None, pl.String),
         host=pl.lit("h"),
         # The third execution of the timer in run a lasts longer than its period.
@@ -544,11 +547,32 @@ def test_periods_by_hand() -> None:
     pause = {"host": "h", "kind": "not_sampled", "begin_ns": 31, "end_ns": 48}
     paused = Tables(losses=[pause]).table("losses").with_columns(run=pl.lit("a"))
     frame = periods(instances, paused.clear(), runs).select(columns)
-    assert sorted(frame.rows()) == [("function", 6, 15, 0, 0, 0), ("timer", 8, 11, 10, 1, 1)]
-    # If it paused from 31 to 48, the 20 ns from 30 to 50 are no period of the timer, and the
-    # function's start at 45 was seen by chance.
+    assert sorted(frame.rows()) == [("function", 30, 15, 0, 0, 0), ("timer", 8, 11, 10, 1, 1)]
+    # If it paused from 31 to 48, the 20 ns from 30 to 50 are no period of the timer (in run b 12 ns
+    # are 2 too many), and the function's starts at 40 and 45 were seen by chance.
     frame = periods(instances, paused, runs).select(columns)
-    assert sorted(frame.rows()) == [("function", 5, 15, 0, 0, 0), ("timer", 8, 11, 0, 1, 0)]
+    assert sorted(frame.rows()) == [("function", 28, 15, 0, 0, 0), ("timer", 8, 11, 2, 1, 0)]
+
+
+def test_what_does_not_begin_periodically_has_neither_jitter_nor_overruns() -> None:
+    """By hand: pairs (1 and 19 ns apart), five starts, and a 10 ns timer with one time of 13 ns."""
+    starts = [
+        *(("pairs", 1, 20 * (number // 2) + number % 2) for number in range(30)),
+        *(("few", 2, 10 * number) for number in range(5)),
+        *(("10 ns", 3, start) for start in (0, 13)),
+    ]
+    rows = pl.LazyFrame(starts, schema=["name", "callback_id", "start_ns"], orient="row")
+    instances = rows.with_columns(
+        run=pl.lit("a"), host=pl.lit("h"), node=pl.lit("/n"), vtid=pl.lit(1),
+        duration_ns=pl.lit(25),
+        kind=pl.when(name="10 ns").then(pl.lit("timer")).otherwise(pl.lit("subscription")),
+    )  # fmt: skip
+    losses = Tables().table("losses").with_columns(run=pl.lit("a"))
+    frame = periods(instances, losses, [Run("a", {})]).drop("cell", "kind", "node").sort("name")
+    nothing = (None,) * 6
+    assert frame.rows() == [
+        ("10 ns", 2, 13, None, None, 3, 2, 0), ("few", 5, *nothing), ("pairs", 30, *nothing)
+    ]  # fmt: skip
 
 
 def test_usage_by_hand(tmp_path: Path) -> None:

@@ -120,8 +120,11 @@ class Callbacks(OfMessages):
         -------
         ``cell``, ``kind``, ``name``, ``node``, ``count``, ``period_ns`` (the median time between
         starts), ``jitter_p50_ns``, ``jitter_p99_ns``, ``jitter_max_ns`` (ns by which the time
-        between two starts differs from the period), ``overruns`` (executions longer than the
-        period), ``skipped`` (periods without a start).
+        between two starts differs from a timer's own period, else from that median), ``overruns``
+        (executions longer than that), ``skipped`` (periods without a start). All but the count are
+        null where there is no timer's period and one of the runs shows none either, with fewer than
+        10 times between starts or times that differ, and a percentile where its interval needs more
+        times (6 for P50, 299 for P99).
 
         Raises
         ------
