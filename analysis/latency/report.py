@@ -604,11 +604,14 @@ class LatencyReport(Report[LatencyParameters]):
         """Report response times of services."""
         if not self.service_estimates:
             return Section("No answered call of a service of the application was traced.")
-        calls = unanswered(self.service_calls, self.losses).filter(
-            pl.col("service").is_in(sorted(self._services))
+        calls = unanswered(
+            self.service_calls, self.tables.table("clients"), self.tables.recorded_processes,
+            self.losses,
+        ).filter(pl.col("service").is_in(sorted(self._services)))  # fmt: skip
+        missing, unknown = int(calls["not_answered"].sum()), int(calls["unknown"].sum())
+        text = f"{int(calls['requests'].sum()):,} requests, {missing:,} without an answer" + (
+            f"; of {unknown:,} more nobody can say." if unknown else "."
         )
-        missing = int(calls["not_answered"].sum())
-        text = f"{int(calls['requests'].sum()):,} requests, {missing:,} without a traced answer."
         return Section(
             Sentence(text, loud=missing > 0),
             estimates_table(

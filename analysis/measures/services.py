@@ -108,24 +108,41 @@ def service_estimates(
     return estimates
 
 
-def unanswered(calls: pl.LazyFrame, losses: pl.LazyFrame) -> pl.DataFrame:
-    """Count ``requests``, ``not_taken`` and ``not_answered`` per ``run`` and ``service``.
+def unanswered(
+    calls: pl.LazyFrame, clients: pl.LazyFrame, processes: pl.LazyFrame, losses: pl.LazyFrame
+) -> pl.DataFrame:
+    """Count ``requests``, ``not_answered`` and ``unknown`` per ``run`` and ``service``.
 
-    A request after which events were lost may have been taken and answered: it counts only among
-    ``requests``.
+    Of a request without an answer it is unknown whether there was one if events were lost after it,
+    or if the recording of its client ended sooner than the service's longest answer took.
+
+    Parameters
+    ----------
+    calls, clients, processes, losses
+        ``service_calls``, ``clients``, `Tables.recorded_processes` and ``losses`` with ``run``.
     """
+    place = ["run", "host", "vpid"]
+    ends = processes.group_by(place).agg(_ended=pl.col("end_ns").max())
+    of_client = clients.select(*place, "client_id").join(ends, on=place)
     last = losses.filter(~of_kernel()).group_by("run").agg(
         _lost=pl.col("end_ns").fill_null(FOREVER).max()
     )  # fmt: skip
     sent = pl.coalesce("request_sent_ns", "request_called_ns")
-    certain = (pl.col("_lost").is_null() | (pl.col("_lost") <= sent)).fill_null(value=False)
+    longest = (pl.col("response_taken_ns") - sent).max().over("run", "service").fill_null(0)
+    certain = (
+        (pl.col("_lost").is_null() | (pl.col("_lost") <= sent))
+        & (pl.col("_ended").is_null() | (sent + longest <= pl.col("_ended")))
+    ).fill_null(value=False)
+    without = pl.col("response_taken_ns").is_null()
     return (
         calls.join(last, on="run", how="left")
+        .join(of_client.select("run", "client_id", "_ended"), on=["run", "client_id"], how="left")
+        .with_columns(_certain=certain)
         .group_by("run", "service")
         .agg(
             requests=pl.len(),
-            not_taken=(pl.col("request_taken_ns").is_null() & certain).sum(),
-            not_answered=(pl.col("response_taken_ns").is_null() & certain).sum(),
+            not_answered=(without & pl.col("_certain")).sum(),
+            unknown=(without & ~pl.col("_certain")).sum(),
         )
         .sort("run", "service")
         .collect()

@@ -176,7 +176,8 @@ class FirstPage(Facts):
 
     def _unanswered(self) -> Iterator[Suspicion]:
         calls = self._all.table("service_calls").filter(pl.col("request_sent_ns").is_not_null())
-        for row in unanswered(calls, self._all.table("losses")).iter_rows(named=True):
+        ends = (self._all.table("clients"), self._all.recorded_processes, self._all.table("losses"))
+        for row in unanswered(calls, *ends).iter_rows(named=True):
             if row["not_answered"] and not (row["service"] or "").endswith(INFRASTRUCTURE):
                 yield Suspicion(
                     f"{row['not_answered']:,} of {row['requests']:,} requests to "

@@ -17,6 +17,7 @@ from roslens.analysis.leaks.leak import leak
 from roslens.analysis.leaks.series import Series
 from roslens.analysis.leaks.statements import leak_statements
 from roslens.analysis.measures.busy import busy_estimates, busy_per_run, callbacks_per_run
+from roslens.analysis.measures.services import unanswered
 from roslens.analysis.metrics import read_metrics
 from roslens.analysis.overview.processes import processes_overview
 from roslens.analysis.reports.table import ReportTable, Sentence
@@ -203,6 +204,26 @@ def test_a_process_runs_nested_callbacks_once() -> None:
         table("callback_instances", instances), {"r": ""}, losses=table("losses", []),
     ).rows(named=True)  # fmt: skip
     assert row["callbacks"] == pytest.approx(0.4)
+
+
+def test_a_request_shortly_before_the_end_is_not_called_unanswered() -> None:
+    """By hand: /ask took up to 40, its client is recorded until 1000: from 961 on nobody knows.
+
+    The server's process goes on until 2000. Nothing is known of how long /never takes.
+    """
+    asked = [("/ask", 0, 40), ("/ask", 100, 110), ("/ask", 960, None), ("/ask", 961, None),
+             ("/never", 990, None)]  # fmt: skip
+    of_client = {"run": "r", "host": "h0", "client_id": 7}
+    calls = [
+        {**of_client, "service": service, "request_sent_ns": sent, "response_taken_ns": taken}
+        for service, sent, taken in asked
+    ]
+    processes = [{"run": "r", "host": "h0", "vpid": vpid, "end_ns": 1000 * vpid} for vpid in (1, 2)]
+    rows = unanswered(
+        table("service_calls", calls), table("clients", [{**of_client, "vpid": 1}]),
+        table("processes", processes), table("losses", []),
+    )  # fmt: skip
+    assert rows.drop("run").rows() == [("/ask", 4, 1, 1), ("/never", 1, 1, 0)]
 
 
 def test_an_executor_without_events_is_refused_by_itself() -> None:
