@@ -50,6 +50,43 @@ def _own_period_ns(name: pl.Expr) -> pl.Expr:
     return name.str.extract(r"^(\d+) ").cast(pl.Float64) * unit
 
 
+def told_apart(instances: pl.LazyFrame) -> pl.LazyFrame:
+    """Make names of callbacks readable, and number those of one name in a process at a time.
+
+    Of two 10 ms timers of a node, the one that was created second is called ``10 ms #2``. A
+    callback that began after another of its name had ended for good, as one of a node that was
+    restarted, has the same name.
+    """
+    instances = instances.with_columns(name=readable(pl.col("name")))
+    key = (*_PROCESS, *CALLBACK)
+    lived = (
+        instances.drop_nulls("callback_id")
+        .group_by(*key, "callback_id")
+        .agg(pl.col("start_ns").min(), end_ns=pl.max_horizontal("start_ns", "end_ns").max())
+        .filter(pl.len().over(key) > 1)
+        .sort("callback_id")
+        .collect()
+    )
+    numbers: list[int] = []
+    last_ends: dict[tuple[object, ...], list[int]] = {}
+    for *name, _, start, end in lived.select(*key, "callback_id", "start_ns", "end_ns").rows():
+        ends = last_ends.setdefault(tuple(name), [])
+        free = (number for number, last in enumerate(ends) if last < start)
+        number = next(free, len(ends))
+        ends[number : number + 1] = [end]
+        numbers.append(number + 1)
+    later = lived.select(*_PROCESS, "callback_id", number=pl.Series(numbers, dtype=pl.Int64))
+    later = later.filter(pl.col("number") > 1)
+    if later.is_empty():
+        return instances
+    numbered = pl.concat_str("name", pl.format("#{}", "number"), separator=" ", ignore_nulls=True)
+    return (
+        instances.join(later.lazy(), on=[*_PROCESS, "callback_id"], how="left")
+        .with_columns(name=pl.when(pl.col("number").is_null()).then("name").otherwise(numbered))
+        .drop("number")
+    )
+
+
 def _most_first(of_callback: pl.LazyFrame) -> pl.DataFrame:
     """Sort rows by cell and kind, those with the most executions first, and collect them."""
     order = ("cell", "kind", "count", *CALLBACK[1:])
@@ -73,13 +110,13 @@ def durations(
 
     Returns
     -------
-    ``cell``, ``kind``, ``name``, ``node``, ``runs``, ``count``, ``unfinished`` (started, no end
-    recorded), ``mean_ns``, ``p50_ns``, ``p90_ns``, ``p99_ns``, ``max_ns``, ``busy`` (its part of
-    the recorded time of its process, from the first to the last event; of the run, if the process
-    is not known). Mean, percentiles and ``busy`` are computed per run and averaged over the runs
-    in which the callback ran, without executions that began while the tracer lost events: long
-    ones lose their end more often. A percentile is null where one of these runs has too few
-    executions for its interval.
+    ``cell``, ``kind``, ``name`` (as in `told_apart`), ``node``, ``runs``, ``count``,
+    ``unfinished`` (started, no end recorded), ``mean_ns``, ``p50_ns``, ``p90_ns``, ``p99_ns``,
+    ``max_ns``, ``busy`` (its part of the recorded time of its process, from the first to the last
+    event; of the run, if the process is not known). Mean, percentiles and ``busy`` are computed
+    per run and averaged over the runs in which the callback ran, without executions that began
+    while the tracer lost events: long ones lose their end more often. A percentile is null where
+    one of these runs has too few executions for its interval.
     """
     d = pl.when(~pl.col("paused")).then("duration_ns")
     lived = recorded_time(
@@ -93,10 +130,9 @@ def durations(
     whole = recorded.struct.field("recorded_ns").sum()
     percentiles = {"p50_ns": 0.5, "p90_ns": 0.9, "p99_ns": 0.99}
     return (
-        with_cells(instances, cells)
+        with_cells(told_apart(instances), cells)
         .select(*_PROCESS, "cell", *CALLBACK, "end_ns", "duration_ns", at="start_ns")
         .pipe(recorded_time, losses, "at")
-        .with_columns(name=readable(pl.col("name")))
         .join(of_process, on=_PROCESS, how="left")
         .join(of_run, on="run", how="left")
         .group_by("run", "cell", *CALLBACK)
@@ -136,25 +172,27 @@ def periods(instances: pl.LazyFrame, losses: pl.LazyFrame, runs: Sequence[Run]) 
 
     Returns
     -------
-    ``cell``, ``kind``, ``name``, ``node``, ``count`` (starts), ``period_ns`` (mean over runs and,
-    for functions, threads), ``jitter_p50_ns``, ``jitter_p99_ns``, ``jitter_max_ns``, ``overruns``
-    (executions that lasted longer than the period expected), ``skipped`` (such periods without a
-    start). All but the count are null where no period is expected in one of the runs, and a
-    percentile is null where its interval needs more times (6 for P50, 299 for P99).
+    ``cell``, ``kind``, ``name`` (as in `told_apart`), ``node``, ``count`` (starts), ``period_ns``
+    (mean over runs and, for functions, threads), ``jitter_p50_ns``, ``jitter_p99_ns``,
+    ``jitter_max_ns``, ``overruns`` (executions that lasted longer than the period expected),
+    ``skipped`` (such periods without a start). All but the count are null where no period is
+    expected in one of the runs, and a percentile is null where its interval needs more times (6 for
+    P50, 299 for P99).
     """
     key = ("run", "callback_id", "caller")
     interval = pl.col("start_ns").diff().over(*key, "pauses")
     jitter = (pl.col("interval_ns") - pl.col("expected_ns")).abs()
     of_timer = pl.when(pl.col("kind") == "timer").then(_own_period_ns(pl.col("name")))
     starts = (
-        instances.drop_nulls("callback_id")
+        told_apart(instances.with_columns(own_ns=of_timer))
+        .drop_nulls("callback_id")
         # Each thread may call a function in a loop of its own.
         .with_columns(caller=pl.when(~of_callbacks()).then("vtid"))
-        .select(*key, "host", *CALLBACK, "start_ns", "duration_ns")
+        .select(*key, "host", *CALLBACK, "start_ns", "duration_ns", "own_ns")
         .pipe(recorded_time, losses, "start_ns")
         .filter(~pl.col("paused"))
         .sort("start_ns")
-        .with_columns(name=readable(pl.col("name")), own_ns=of_timer, interval_ns=interval)
+        .with_columns(interval_ns=interval)
         .join(labels_of(runs), on="run")
         .collect()
     )

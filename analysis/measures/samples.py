@@ -27,7 +27,7 @@ _OF_SAMPLES = ("run", "topic", "outcome", "publish_ns", "latency_ns", "clock_bou
 _READ_AT_ONCE = 10
 """Number of topics: more of them need fewer passes over the messages, but more memory."""
 LEAST_FOR_RATE = 10
-"""Number of messages; fewer came in a burst or at isolated moments, and have no rate."""
+"""Number of publications; fewer came in a burst or at isolated moments, and have no rate."""
 LATENCY_NS = pl.when(pl.col("outcome") == "delivered").then(
     pl.coalesce("latency_ns", "clock_bound_ns")
 )
@@ -48,11 +48,12 @@ host."""
 
 
 def rate_hz(column: str) -> pl.Expr:
-    """Return the messages per second of a group, from its first to its last; null for few.
+    """Return the publications per second of a group, from its first to its last; null for few.
 
-    The rows come from `roslens.analysis.measures.pauses.recorded_time`.
+    A publication to several subscriptions counts once. The rows come from
+    `roslens.analysis.measures.pauses.recorded_time`.
     """
-    at = pl.col(column).filter(~pl.col("paused"))
+    at = pl.col(column).filter(~pl.col("paused")).unique()
     span = (at.max() - at.min()) / 1e9
     return pl.when((span > 0) & (at.len() >= LEAST_FOR_RATE)).then((at.len() - 1) / span)
 

@@ -106,15 +106,15 @@ def topics_overview(
 
     Returns
     -------
-    ``topic``, ``from``, ``to``, ``messages``, ``rate_hz`` (messages per recorded second from the
-    first to the last publication; null for few), ``bytes_per_s`` (rate times mean size; null
-    without sizes), ``p50_ms``, ``p99_ms``, ``worst_ms`` (publish to callback, of delivered
-    messages; means over runs, except for the worst), ``lost`` (part of the messages of all runs
-    that did not arrive; null where unknown outcomes forbid it in a run), ``not_arrived`` and
-    ``unknown`` (numbers of messages, of unknown outcome in the second), ``delivered`` (number with
-    a latency). A percentile is null where a run has fewer latencies than its interval needs (6 for
-    P50, 299 for P99), and where it is no longer than hosts' clocks may be apart. The slowest row
-    is that with the highest P99, or among rows without P99 that with the longest latency.
+    ``topic``, ``from``, ``to``, ``messages``, ``rate_hz`` (publications per recorded second from
+    the first to the last; null for few), ``bytes_per_s`` (rate times mean size; null without
+    sizes), ``p50_ms``, ``p99_ms``, ``worst_ms`` (publish to callback, of delivered messages; means
+    over runs, except for the worst), ``lost`` (part of the messages of all runs that did not
+    arrive; null where unknown outcomes forbid it in a run), ``not_arrived`` and ``unknown``
+    (numbers of messages, of unknown outcome in the second), ``delivered`` (number with a latency).
+    A percentile is null where a run has fewer latencies than its interval needs (6 for P50, 299 for
+    P99), and where it is no longer than hosts' clocks may be apart. The slowest row is that with
+    the highest P99, or among rows without P99 that with the longest latency.
     """
     latency = LATENCY_NS / 1e6
 
@@ -231,10 +231,10 @@ def graph_edges(messages: pl.LazyFrame, losses: pl.LazyFrame | None = None) -> p
     -------
     polars.DataFrame
         ``node``, ``topic``, ``publishes`` (else the node receives), ``messages``, ``rate_hz``
-        (publications or messages per recorded second from the first to the last publication), and
-        for receiving nodes ``p50_ms``, ``p99_ms`` (publish to callback_start, of delivered
-        messages; null where no longer than hosts' clocks may be apart) and ``lost`` (part of the
-        messages sent to the node). Sorted by topic, publishers first.
+        (publications per recorded second from the first to the last), and for receiving nodes
+        ``p50_ms``, ``p99_ms`` (publish to callback_start, of delivered messages; null where no
+        longer than hosts' clocks may be apart) and ``lost`` (part of the messages sent to the
+        node). Sorted by topic, publishers first.
     """
     with_topic = messages.filter(pl.col("topic").is_not_null())
     latency = LATENCY_NS / 1e6

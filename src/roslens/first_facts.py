@@ -170,16 +170,12 @@ class Facts:
         """Return callbacks by descending longest duration, as in ``callbacks.summary``."""
         relevant = (pl.col("kind") != "subscription") | of_application("name")
         order = ("max_ns", "cell", *CALLBACK)
-        return (
-            durations(
-                self._all.table("callback_instances"),
-                self._all.recorded_processes,
-                self._all.table("losses"),
-                self._cells,
-            )
-            .filter(relevant.fill_null(value=True))
-            .sort(order, descending=[name == "max_ns" for name in order], nulls_last=True)
-        )
+        return durations(
+            self._all.table("callback_instances").filter(relevant.fill_null(value=True)),
+            self._all.recorded_processes,
+            self._all.table("losses"),
+            self._cells,
+        ).sort(order, descending=[name == "max_ns" for name in order], nulls_last=True)
 
     @cached_property
     def processes(self) -> pl.DataFrame:

@@ -81,6 +81,8 @@ def test_ten_messages_have_a_rate() -> None:
     many = pl.DataFrame({"publish_ns": [10**8 * i for i in range(10)], "paused": False})
     assert many.select(rate_hz("publish_ns")).item() == pytest.approx(10)
     assert many.head(9).select(rate_hz("publish_ns")).item() is None
+    # Each to two subscriptions is sent no more often.
+    assert pl.concat([many, many]).select(rate_hz("publish_ns")).item() == pytest.approx(10)
 
 
 def texts(svg: str) -> list[str]:

@@ -96,7 +96,8 @@ class Callbacks(OfMessages):
 
         Returns
         -------
-        ``cell``, ``kind``, ``name``, ``node``, ``runs``, ``count``, ``unfinished``, ``mean_ns``,
+        ``cell``, ``kind``, ``name`` (the second of two that a node has at once, such as two 10 ms
+        timers, is ``10 ms #2``), ``node``, ``runs``, ``count``, ``unfinished``, ``mean_ns``,
         ``p50_ns``, ``p90_ns``, ``p99_ns``, ``max_ns`` (ns), ``busy`` (part of the recorded time of
         its process, 0..1).
 
@@ -118,13 +119,13 @@ class Callbacks(OfMessages):
 
         Returns
         -------
-        ``cell``, ``kind``, ``name``, ``node``, ``count``, ``period_ns`` (the median time between
-        starts), ``jitter_p50_ns``, ``jitter_p99_ns``, ``jitter_max_ns`` (ns by which the time
-        between two starts differs from a timer's own period, else from that median), ``overruns``
-        (executions longer than that), ``skipped`` (periods without a start). All but the count are
-        null where there is no timer's period and one of the runs shows none either, with fewer than
-        10 times between starts or times that differ, and a percentile where its interval needs more
-        times (6 for P50, 299 for P99).
+        ``cell``, ``kind``, ``name`` (as in `summary`), ``node``, ``count``, ``period_ns`` (the
+        median time between starts), ``jitter_p50_ns``, ``jitter_p99_ns``, ``jitter_max_ns`` (ns by
+        which the time between two starts differs from a timer's own period, else from that median),
+        ``overruns`` (executions longer than that), ``skipped`` (periods without a start). All but
+        the count are null where there is no timer's period and one of the runs shows none either,
+        with fewer than 10 times between starts or times that differ, and a percentile where its
+        interval needs more times (6 for P50, 299 for P99).
 
         Raises
         ------
