@@ -191,7 +191,7 @@ class ChainsReport(Report[ChainsParameters]):
             names = "; ".join(f"{c.budget.where['chain']}: {c.budget.text}" for c in broken[:3])
             text = f"{kept} of {len(checks)} requirements are kept"
             text += f", {len(broken)} exceeded ({names})" if broken else ""
-            sentences.append(text + (f", {unsure} are not known." if unsure else "."))
+            sentences.append(text + (f", {unsure} cannot be told." if unsure else "."))
         if self._complete:
             sentences.append(self._slowest())
         reached = sum(c.found.complete.height for c in self.chains)

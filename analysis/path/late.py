@@ -15,7 +15,7 @@ from roslens.analysis.path.path import Paths
 from roslens.analysis.reports.numbers import duration
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.over_runs import value_over_runs
-from roslens.analysis.statistics.quantiles import quantile
+from roslens.analysis.statistics.quantiles import least_samples, quantile
 from roslens.recording.arrays import Floats, Ints, np
 
 LATE_ABOVE = 0.99
@@ -40,6 +40,7 @@ _WAITED: Mapping[str, str] = {
     "not show which",
     "unexplained": "{topic} waited {time} for something that nothing recorded explains",
 }
+_OF_FEW = "the P99 of its subscription's few messages"
 _NOBODY = {
     "executor": "{topic} waited {time} for the own work of the executor of {node}",
     "preempted": "the thread of {node} could have gone on for {time}, and had no CPU",
@@ -61,7 +62,8 @@ class Late:
     Attributes
     ----------
     messages
-        Rows of `Paths.messages`, with ``latency_ns``.
+        Rows of `Paths.messages`, with ``latency_ns`` and ``few`` (whether their subscription has
+        too few messages for the limit to be called its P99).
     path
         Paths of these messages, as `Paths.of` returns them; ``message`` is the row of `messages`.
     late_by
@@ -170,12 +172,14 @@ def late_messages(
     groups = np.split(order, np.flatnonzero(np.diff(keys[order])) + 1) if keys.size else []
     latency = rows["latency_ns"].to_numpy().astype(np.float64)
     late_by = np.zeros(latency.size)
+    few = np.zeros(latency.size, bool)
     asked = None if chosen is None else rows.select(chosen.fill_null(value=False)).to_series()
     kept = np.zeros(latency.size, bool) if asked is None else asked.to_numpy()
     usual_of: list[tuple[Ints, Ints]] = []
     for group in groups:
         allowed = quantile(latency[group], LATE_ABOVE) if deadline_ns is None else deadline_ns
         late_by[group] = latency[group] - allowed
+        few[group] = deadline_ns is None and group.size < least_samples(LATE_ABOVE)
         in_time = group[late_by[group] <= 0]
         if asked is None:
             kept[group] = late_by[group] > 0
@@ -198,6 +202,7 @@ def late_messages(
     path = path.with_columns(message).filter(is_late[place])
     limit = "its P99" if deadline_ns is None else "the deadline"
     left_out = count - rows.height
+    rows = rows.with_columns(few=few)
     return Late(
         rows[late], path, late_by[late], spent[is_late], excess, rows.height, left_out, limit
     )
@@ -243,7 +248,7 @@ def _sentence(row: Mapping[str, Any], limit: str) -> str:
     more = "more" if row["late_by_ns"] > 0 else "less"
     sentence = (
         f"Took {duration(row['latency_ns'])}, {duration(abs(row['late_by_ns']))} {more} than "
-        f"{limit}"
+        f"{_OF_FEW if row['few'] else limit}"
     )
     if row["share"] is None:
         return f"{sentence}: no part of it took longer than usual"

@@ -567,6 +567,22 @@ def test_a_waterfall_draws_each_segment_where_it_was() -> None:
 
 
 @pytest.mark.parametrize(
+    ("count", "limit"), [(298, "the P99 of its subscription's few messages"), (299, "its P99")]
+)
+def test_a_p99_of_few_messages_is_called_so(count: int, limit: str) -> None:
+    """The first page tells no P99 of fewer than 299: 0.99 ** 298 is 5.003 %, 0.99 ** 299 4.95 %."""
+    ms = 1_000_000
+    ends = [(10 * n * ms, (10 * n + 1 + (n == count)) * ms) for n in range(1, count + 1)]
+    tables = run(
+        [message(n, begin, None, begin, begin, end) for n, (begin, end) in enumerate(ends, 1)],
+        [execution(n, begin, end) for n, (begin, end) in enumerate(ends, 1)],
+    )
+    (sentence,) = late_messages(Paths(tables, {})).frame()["sentence"]
+    assert sentence.startswith("Took 2.00 ms, ")
+    assert f" more than {limit}: " in sentence
+
+
+@pytest.mark.parametrize(
     ("own_ms", "told"),
     [
         (
