@@ -12,18 +12,17 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from roslens.recording.manifest import Host
+from roslens.recording.models import Frozen
 
 _CPU_TIMES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 _CPUS = Path("/sys/devices/system/cpu")
 
 
-class HostLimits(BaseModel):
+class HostLimits(Frozen):
     """Limits beyond which a run counts as disturbed by its host; null: no limit."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     steal: float | None = Field(
         default=0.05, ge=0, le=1, description="share of CPU time that other tenants took"

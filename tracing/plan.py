@@ -9,11 +9,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from roslens.recording import UsageError
 from roslens.recording.files import write_atomically
 from roslens.recording.manifest import Level
+from roslens.recording.models import Frozen
 from roslens.recording.text import first_problem
 from roslens.tracing.suite import MOST_RUNS, Suite
 
@@ -21,10 +22,8 @@ PLAN_NAME = "plan.json"
 _LONGEST_NAME = 120
 
 
-class PlannedRun(BaseModel):
+class PlannedRun(Frozen):
     """A planned run: its place in the campaign, its block, its levels, its folder."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     order: int
     repetition: int
@@ -37,10 +36,8 @@ class PlannedRun(BaseModel):
         return f"{self.run}_retry{attempt}" if attempt else self.run
 
 
-class Plan(BaseModel):
+class Plan(Frozen):
     """``plan.json``: the suite at that time, the seed, and the runs in order."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     schema_version: Literal[1] = 1
     campaign: str

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from roslens.recording import UsageError
 from roslens.recording.files import shipped
 from roslens.recording.manifest import NO_FACTORS, Level
+from roslens.recording.models import Frozen
 from roslens.recording.text import first_problem
 from roslens.recording.yaml_file import read_yaml, text_of_yaml
 from roslens.tracing.host import HostLimits
@@ -36,11 +37,7 @@ RESERVED = ("native", "ready", "seconds", "messages", "repetition", "order")
 """Placeholders of every template, in addition to factors and parameters."""
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class WorkloadSpec(_Part):
+class WorkloadSpec(Frozen):
     """The program that each run starts: a workload that ships with roslens, or any command.
 
     A built-in gets ``--<name> <value>`` for each factor and parameter, ``--seconds``, ``--output``,
@@ -88,7 +85,7 @@ class WorkloadSpec(_Part):
         return self
 
 
-class Expectations(_Part):
+class Expectations(Frozen):
     """Expected results of a run; a run without them has failed."""
 
     ros2_events: bool = Field(default=True, description="at least one ros2 event")
@@ -109,7 +106,7 @@ class Expectations(_Part):
         return files
 
 
-class LevelSettings(_Part):
+class LevelSettings(Frozen):
     """Special settings of the runs with a certain level of a factor."""
 
     parameters: dict[str, Level] = Field(
@@ -139,7 +136,7 @@ class LevelSettings(_Part):
         return needs
 
 
-class Suite(_Part):
+class Suite(Frozen):
     """A suite: factors x levels, repeated in blocks, and how each run is made and recorded."""
 
     name: str = Field(pattern=rf"^{_NAME.pattern}$")

@@ -19,12 +19,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from roslens.analysis.flow.chain import Chain
 from roslens.analysis.flow.links import Link, links_of
 from roslens.analysis.verdicts.budgets import Budget, parse_budget
 from roslens.recording import UsageError
+from roslens.recording.models import Strict
 from roslens.recording.text import first_problem
 from roslens.recording.yaml_file import read_yaml_file
 
@@ -62,14 +63,12 @@ class Requirements:
         return sorted(float(name) / 100 for name in names)
 
 
-class _Entry(BaseModel):
+class _Entry(Strict):
     """One chain as the file describes it."""
-
-    model_config = ConfigDict(extra="forbid")
 
     path: str
     name: str | None = Field(None, min_length=1)
-    response_time: dict[str, str] = {}
+    response_time: dict[str, str] = Field({})
     rate: str | None = None
     complete: str | None = None
 

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 
 from roslens.analysis.runs import LeaveOut
 from roslens.recording import UsageError
+from roslens.recording.models import Strict
 from roslens.recording.text import first_problem
 
 
@@ -30,7 +31,7 @@ OptionalText = Annotated[str | None, BeforeValidator(_none_if_empty)]
 """A text; an empty one becomes None."""
 
 
-class ReportParameters(BaseModel):
+class ReportParameters(Strict):
     """The parameters of every notebook over recordings; a notebook's own class adds to them.
 
     Attributes
@@ -52,14 +53,12 @@ class ReportParameters(BaseModel):
         Folder for metrics.json and further files; None: they are not written.
     """
 
-    model_config = ConfigDict(extra="forbid")
-
     recordings: Annotated[Texts, Field(min_length=1)]
     factors: OptionalText = None
     level: float = Field(0.95, gt=0, lt=1)
     warm_up_s: float = Field(0.0, ge=0, allow_inf_nan=False)
     include_failed: bool = False
-    leave_out: Annotated[list[LeaveOut], BeforeValidator(_as_list)] = []
+    leave_out: Annotated[list[LeaveOut], BeforeValidator(_as_list)] = Field([])
     output_dir: OptionalText = None
 
     @classmethod

@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from roslens.recording import UsageError
 from roslens.recording.files import write_atomically
 from roslens.recording.json_file import read_json
+from roslens.recording.models import Strict
 from roslens.recording.text import first_problem
 
 ExecutorKind = Literal["SingleThreaded", "MultiThreaded", "Events", "EventsCBG"]
@@ -20,11 +21,7 @@ Times = list[Annotated[int, Field(ge=0, le=LONGEST_NS)]]
 """Times in ns since the model's begin, or durations in ns."""
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class Samples(_Part):
+class Samples(Strict):
     """Samples in the order in which they were recorded."""
 
     at_ns: Times = Field(
@@ -57,7 +54,7 @@ class Samples(_Part):
         return cls(at_ns=[at for at, _ in pairs], value_ns=[value for _, value in pairs])
 
 
-class Publication(_Part):
+class Publication(Strict):
     """A publication during an execution."""
 
     execution: int = Field(ge=0, description="number of the execution, from 0")
@@ -65,7 +62,7 @@ class Publication(_Part):
     topic: str
 
 
-class TimedExecutor(_Part):
+class TimedExecutor(Strict):
     """Threads that execute the same callbacks."""
 
     kind: ExecutorKind
@@ -84,7 +81,7 @@ class TimedExecutor(_Part):
     )
 
 
-class TimedCallback(_Part):
+class TimedCallback(Strict):
     """A callback with its times: when it runs, and for how long."""
 
     id: int = Field(description="callback_id in the tables")
@@ -125,7 +122,7 @@ class TimedCallback(_Part):
     lost: int = Field(ge=0, description="recorded: messages whose place a later one took")
 
 
-class Source(_Part):
+class Source(Strict):
     """Publications that no callback of the model made, or starts of unknown cause."""
 
     topic: str = Field(description="'#ID': what started callback ID is not known")
@@ -133,14 +130,14 @@ class Source(_Part):
     at_ns: Times
 
 
-class LeftOut(_Part):
+class LeftOut(Strict):
     """A part of the recording that the model does not include, and why."""
 
     what: str
     why: str
 
 
-class TimingModel(_Part):
+class TimingModel(Strict):
     """The timing model of one run. All times are ns since its begin, after the start-up."""
 
     version: Literal[1] = 1

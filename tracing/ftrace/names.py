@@ -15,10 +15,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict
-
 from roslens.recording.arrays import Bytes, Ints, np
 from roslens.recording.manifest import Endpoint
+from roslens.recording.models import Frozen
 from roslens.tracing.ftrace.formats import HEAD_BYTES, Field, Format
 from roslens.tracing.ftrace.pages import find_events
 from roslens.tracing.ftrace.raw import RawTrace, Records, Thread
@@ -59,10 +58,8 @@ Key = tuple[int, str, int]
 """Process, kind of the endpoint, and its address in the process."""
 
 
-class GraphEndpoint(BaseModel):
+class GraphEndpoint(Frozen):
     """An endpoint in the ROS graph; `name` is the middleware's name, `gid` is in hexadecimal."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
     kind: str
@@ -96,10 +93,8 @@ class GraphEndpoint(BaseModel):
         return not self.node.startswith("_NODE_NAME_UNKNOWN_")
 
 
-class FoundHandle(BaseModel):
+class FoundHandle(Frozen):
     """An endpoint found in a program's memory: its middleware, and bytes of its data (hex)."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     vpid: int
     kind: str

@@ -16,11 +16,12 @@ from functools import partial
 from pathlib import Path
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import Field, ValidationError
 
 from roslens.recording import RunFailedError, UsageError
 from roslens.recording.arrays import Bytes, Ints, np
 from roslens.recording.files import shipped
+from roslens.recording.models import Frozen
 from roslens.tracing.ftrace.ctf import Converted, blocks_of, write_ctf
 from roslens.tracing.ftrace.formats import (
     FTRACE_NAMES,
@@ -64,10 +65,8 @@ _REMOVE = (
 )
 
 
-class _About(BaseModel):
+class _About(Frozen):
     """The description that is stored with raw pages."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     header_page: str
     formats: dict[str, str]
@@ -78,10 +77,10 @@ class _About(BaseModel):
     offset_ns: int
     whole: bool
     threads: dict[int, tuple[int, int, str]] | None
-    graph: list[GraphEndpoint] = []
-    handles: list[FoundHandle] = []
-    own: list[str] = []
-    functions: list[str] = []
+    graph: list[GraphEndpoint] = Field([])
+    handles: list[FoundHandle] = Field([])
+    own: list[str] = Field([])
+    functions: list[str] = Field([])
 
 
 @dataclass

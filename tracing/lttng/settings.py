@@ -4,16 +4,10 @@ import re
 import shutil
 from typing import Annotated, Literal, Self
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from roslens.recording import UsageError
+from roslens.recording.models import Frozen
 from roslens.recording.text import first_problem
 
 DEFAULT_EVENTS = ("ros2:*",)
@@ -59,14 +53,12 @@ TracerName = Literal["lttng", "native", "auto"]
 KernelChoice = Literal["auto", "lttng", "ftrace", "perf", "off", "required"]
 
 
-class TracingOptions(BaseModel):
+class TracingOptions(Frozen):
     """The settings of a recording session.
 
     The buffers are per user and CPU: ``subbuf_size * subbuf_count * CPUs`` bytes of shared
     memory for each channel. The defaults hold about 100,000 ROS 2 events per CPU.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     tracer: TracerName = Field(
         default="lttng",

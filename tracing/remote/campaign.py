@@ -20,7 +20,7 @@ from importlib.metadata import version
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from roslens.recording import (
     EXIT_FAILED,
@@ -34,6 +34,7 @@ from roslens.recording import (
 )
 from roslens.recording.files import write_atomically
 from roslens.recording.layout import MANIFEST_NAME
+from roslens.recording.models import Strict
 from roslens.recording.scratch import held
 from roslens.tracing.campaign import RECORDINGS, OnEvent, new_campaign, noting, refuse_used
 from roslens.tracing.command import exit_code
@@ -60,10 +61,8 @@ _PERIOD_SECONDS = 0.1
 _AGAIN_SECONDS = 1.0
 
 
-class HostState(BaseModel):
+class HostState(Strict):
     """The state of another host: what was begun there, and whether it has been fetched."""
-
-    model_config = ConfigDict(extra="forbid")
 
     name: str
     destination: str
@@ -77,10 +76,8 @@ class HostState(BaseModel):
     trouble: str | None = None
 
 
-class HostsState(BaseModel):
+class HostsState(Strict):
     """The contents of `HOSTS_NAME`."""
-
-    model_config = ConfigDict(extra="forbid")
 
     hosts: list[HostState]
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from roslens.recording.models import Frozen
 from roslens.tracing.sampling.stacks import HZ
 
 
-class SamplerRates(BaseModel):
+class SamplerRates(Frozen):
     """Samples per second of everything except CPU time; 0: no sampling."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     gives_way: bool = Field(
         default=True,

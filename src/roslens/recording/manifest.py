@@ -7,11 +7,12 @@ import math
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator
 
 from roslens.recording.errors import UsageError
 from roslens.recording.files import write_atomically
 from roslens.recording.harness_manifest import from_harness, is_harness_manifest
+from roslens.recording.models import Frozen, Strict
 from roslens.recording.text import first_problem
 
 SCHEMA_VERSION = 1
@@ -29,11 +30,7 @@ distinguish cells in addition to factors."""
 """A level of a factor."""
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class Host(_Part):
+class Host(Strict):
     """Machine without its name; for several machines, their common properties."""
 
     cpu_count: int | None = Field(default=None, description="of all machines together")
@@ -67,7 +64,7 @@ class Host(_Part):
     )
 
 
-class Environment(_Part):
+class Environment(Strict):
     """Software that ran."""
 
     ros: Literal["sourced", "embedded"] | None = Field(
@@ -93,14 +90,14 @@ class Environment(_Part):
     )
 
 
-class Clock(_Part):
+class Clock(Strict):
     """Clock of the event times."""
 
     trace_clock: str = "monotonic"
     synchronisation: str | None = None
 
 
-class TracingSettings(_Part):
+class TracingSettings(Strict):
     """Settings of the tracer."""
 
     tracer: str
@@ -123,7 +120,7 @@ class TracingSettings(_Part):
     notes: list[str] = Field(default_factory=list, description="e.g. why there is no kernel trace")
 
 
-class Loss(_Part):
+class Loss(Strict):
     """Loss that the tracer reports, read at the end of the session; None: unknown."""
 
     discarded_events: int | None = None
@@ -136,7 +133,7 @@ class Loss(_Part):
         return None if count is None or not 0 <= count < 2**62 else count
 
 
-class Sampler(_Part):
+class Sampler(Strict):
     """Settings and cost of a sampler of the processes."""
 
     hz: float
@@ -145,7 +142,7 @@ class Sampler(_Part):
     cpu_fraction: float = Field(description="of one CPU, used by the sampler itself")
 
 
-class Endpoint(_Part):
+class Endpoint(Strict):
     """Publisher or subscription with its QoS, as the workload saw it."""
 
     topic: str
@@ -158,7 +155,7 @@ class Endpoint(_Part):
     depth: int | None = None
 
 
-class Timing(_Part):
+class Timing(Strict):
     """Planned times of the run; the warm-up begins when the workload is ready."""
 
     warm_up_s: float = 0.0
@@ -170,7 +167,7 @@ class Timing(_Part):
     )
 
 
-class Design(_Part):
+class Design(Strict):
     """Position of the run in the design, which proves that the design was followed.
 
     In each repetition (block), ``random.Random(seed)``, one for the whole campaign, shuffles the
@@ -185,10 +182,8 @@ class Design(_Part):
     execution: int = Field(default=0, description="how often the campaign had been resumed by then")
 
 
-class Hit(_Part):
+class Hit(Frozen):
     """Hit of a trigger during watching."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     trigger: str = Field(description="the condition as the user wrote it")
     at_ns: int = Field(ge=0, lt=1 << 62, description="since when it holds, ns since the epoch")
@@ -209,7 +204,7 @@ class Hit(_Part):
         return self.at_ns - room, self.at_ns + room
 
 
-class Member(_Part):
+class Member(Strict):
     """Recording that became part of a merged one."""
 
     name: str = Field(description="its folder below trace/, and native/")
@@ -218,7 +213,7 @@ class Member(_Part):
     manifest: Manifest | None = Field(default=None, description="its own; null for a bare trace")
 
 
-class Manifest(_Part):
+class Manifest(Strict):
     """Manifest of a run (``manifest.json``), versioned, validated on reading.
 
     Times are ns since the epoch. `repetition` is the block; `order` the position in the whole

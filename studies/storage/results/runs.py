@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 import polars as pl
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from roslens.collectors.results.tool_result import read_rows
 from roslens.recording.errors import UsageError
 from roslens.recording.files import text_path
+from roslens.recording.models import Frozen
 from roslens.recording.text import first_problem
 from roslens.studies.storage.results.comparison import Batches, read_batches
 
@@ -26,15 +27,13 @@ ALLOCATIONS_NAME = "allocations.csv"
 _ALLOCATIONS = pl.Schema({"sqc": pl.Int64, "allocations": pl.Int64, "allocated_bytes": pl.Int64})
 
 
-class Facts(BaseModel):
+class Facts(Frozen):
     """Contents of ``run.json``: the data written, the settings, and the cost.
 
     Times are in ns, sizes in bytes; `cpu_ns` is CPU time of all threads from before the first write
     call until after the close. `compression` is set where rosbag2's writer compressed, the fields
     from `rate_bytes_per_s` on where messages came at a rate.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     schema_version: Literal[1]
     plugin_config: str
@@ -69,10 +68,8 @@ class Facts(BaseModel):
     producer_late_ns: int | None = None
 
 
-class Verification(BaseModel):
+class Verification(Frozen):
     """Contents of ``verification.json``: an independent reader's counts, equal to those written."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     reader: str
     messages: int
@@ -194,7 +191,7 @@ def read_model(path: Path, model: type[Model]) -> Model:
 RECORDER_NAME = "recorder.json"
 
 
-class RecorderFacts(BaseModel):
+class RecorderFacts(Frozen):
     """Counts of the messages of one run of the suite storage-recorder.
 
     Attributes
@@ -211,8 +208,6 @@ class RecorderFacts(BaseModel):
     publishing_ns, late_ns
         How long the publishers took, and how far they were behind at most.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     schema_version: Literal[1]
     plugin_config: str
