@@ -43,10 +43,8 @@ class Interruption:
     @property
     def reason(self) -> str:
         """Describe what requested the end."""
-        return "interrupted" if self.signal is None else f"interrupted by {self._signal_name()}"
-
-    def _signal_name(self) -> str:
-        return signal.Signals(self.signal or 0).name
+        by = "" if self.signal is None else f" by {signal.Signals(self.signal).name}"
+        return f"interrupted{by}"
 
     def fileno(self) -> int:
         """Return a descriptor that is readable after a signal, so that it can be waited for."""

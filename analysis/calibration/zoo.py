@@ -72,10 +72,6 @@ def _warm_saw(t: Floats, _: np.random.Generator) -> NDArray[np.floating[Any]]:
     return 20 * MB * (1 - np.exp(-t / 30)) + 10 * MB * (t % 250) / 250
 
 
-def _some_runs(t: Floats, rng: np.random.Generator) -> NDArray[np.floating[Any]]:
-    return 20e3 * t * (rng.random() < 0.6)
-
-
 def _restless(t: Floats, rng: np.random.Generator) -> NDArray[np.floating[Any]]:
     return 20e3 * t + 600e3 * rng.standard_normal(t.size) * (t > 300)
 
@@ -110,7 +106,7 @@ SHAPES: Mapping[str, tuple[str, Shape]] = {
     "warm-up of 20 MB, tau 30 s, and 5 kB/s": ("leak", _warm(20 * MB, 30, 5e3)),
     "as the root of time, 12 MB": ("leak", lambda t, _: 12 * MB * np.sqrt(t / 600)),
     "saw of 10 MB, 60 s, and 20 kB/s": ("leak", _saw(60, 10 * MB, leak=20e3)),
-    "20 kB/s in some runs": ("leak", _some_runs),
+    "20 kB/s in some runs": ("leak", lambda t, rng: 20e3 * t * (rng.random() < 0.6)),
     "20 kB/s, 60 from 200 to 350 s": ("leak", _spurt(20e3)),
     "5 kB/s, 15 from 200 to 350 s": ("leak", _spurt(5e3)),
     "20 kB/s, restless from 300 s on": ("leak", _restless),

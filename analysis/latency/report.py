@@ -281,7 +281,8 @@ class LatencyReport(Report[LatencyParameters]):
     def _distributions(self) -> list[Plot]:
         from roslens.analysis.figures.distributions import distribution_plots
 
-        return distribution_plots(self.samples, self._definition)
+        definition = latency_metric("mean", self.groups[0].scope).definition
+        return distribution_plots(self.samples, definition)
 
     def _headline(self) -> list[Part]:
         """Say which topic the headline covers, where there are several candidates."""
@@ -643,10 +644,6 @@ class LatencyReport(Report[LatencyParameters]):
         return Section(*parts)
 
     # ------------------------------------------------------------ small things
-
-    @property
-    def _definition(self) -> str:
-        return latency_metric("mean", self.groups[0].scope).definition
 
     @property
     def _delivered(self) -> bool:

@@ -117,7 +117,7 @@ def facts_of(
     begun = {run.start_ns for run in runs if run.start_ns is not None} or set(
         processes["begin_ns"].drop_nulls()
     )
-    dates = sorted(map(_date, begun))
+    dates = sorted(f"{datetime.fromtimestamp(ns / 1e9, UTC):%Y-%m-%d}" for ns in begun)
     if dates:
         facts["recorded"] = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
     facts["runs"] = f"{len(runs)}" + (f" ({left_out} left out)" if left_out else "")
@@ -168,10 +168,6 @@ def utc(time_ns: int) -> str:
 def _several(texts: Sequence[str], most: int = 2) -> str:
     more = f" and {len(texts) - most} more" if len(texts) > most else ""
     return ", ".join(texts[:most]) + more
-
-
-def _date(ns: int) -> str:
-    return datetime.fromtimestamp(ns / 1e9, UTC).strftime("%Y-%m-%d")
 
 
 def with_interval(estimate: Estimate) -> str:

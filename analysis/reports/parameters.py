@@ -20,14 +20,10 @@ def _as_list(value: object) -> object:
     return [value] if isinstance(value, (str, Path)) else value
 
 
-def _none_if_empty(value: object) -> object:
-    return None if value == "" else value
-
-
 Texts = Annotated[list[str], BeforeValidator(_as_list)]
 """One text or several."""
 
-OptionalText = Annotated[str | None, BeforeValidator(_none_if_empty)]
+OptionalText = Annotated[str | None, BeforeValidator(lambda text: None if text == "" else text)]
 """A text; an empty one becomes None."""
 
 

@@ -180,12 +180,9 @@ class Flows:
             callbacks = [end for end in ends if end is not None]
             if not callbacks:
                 break
-            number = min(callbacks, key=self._begin_of)
+            number = min(callbacks, key=lambda callback: self._begins.first(callback) or 0)
             after.append(number)
         return [*reversed(before), *after]
-
-    def _begin_of(self, number: int) -> int:
-        return self._begins.first(number) or 0
 
     @cached_property
     def _begins(self) -> _Index:

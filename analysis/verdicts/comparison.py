@@ -657,7 +657,8 @@ def _matched(
         left, right = _by_cell(base, metric), _by_cell(new, metric)
         if not left and not right:
             if metrics:
-                raise UsageError(_unknown(metric, base, new))
+                known = _names(base, new)
+                raise UsageError(f"neither side has metric {metric!r}; there are: {known}")
             notes.append(f"{metric} was measured on neither side")
             continue
         for key, estimate in left.items():
@@ -688,7 +689,7 @@ def compare(base: Estimate, new: Estimate, threshold: float = 0.05) -> Compariso
     notes = []
     if (base.definition, base.unit) != (new.definition, new.unit):
         notes.append("the two sides define it differently: see the definitions in the JSON")
-    if _same_series(base.per_run, new.per_run):
+    if len(set(base.per_run)) > 1 and sorted(base.per_run) == sorted(new.per_run):
         notes.append("the runs of both sides have the very same values: is it the same data?")
     result = Comparison(base=base, new=new, **_ranks(base, new))
     spreads = spread_of(base), spread_of(new)
@@ -705,7 +706,8 @@ def compare(base: Estimate, new: Estimate, threshold: float = 0.05) -> Compariso
     if reason is not None:
         return replace(result, notes=(*notes, reason))
     if left.mean == right.mean == 0:
-        notes.append(_both_zero(base, new))
+        fewest = min((base, new), key=lambda e: e.samples)
+        notes.append(f"zero in every run of both sides{_of(fewest)}")
         return replace(result, p=1.0, verdict="no_difference", notes=tuple(notes))
     if left.mean == 0 or right.mean == 0:
         effect = _with_zero(upper, lower)
@@ -887,10 +889,6 @@ def _with_zero(upper: Estimate, lower: Estimate) -> Effect:
     return Effect(0.0, 0.0, largest, p)
 
 
-def _both_zero(base: Estimate, new: Estimate) -> str:
-    return f"zero in every run of both sides{_of(min((base, new), key=lambda e: e.samples))}"
-
-
 def _of(zero: Estimate) -> str:
     return f", none of {zero.samples:,}" if fractions.METHOD in zero.method else ""
 
@@ -940,10 +938,6 @@ def _ranks(base: Estimate, new: Estimate) -> dict[str, Any]:
         "shift": hodges_lehmann(new.per_run, base.per_run, LEVEL),
         "delta": cliffs_delta(new.per_run, base.per_run),
     }
-
-
-def _same_series(a: Sequence[float], b: Sequence[float]) -> bool:
-    return len(set(a)) > 1 and sorted(a) == sorted(b)
 
 
 def _by_suite(side: Side, opposite: Side) -> Side:
@@ -1003,10 +997,6 @@ def _loss_notes(sides: Mapping[str, Side]) -> list[str]:
                     f"({parts}), unlike those of the other side"
                 )
     return notes
-
-
-def _unknown(metric: str, base: Side, new: Side) -> str:
-    return f"neither side has metric {metric!r}; there are: {_names(base, new)}"
 
 
 def _names(base: Side, new: Side) -> str:

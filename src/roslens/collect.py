@@ -133,7 +133,7 @@ def _by_workers(
     recordings: Sequence[Recording], options: Options, workers: Workers, console: Console
 ) -> _Results:
     # There are as many workers as cores, so each decodes with one thread by default.
-    function = partial(_collect, replace(options, threads=options.threads or 1))
+    function = partial(collect, **vars(replace(options, threads=options.threads or 1)))
     # The workers of an external cluster run in other working directories.
     away = workers.scheduler is not None
     sent = [recording.absolute() for recording in recordings] if away else recordings
@@ -146,10 +146,6 @@ def _by_workers(
                 recording,
                 replace(result, recording=recording) if isinstance(result, Collected) else result,
             )
-
-
-def _collect(options: Options, recording: Recording) -> Collected:
-    return collect(recording, **vars(options))
 
 
 def _merged(

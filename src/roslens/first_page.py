@@ -234,7 +234,7 @@ class FirstPage(Facts):
     def parts(self) -> list[tuple[str, list[Part]]]:
         """Return the headings, each with the parts below it."""
         return [
-            (self.title, [*map(Sentence, (*self._facts(), self.not_seen)), *self._copies()]),
+            (self.title, [*map(Sentence, self._facts())]),
             ("What looks wrong here", self._wrong()),
             ("Topics", self._topics()),
             ("Callbacks that keep their threads longest", self._callbacks()),
@@ -265,9 +265,8 @@ class FirstPage(Facts):
                 f"The runs differ in {' and '.join(differ)}: each row below is of one cell, a "
                 "mean over its runs."
             )
-
-    def _copies(self) -> list[Part]:
-        return [Sentence(f"{text}.") for text in self._all.copies_told()]
+        yield self.not_seen
+        yield from (f"{text}." for text in self._all.copies_told())
 
     def _wrong(self) -> list[Part]:
         if not self.suspicions:

@@ -425,13 +425,9 @@ def _width(i: RatioInterval) -> float:
     return math.inf if i.low <= 0 else math.log(i.high) - math.log(i.low)
 
 
-def _is_bounded(i: RatioInterval) -> bool:
-    return i.low > 1 / NO_BOUND and i.high < NO_BOUND
-
-
 def _shown(i: RatioInterval) -> str:
     """Format an interval and draw it between half and twice on a log scale; '|' is 1."""
-    if not _is_bounded(i):
+    if i.low <= 1 / NO_BOUND or i.high >= NO_BOUND:
         return "[no bound yet]"
     middle = _BAR // 2
     places = (math.log2(ratio) * middle for ratio in (i.low, i.value, i.high))

@@ -149,10 +149,6 @@ def _give_tables(connection: duckdb.DuckDBPyConnection, runs: RunTables, text: s
         connection.register(name, whole.collect().to_arrow())
 
 
-def _shown(value: object) -> str:
-    return "null" if value is None else str(value)
-
-
 def run_sql(runs: RunTables, text: str, *, rows: int, seconds: float, form: Form = "text") -> None:
     """Print the rows of a query, and on standard error whether there are more."""
     frame, more = query(runs, text, rows=rows, seconds=seconds, flat=form == "csv")
@@ -162,7 +158,7 @@ def run_sql(runs: RunTables, text: str, *, rows: int, seconds: float, form: Form
             say(written.removesuffix("\n"), exact=True)
     else:
         columns = frame.columns
-        cells = [[_shown(value) for value in row] for row in frame.iter_rows()]
+        cells = [["null" if x is None else str(x) for x in row] for row in frame.iter_rows()]
         words = (name for name, kind in frame.schema.items() if not kind.is_numeric())
         show_table(ReportTable(columns, cells, "", left=frozenset(words)), emphasis=False)
     if more:

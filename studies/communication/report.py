@@ -23,7 +23,7 @@ from roslens.analysis.reports.numbers import counted
 from roslens.analysis.reports.parameters import OptionalText, ReportParameters, Texts
 from roslens.analysis.reports.table import Sentence
 from roslens.analysis.reports.tables import estimates_table, statements_table
-from roslens.analysis.runs import Run, cells_of, constant_factors
+from roslens.analysis.runs import cells_of, constant_factors
 from roslens.analysis.statistics.factorial import Observation
 from roslens.studies.communication import copies, estimates
 from roslens.studies.communication.backlog import Backlog, backlogs
@@ -137,7 +137,8 @@ class CommunicationReport(Report[CommunicationParameters]):
         )
 
     @cached_property
-    def _estimates(self) -> list[Estimate]:
+    def estimates(self) -> list[Estimate]:
+        """All estimates of the report."""
         runs, level = self.counting, self.level
         return estimates.labelled(
             [
@@ -160,11 +161,6 @@ class CommunicationReport(Report[CommunicationParameters]):
             self.backlogs,
             self.evidence,
         )
-
-    @property
-    def estimates(self) -> list[Estimate]:
-        """All estimates of the report."""
-        return self._estimates
 
     def _of(self, *metrics: str) -> list[Estimate]:
         """Return the estimates of these metrics, cell by cell."""
@@ -421,14 +417,13 @@ class CommunicationReport(Report[CommunicationParameters]):
         whole = means.height > 0 and means[:, 1].null_count() == 0
         return self._observations(means.select("run", means.columns[1 if whole else 2]))
 
-    def _observation(self, run: Run, value: float) -> Observation:
-        return Observation(dict(run.cell), float(value), run.block)
-
     def _observations(self, of_run: pl.DataFrame) -> list[Observation]:
         """Return the observations in the second column, where it is not null."""
         by_run = dict(of_run.drop_nulls().iter_rows())
         return [
-            self._observation(run, by_run[run.name]) for run in self.counting if run.name in by_run
+            Observation(dict(run.cell), float(by_run[run.name]), run.block)
+            for run in self.counting
+            if run.name in by_run
         ]
 
     def files(self) -> Mapping[str, pl.DataFrame]:

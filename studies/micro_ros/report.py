@@ -233,10 +233,6 @@ class MicroRosReport(Report[MicroRosParameters]):
             *self.transport_estimates,
         ]
 
-    @property
-    def _from_the_bench(self) -> tuple[pl.DataFrame, ...]:
-        return self.found.throughput, self.found.latency, self.found.captures
-
     # ------------------------------------------------------------ sections
 
     def sentences(self) -> list[str]:
@@ -288,10 +284,9 @@ class MicroRosReport(Report[MicroRosParameters]):
                 "Published figures: one board, one build, digitised or printed; no runs."
             )
         parts: list[Part] = []
-        if not any(
-            frame.height
-            for frame in (self.found.memory, self.found.exchanges, *self._from_the_bench)
-        ):
+        found = self.found
+        bench = (found.throughput, found.latency, found.captures)
+        if not any(frame.height for frame in (found.memory, found.exchanges, *bench)):
             parts.append(
                 Sentence(
                     "None of this has results of the suite micro-ros or of a device's test bench; "

@@ -88,14 +88,11 @@ def _trace_callbacks(
         entity_type.callback = property(read, set_callback)
         return
 
-    # The attribute stays where it was, so that existing entities keep their callbacks.
-    def get_own(entity: Any) -> Any:
-        return entity.__dict__["callback"]
-
     def set_own(entity: Any, callback: Any) -> None:
         entity.__dict__["callback"] = wrapped(entity, callback)
 
-    entity_type.callback = property(get_own, set_own)
+    # The attribute stays where it was, so that existing entities keep their callbacks.
+    entity_type.callback = property(lambda entity: entity.__dict__["callback"], set_own)
 
 
 def _trace_timer_owner(node_type: Any, tracepoints: Tracepoints) -> None:

@@ -397,8 +397,9 @@ def ament_packages(prefixes: str) -> dict[str, str]:
     """Return the versions of an ament installation's packages that matter for a recording."""
     packages = {}
     for prefix in prefixes.split(":"):
-        for name in (*_NAMED_PACKAGES, *_rmws(prefix)):
-            manifest = Path(prefix) / "share" / name / "package.xml"
+        share = Path(prefix, "share")
+        for name in (*_NAMED_PACKAGES, *sorted(rmw.name for rmw in share.glob("rmw_*_cpp"))):
+            manifest = share / name / "package.xml"
             if name not in packages and manifest.is_file():
                 match = re.search(
                     r"<version[^>]*>\s*([^<\s]+)", manifest.read_text(encoding="utf-8")
@@ -406,10 +407,6 @@ def ament_packages(prefixes: str) -> dict[str, str]:
                 if match:
                     packages[name] = match.group(1)
     return dict(sorted(packages.items()))
-
-
-def _rmws(prefix: str) -> list[str]:
-    return sorted(p.name for p in (Path(prefix) / "share").glob("rmw_*_cpp"))
 
 
 def _silent(_: str) -> None:

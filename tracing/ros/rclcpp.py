@@ -179,9 +179,9 @@ def _build(
     for name, files in groups.items():
         objects[name] = []
         for file in files:
-            kind = [*C, *flags[len(CPP) :]] if file.suffix == ".c" else flags
+            kind = ["-x", "c", *C, *flags[len(CPP) :]] if file.suffix == ".c" else flags
             target = build / name / f"{file.parent.name}-{file.name}.o"
-            options = [*_language(file), *kind, *before.get(name, ())]
+            options = (*kind, *before.get(name, ()))
             steps.append(Step(target, (*compiled.compiler, *options, "-c", str(file))))
             objects[name].append(target)
     run_steps(steps, what="rclcpp", log=log, note=note)
@@ -201,10 +201,6 @@ def _build(
     )
     packages = [trees[library.source] / library.folder for library in LIBRARIES]
     return dict(described(prefix, [*packages, messages]))
-
-
-def _language(file: Path) -> tuple[str, ...]:
-    return ("-x", "c") if file.suffix == ".c" else ()
 
 
 def _generated(

@@ -265,7 +265,8 @@ class StartPage:
 
     def _topics(self) -> pl.DataFrame:
         topics = topics_overview(self._seen, self._losses)
-        topics = topics.sort(_last_infrastructure(), maintain_order=True)
+        # The topics that every node has come last.
+        topics = topics.sort(pl.col("topic").is_in(INFRASTRUCTURE), maintain_order=True)
         if self.beside is not None and not _static():
             beside_run = self.all.only(self.all.runs[self.beside].name)
             return _side_by_side(
@@ -609,11 +610,6 @@ def _static() -> bool:
 
 def _hidden(count: int, noun: str) -> Sequence[str]:
     return [f"{count:,} more {noun} are not shown."] if count > 0 else []
-
-
-def _last_infrastructure() -> pl.Expr:
-    """Sort the topics that every node has last."""
-    return pl.col("topic").is_in(INFRASTRUCTURE)
 
 
 def _heat(run: Recordings, topic: str) -> Part:
