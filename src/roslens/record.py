@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 from roslens.analysis.reports.table import ReportTable
 from roslens.printed import show_table
@@ -93,18 +94,24 @@ def record_suite(
     told.of_campaign(result)
 
 
+class Asked(TypedDict):
+    """Settings of a recording, named as the parameters of `record_command`."""
+
+    options: TracingOptions
+    ros: RosChoice
+    trace_rclpy: bool
+    samplers: SamplerRates
+    time_limit: float | None
+
+
 def record_one(
     command: Sequence[str],
     output: Path | None,
     *,
-    options: TracingOptions,
-    ros: RosChoice,
-    trace_rclpy: bool,
-    samplers: SamplerRates,
-    time_limit: float | None,
-    as_host: bool = False,
-    triggers: Path | None = None,
+    as_host: bool,
+    triggers: Path | None,
     told: Told,
+    **asked: Unpack[Asked],
 ) -> None:
     """Record one command; print the recording's folder last.
 
@@ -117,25 +124,21 @@ def record_one(
     InterruptedRunError
         The user asked to end the recording.
     """
-    watch = None
-    is_flight = options.flight is not None and options.flight > _SHORT_FLIGHT_S and not as_host
+    watch, flight = None, asked["options"].flight
+    is_flight = flight is not None and flight > _SHORT_FLIGHT_S and not as_host
     if triggers is not None or is_flight:
         # Plain recording does not import the code that reads tables.
         from roslens.live.beside import OF_FLIGHTS, watched_for  # noqa: PLC0415
 
-        watch = watched_for(triggers or OF_FLIGHTS, options.flight)
+        watch = watched_for(triggers or OF_FLIGHTS, flight)
     with show_progress() as on_event:
         folder, manifest = record_command(
             command,
             output,
-            options=options,
-            ros=ros,
-            trace_rclpy=trace_rclpy,
-            samplers=samplers,
-            time_limit=time_limit,
             lifeline=Lifeline() if as_host else None,
             beside=watch,
             on_event=on_event,
+            **asked,
         )
     told.of_one(folder, manifest, (*manifest.tracing.notes, *manifest.warnings))
 
@@ -145,13 +148,9 @@ def record_hosts(
     command: Sequence[str],
     output: Path | None,
     *,
-    options: TracingOptions,
-    ros: RosChoice,
-    trace_rclpy: bool,
-    samplers: SamplerRates,
     setup: str | None,
-    time_limit: float | None,
     told: Told,
+    **asked: Unpack[Asked],
 ) -> None:
     """Record on other hosts, and a command here; print the folder of all recordings last.
 
@@ -170,25 +169,18 @@ def record_hosts(
     with show_progress() as on_event:
 
         def record_here(folder: Path) -> Manifest:
-            _, manifest = record_command(
-                command,
-                folder,
-                options=options,
-                ros=ros,
-                trace_rclpy=trace_rclpy,
-                samplers=samplers,
-                time_limit=time_limit,
-                on_event=on_event,
-            )
-            return manifest
+            return record_command(command, folder, on_event=on_event, **asked)[1]
 
         result = record_on_hosts(
             [Host.parsed(text) for text in hosts],
             output,
-            record_arguments(options, ros, samplers, trace_rclpy=trace_rclpy),
+            record_arguments(
+                *(asked["options"], asked["ros"], asked["samplers"]),
+                trace_rclpy=asked["trace_rclpy"],
+            ),
             setup=setup,
             here=record_here if command else None,
-            time_limit=time_limit,
+            time_limit=asked["time_limit"],
             on_event=on_event,
         )
     told.of_hosts(result)

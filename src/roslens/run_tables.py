@@ -182,15 +182,11 @@ class RunTables:
         chosen = process_rows.filter(named | pl.col("vpid").cast(pl.String).is_in(sorted(matched)))
         node_rows = self.table("nodes").select("run", "host", "vpid", "node").drop_nulls().collect()
         node_rows = node_rows.join(chosen, on=["run", "host", "vpid"], how="semi")
-        processes: dict[str, set[tuple[str, int]]] = {}
-        for run, host, vpid in chosen.select("run", "host", "vpid").iter_rows():
-            processes.setdefault(run, set()).add((host, vpid))
-        nodes: dict[str, set[str]] = {}
-        for run, node in node_rows.select("run", "node").iter_rows():
-            nodes.setdefault(run, set()).add(node)
+        processes = chosen.partition_by("run", as_dict=True).items()
+        nodes = node_rows.partition_by("run", as_dict=True).items()
         return (
-            {run: frozenset(pairs) for run, pairs in processes.items()},
-            {run: frozenset(members) for run, members in nodes.items()},
+            {run: frozenset(rows.select("host", "vpid").rows()) for (run,), rows in processes},
+            {run: frozenset(rows["node"]) for (run,), rows in nodes},
         )
 
     @cached_property

@@ -418,33 +418,23 @@ def record(
         if not command and not host:
             # What runs already is known to the machine's daemon alone.
             tracing["daemon"] = "machine"
-        options = TracingOptions.checked(**tracing)
-        samplers = SamplerRates(allocations=allocations, stacks=rate, waits=waits)
+        asked = recording.Asked(
+            options=TracingOptions.checked(**tracing),
+            ros=(ros or "auto") if command or host else "none",
+            trace_rclpy=trace_rclpy is not False,
+            samplers=SamplerRates(allocations=allocations, stacks=rate, waits=waits),
+            time_limit=time_limit,
+        )
         if host:
-            recording.record_hosts(
-                host,
-                command,
-                output,
-                options=options,
-                ros=ros or "auto",
-                trace_rclpy=trace_rclpy is not False,
-                samplers=samplers,
-                setup=host_setup,
-                time_limit=time_limit,
-                told=printer,
-            )
+            recording.record_hosts(host, command, output, setup=host_setup, told=printer, **asked)
             return
         recording.record_one(
             command or recording.NOTHING,
             output,
-            options=options,
-            ros=(ros or "auto") if command else "none",
-            trace_rclpy=trace_rclpy is not False,
-            samplers=samplers,
-            time_limit=time_limit,
             as_host=as_host,
             triggers=triggers,
             told=printer,
+            **asked,
         )
 
 
