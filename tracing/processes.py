@@ -117,8 +117,6 @@ def end_all(
 
 def end_process(process: subprocess.Popen[bytes], seconds: float) -> None:
     """End a child process with SIGTERM, and after `seconds` with SIGKILL."""
-    if process.poll() is not None:
-        return
     process.terminate()
     try:
         process.wait(seconds)

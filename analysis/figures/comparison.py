@@ -7,7 +7,7 @@ import math
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from roslens.analysis.estimate import short_labels
+from roslens.analysis.estimate import not_none, short_labels
 from roslens.analysis.figures import style
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.verdicts.comparison import METHOD, Comparison, Comparisons
@@ -68,19 +68,16 @@ def comparison_plot(comparisons: Comparisons) -> Plot:
 
 
 def _bar(axes: Axes, y: int, comparison: Comparison, left: float, right: float) -> None:
-    assert comparison.ratio is not None
-    assert comparison.low is not None
-    assert comparison.high is not None
+    ratios = (comparison.low, comparison.ratio, comparison.high)
+    low, change, high = (100 * (not_none(ratio) - 1) for ratio in ratios)
     colour, marker = _LOOKS[comparison.verdict]
-    low, high = 100 * (comparison.low - 1), 100 * (comparison.high - 1)
     axes.plot([max(low, left), min(high, right)], [y, y], "-", color=colour, lw=2.2)
     if high > right:
         axes.plot([right], [y], ">", color=colour, ms=5)
     if low < left:
         axes.plot([left], [y], "<", color=colour, ms=5)
-    hollow = comparison.confirmed is False
-    value = min(max(100 * (comparison.ratio - 1), left), right)
-    axes.plot([value], [y], marker, color=colour, ms=6, mfc="white" if hollow else colour)
+    fill = "white" if comparison.confirmed is False else colour
+    axes.plot([min(max(change, left), right)], [y], marker, color=colour, ms=6, mfc=fill)
 
 
 def _caption(comparisons: Comparisons) -> str:

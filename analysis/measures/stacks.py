@@ -9,6 +9,7 @@ from typing import Literal
 
 import polars as pl
 
+from roslens.analysis.estimate import not_none
 from roslens.analysis.statistics.multiplicity import holm_of_known
 from roslens.analysis.statistics.over_runs import MINIMUM_RUNS, student_t
 from roslens.analysis.statistics.quantiles import quantile_of
@@ -256,10 +257,8 @@ def shares(
             slow_part = joined.filter(pl.col("slow_of") > 0)
             if runs >= MINIMUM_RUNS:
                 interval = student_t(totals.to_numpy(), level)
-                assert interval.value is not None
-                assert interval.high is not None
-                half = interval.high - interval.value
-                share, method = interval.value, "Student t over runs"
+                share, method = not_none(interval.value), "Student t over runs"
+                half = not_none(interval.high) - share
             else:
                 each = keys.join(part, on=["run", _NUMBER], how="left").fill_null(0)
                 share, method = totals[0], "ratio over executions, of these runs alone"

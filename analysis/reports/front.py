@@ -203,10 +203,8 @@ def effect_sentence(
     if not sure:
         return None
     e = max(sure, key=lambda effect: abs(log(not_none(effect.value))))
-    assert e.value is not None
-    assert e.low is not None
-    assert e.high is not None
-    more, less, how = larger_first(str(e.levels[0]), str(e.references[0]), (e.value, e.low, e.high))
+    ratio = not_none(e.value), not_none(e.low), not_none(e.high)
+    more, less, how = larger_first(str(e.levels[0]), str(e.references[0]), ratio)
     return (
         f"{what} with {e.factors[0]} {more} is {how.relation} with {less}: {how.numbers}, "
         f"from {e.replications} repetitions{_contrary(e, at_p99)}."

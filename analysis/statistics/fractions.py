@@ -23,7 +23,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from roslens.analysis.estimate import Cell, Estimate, Metric
+from roslens.analysis.estimate import Cell, Estimate, Metric, not_none
 from roslens.analysis.statistics.over_runs import (
     MINIMUM_RUNS,
     Interval,
@@ -211,10 +211,7 @@ def spread_behind(estimate: Estimate) -> Spread | str:
 
 def _relative_error(estimate: Estimate) -> float | None:
     """Return the standard error of the mean (in its own unit) behind a finite interval."""
-    assert estimate.value is not None
-    assert estimate.low is not None
-    assert estimate.high is not None
-    p, low, high = estimate.value, estimate.low, estimate.high
+    p, low, high = map(not_none, (estimate.value, estimate.low, estimate.high))
     if p > 0.5:
         p, low, high = 1 - p, 1 - high, 1 - low
     t = t_quantile((1 + estimate.level) / 2, estimate.runs - 1)

@@ -896,9 +896,7 @@ def _of(zero: Estimate) -> str:
 def _bounds(estimate: Estimate) -> tuple[float, float]:
     if fractions.METHOD in estimate.method and estimate.value in (0.0, 1.0):
         return fractions.bounds_of_the_same(estimate)
-    assert estimate.low is not None
-    assert estimate.high is not None
-    return max(0.0, estimate.low), estimate.high
+    return max(0.0, not_none(estimate.low)), not_none(estimate.high)
 
 
 def _corrected(compared: Sequence[Comparison]) -> list[Comparison]:

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from roslens.analysis.estimate import Better, Cell, Estimate, Metric, cell_label
+from roslens.analysis.estimate import Better, Cell, Estimate, Metric, cell_label, not_none
 from roslens.analysis.reports.numbers import counted
 from roslens.analysis.statistics.over_runs import value_over_runs
 from roslens.analysis.statistics.sequential import (
@@ -377,10 +377,7 @@ def _draw(path: Path, state: _Race, compared: Mapping[str, Comparison]) -> None:
 def _sentence(c: Comparison) -> str:
     """Describe a result in a sentence: the factor and its uncertainty."""
     where = f" ({cell_label(c.cell)})" if c.cell else ""
-    ratio, low, high = c.ratio, c.low, c.high
-    assert ratio is not None
-    assert low is not None
-    assert high is not None
+    ratio, low, high = map(not_none, (c.ratio, c.low, c.high))
     worse = "slower" if c.base.unit in ("ns", "s") else "worse"
     better = "faster" if worse == "slower" else "better"
     word = worse if ratio >= 1 else better

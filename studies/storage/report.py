@@ -15,7 +15,7 @@ from roslens.analysis.reports.base import Part, Report, Section
 from roslens.analysis.reports.given import Tables
 from roslens.analysis.reports.parameters import OptionalText, ReportParameters, Texts
 from roslens.analysis.reports.table import Sentence
-from roslens.analysis.reports.tables import estimates_table
+from roslens.analysis.reports.tables import estimates_table, statements_table
 from roslens.analysis.runs import Run
 from roslens.analysis.statistics.over_runs import value_over_runs
 from roslens.analysis.verdicts.statement import Statement, told_of
@@ -63,7 +63,6 @@ from roslens.studies.storage.tables import (
     agreement_table,
     bounds_table,
     compared_table,
-    takeaways_table,
 )
 
 
@@ -371,7 +370,9 @@ class StorageReport(Report[StorageParameters]):
         """Report the statements of the study."""
         if self.digests.is_empty():
             return Section("No run has the factors of the study.")
-        return Section(takeaways_table(self.takeaways))
+        columns = {"machine": "subject", "the study says": "claim", "answer": "told"}
+        title = "What the study says, judged by rules declared beforehand"
+        return Section(statements_table(self.takeaways, columns | {"cells": "because"}, title))
 
     def throughput(self) -> Section:
         """Report bar charts as published."""

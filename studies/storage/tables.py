@@ -9,26 +9,10 @@ import polars as pl
 
 from roslens.analysis.reports.numbers import significant
 from roslens.analysis.reports.table import ReportTable
-from roslens.analysis.reports.tables import statements_table
-from roslens.analysis.verdicts.statement import Statement
 from roslens.studies.storage.clocks import TOLERANCE, TOLERANCE_NS, Agreement
 from roslens.studies.storage.statements import STATEMENTS
 
 _MOST_ROWS = 60
-
-
-def takeaways_table(found: Sequence[Statement]) -> ReportTable:
-    """Return the statements on each machine."""
-    return statements_table(
-        found,
-        {
-            "machine": "subject",
-            "the study says": "claim",
-            "answer": "told",
-            "cells": "because",
-        },
-        "What the study says, judged by rules declared beforehand",
-    )
 
 
 def compared_table(compared: pl.DataFrame, statement: str) -> ReportTable:

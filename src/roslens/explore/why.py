@@ -80,16 +80,6 @@ class Why:
         shown = of_run.select("callback_instance_id").collect().to_series()
         return pl.col("callback_instance_id").is_in(shown.implode())
 
-    def __call__(
-        self,
-        topic: str | None = None,
-        message: int | None = None,
-        deadline: str | int | None = None,
-        warm_up: float | None = None,
-    ) -> pl.DataFrame:
-        """Return `frame`."""
-        return self.frame(topic, message, deadline, warm_up)
-
     def frame(
         self,
         topic: str | None = None,
@@ -140,6 +130,8 @@ class Why:
         if message is not None and rows.is_empty():
             raise UsageError(f"no message {message} whose callback was seen to end")
         return rows
+
+    __call__ = frame
 
     def estimates(
         self,

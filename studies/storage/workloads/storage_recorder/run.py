@@ -156,9 +156,8 @@ def _record(
         raise RunFailedError(f"the recorder still writes after {END_SECONDS:g} s") from None
     finally:
         for process in running.values():
-            if process.poll() is None:
-                process.kill()
-                process.wait()
+            process.kill()
+            process.wait()
     counts = json.loads((scratch / "recorder.json").read_bytes())
     return {**counts, **_published(scratch / "messages_publisher.csv", 1e9 / hz)}
 
