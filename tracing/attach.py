@@ -163,7 +163,10 @@ def record_attached(
                 followers[0].following(),
                 sampler if stacks else nullcontext(),
             ):
-                _wait(targets, time_limit, interruption)
+                places = [Path(f"/proc/{target.pid}") for target in targets]
+                interruption.wait_for(
+                    lambda: not any(place.is_dir() for place in places), _CHECK_SECONDS, time_limit
+                )
         except UsageError:
             shutil.rmtree(campaign, ignore_errors=True)
             raise
@@ -199,14 +202,6 @@ def record_attached(
     )
     write_manifest(manifest, folder / MANIFEST_NAME)
     return folder, manifest
-
-
-def _wait(targets: Sequence[Target], time_limit: float | None, interruption: Interruption) -> None:
-    until = time.monotonic() + (time_limit if time_limit is not None else float("inf"))
-    while not interruption.wanted and time.monotonic() < until:
-        if not any(Path(f"/proc/{target.pid}").is_dir() for target in targets):
-            return
-        time.sleep(min(_CHECK_SECONDS, max(0.0, until - time.monotonic())))
 
 
 class _Follower:

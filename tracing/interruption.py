@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import socket
 import threading
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
 from typing import Any, Self
@@ -45,6 +48,14 @@ class Interruption:
         """Describe what requested the end."""
         by = "" if self.signal is None else f" by {signal.Signals(self.signal).name}"
         return f"interrupted{by}"
+
+    def wait_for(
+        self, done: Callable[[], bool], every_s: float, at_most_s: float | None = None
+    ) -> None:
+        """Wait until `done` holds, the time is over, or a signal requests the end."""
+        until = time.monotonic() + (math.inf if at_most_s is None else at_most_s)
+        while not self.wanted and (left := until - time.monotonic()) > 0 and not done():
+            time.sleep(min(every_s, left))
 
     def fileno(self) -> int:
         """Return a descriptor that is readable after a signal, so that it can be waited for."""

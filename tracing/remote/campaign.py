@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -182,7 +182,14 @@ def record_on_hosts(
         }
         try:
             with _all_stopped(recorders, interruption):
-                _wait_for_all(recorders.values(), interruption)
+                # Wait until each recorder records or has failed, while their notes are shown.
+                interruption.wait_for(
+                    lambda: all(
+                        recorder.begun is not None or recorder.ended
+                        for recorder in recorders.values()
+                    ),
+                    _PERIOD_SECONDS,
+                )
                 # From now on, without a recording here, an interruption is the regular end.
                 result.interrupted = interruption.wanted
                 _note_begun(state, recorders, folder, on_event)
@@ -193,7 +200,10 @@ def record_on_hosts(
                         "; ".join(f"{host.name}: {host.trouble}" for host in state.hosts)
                     )
                 if here is None and not result.interrupted:
-                    _wait(recorders.values(), time_limit, interruption)
+                    interruption.wait_for(
+                        lambda: all(recorder.ended for recorder in recorders.values()),
+                        *(_PERIOD_SECONDS, time_limit),
+                    )
                 elif here is not None and not interruption.wanted:
                     result.recordings[HERE] = here(folder / HERE)
                 else:
@@ -277,14 +287,6 @@ def _write(state: HostsState, folder: Path) -> None:
     write_atomically(folder / HOSTS_NAME, state.model_dump_json(indent=1))
 
 
-def _wait_for_all(recorders: Iterable[RemoteRecorder], interruption: Interruption) -> None:
-    """Wait until each recorder records or has failed, while their notes are shown."""
-    while not interruption.wanted and not all(
-        recorder.begun is not None or recorder.ended for recorder in recorders
-    ):
-        time.sleep(_PERIOD_SECONDS)
-
-
 def _note_begun(
     state: HostsState, recorders: dict[str, RemoteRecorder], folder: Path, on_event: OnEvent
 ) -> None:
@@ -299,16 +301,6 @@ def _note_begun(
             host.status, host.trouble = "not begun", recorder.trouble
             noting(on_event, host.name)(recorder.trouble)
     _write(state, folder)
-
-
-def _wait(
-    recorders: Iterable[RemoteRecorder], time_limit: float | None, interruption: Interruption
-) -> None:
-    until = time.monotonic() + (time_limit if time_limit is not None else float("inf"))
-    while not interruption.wanted and time.monotonic() < until:
-        if all(recorder.ended for recorder in recorders):
-            return
-        time.sleep(_PERIOD_SECONDS)
 
 
 @contextmanager

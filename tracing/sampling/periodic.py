@@ -56,6 +56,12 @@ class Periodic:
         if self._thread.is_alive():
             self._thread.join()
 
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
     @property
     def facts(self) -> SamplerFacts:
         """Return facts about the sampling for the manifest."""

@@ -10,7 +10,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from roslens.analysis.reports.numbers import seen
 from roslens.analysis.verdicts.budgets import Budget, read_budgets
 from roslens.collectors.ros2.live import Model
 from roslens.live.chains import Watched, chain_figures, watched_chains
-from roslens.live.processes import Processes
 from roslens.live.screen import Moment, clock, html, line, screen
 from roslens.live.snapshots import Snapshots
 from roslens.live.source import Source, following
@@ -289,7 +288,7 @@ def run_watch(path: Path, options: Options, console: Console) -> int:
             suppress(KeyboardInterrupt),
             _shown(options, console) as show,
             _asked() as asked,
-            _sampled(watch.processes),
+            watch.processes or nullcontext(),
         ):
             for moment in _moments(watch, source, options, asked):
                 show(moment)
@@ -370,19 +369,6 @@ def _moments(watch: Watch, source: Source, options: Options, asked: int) -> Iter
         if asked in ready:
             os.eventfd_read(asked)
             watch.asked = True
-
-
-@contextmanager
-def _sampled(processes: Processes | None) -> Iterator[None]:
-    """Sample processes in the background, if there are any to sample."""
-    if processes is None:
-        yield
-        return
-    processes.start()
-    try:
-        yield
-    finally:
-        processes.stop()
 
 
 @contextmanager
