@@ -594,8 +594,8 @@ class LatencyReport(Report[LatencyParameters]):
             durations_plot(frame),
             durations_table(frame),
             *functions_parts(
-                self.tables.cpu_samples,
-                self.tables.waits,
+                self.tables.table("cpu_samples"),
+                self.tables.table("waits"),
                 self.tables.table("callback_instances"),
                 self.level,
             ),

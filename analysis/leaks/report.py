@@ -169,7 +169,7 @@ class LeaksReport(Report[LeaksParameters]):
             return []
         begins = self.tables.resources.group_by("run").agg(pl.col("time_ns").min()).collect()
         return sites.growth_of_sites(
-            self.tables.allocation_sites,
+            self.tables.table("allocation_sites"),
             dict(begins.iter_rows()),
             self.leaks,
             self.counting,

@@ -8,18 +8,15 @@ receives it with the message.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import polars as pl
+
+from roslens.analysis.flow.chain import Tables
 
 _KEY = ["topic", "source_timestamp_ns"]
 
 
-class _Tables(Protocol):
-    def table(self, name: str) -> pl.LazyFrame: ...
-
-
-def bag_at_callbacks(bag: pl.DataFrame, tables: _Tables) -> pl.DataFrame:
+def bag_at_callbacks(bag: pl.DataFrame, tables: Tables) -> pl.DataFrame:
     """Join each message of a bag with each callback that received it.
 
     Parameters
@@ -61,7 +58,7 @@ def bag_at_callbacks(bag: pl.DataFrame, tables: _Tables) -> pl.DataFrame:
     )
 
 
-def bag_topics(bag: pl.DataFrame, tables: _Tables) -> pl.DataFrame:
+def bag_topics(bag: pl.DataFrame, tables: Tables) -> pl.DataFrame:
     """Count the messages of each topic of a bag, and those that its recorder missed.
 
     Returns
@@ -151,6 +148,6 @@ class BagBeside:
         return bag_sentence(self.name, self.topics, self.messages)
 
 
-def join_bag(name: str, bag: pl.DataFrame, tables: _Tables) -> BagBeside:
+def join_bag(name: str, bag: pl.DataFrame, tables: Tables) -> BagBeside:
     """Join a bag with what the tables of its run contain about its messages."""
     return BagBeside(name, bag_at_callbacks(bag, tables), bag_topics(bag, tables))

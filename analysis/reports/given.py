@@ -27,16 +27,6 @@ class Tables(Protocol):
     @property
     def resources(self) -> pl.LazyFrame: ...  # noqa: D102
     @property
-    def threads(self) -> pl.LazyFrame: ...  # noqa: D102
-    @property
-    def system(self) -> pl.LazyFrame: ...  # noqa: D102
-    @property
-    def allocation_sites(self) -> pl.LazyFrame: ...  # noqa: D102
-    @property
-    def cpu_samples(self) -> pl.LazyFrame: ...  # noqa: D102
-    @property
-    def waits(self) -> pl.LazyFrame: ...  # noqa: D102
-    @property
     def recorded_processes(self) -> pl.LazyFrame: ...  # noqa: D102
     @property
     def without_resources(self) -> Sequence[Run]: ...  # noqa: D102
@@ -63,7 +53,7 @@ class NoRecordings:
     not_read: Sequence[str] = ()
     tracer_loss: Sequence[TracerLoss] = ()
     without_resources: Sequence[Run] = ()
-    resources = threads = system = allocation_sites = cpu_samples = waits = pl.LazyFrame()
+    resources = pl.LazyFrame()
     recorded_processes = TABLES["processes"].empty().lazy().with_columns(run=pl.lit("", pl.String))
     logged_messages = pl.DataFrame()
     tool_results: Mapping[str, ToolResult | UsageError] = MappingProxyType({})
@@ -79,7 +69,7 @@ class NoRecordings:
 
     def table(self, name: str) -> pl.LazyFrame:
         """Return the table without rows."""
-        return TABLES[name].empty().lazy()
+        return TABLES[name].empty().lazy() if name in TABLES else pl.LazyFrame()
 
     def kernel_events(self, run: str) -> Mapping[str, pl.LazyFrame]:  # noqa: ARG002
         """Return no events."""

@@ -136,7 +136,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         whole &= ~pl.col("run").is_in(cut)
         callbacks = callbacks_per_run(
             self.tables.table("callback_instances").filter(of_callbacks(), whole),
-            self.tables.threads,
+            self.tables.table("threads"),
             self.measured_parts,
         )
         return busy_estimates(busy, callbacks, self.counting, self.level, self._paused)
@@ -419,8 +419,8 @@ class ExecutorsReport(Report[ExecutorsParameters]):
             *self._against_load("executor_blocked", "blocked by the executor's lock"),
             estimates_table(self.busy_estimates, "Where the time of the executor's threads went"),
             *functions_parts(
-                self.tables.cpu_samples,
-                self.tables.waits,
+                self.tables.table("cpu_samples"),
+                self.tables.table("waits"),
                 self.tables.table("callback_instances"),
                 self.level,
             ),
