@@ -35,6 +35,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -402,8 +403,7 @@ _SENT = ("publish_ns", "rcl_publish_ns", "rmw_publish_ns")
 _RECEIVED = ("take_ns", "rclcpp_take_ns", "callback_start_ns", "callback_end_ns")
 
 
-def _connection(row: Mapping[str, Any]) -> tuple[int | None, int | None]:
-    return row["publisher_id"], row["subscription_id"]
+_connection = itemgetter("publisher_id", "subscription_id")
 
 
 class Judge:

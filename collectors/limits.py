@@ -96,7 +96,8 @@ def run_limited(
         try:
             beyond = _watch(process, recording, limits, begin)
         finally:
-            _kill(process)
+            process.kill()
+            process.wait()
         output.join()
     # Locking removes the unfinished output; the lock is free because the process is dead.
     with store.locked(recording):
@@ -170,12 +171,6 @@ def _watch(
         beyond = limits.exceeded(time.monotonic() - begin, memory, written)
         if beyond is not None:
             return beyond
-
-
-def _kill(process: subprocess.Popen[str]) -> None:
-    if process.poll() is None:
-        process.kill()
-        process.wait()
 
 
 def _size(folder: Path) -> int:

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from types import FrameType
 from typing import Any, Self
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -74,13 +73,10 @@ class Interruption:
         with suppress(OSError):
             self._write.send(b"x")
 
-    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        self.request(number)
-
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             for number in SIGNALS:
-                self._previous[number] = signal.signal(number, self._on_signal)
+                self._previous[number] = signal.signal(number, lambda sent, _: self.request(sent))
         return self
 
     def __exit__(self, *_: object) -> None:

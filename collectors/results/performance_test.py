@@ -52,7 +52,9 @@ def read_performance_test(path: Path) -> ToolResult:
     """
     text = read_text(path)
     if text.lstrip().startswith("{"):
-        return _json(path)
+        data = read_json(path)
+        metadata = {k: str(v) for k, v in data.items() if not isinstance(v, (list, dict))}
+        return of_rows(metadata, data["analysis_results"], path, metadata.get("id", ""))
     return _csv(path, text)
 
 
@@ -86,12 +88,6 @@ def _csv(path: Path, text: str) -> ToolResult:
         for row in rows
     ]
     return _result(metadata, seconds, path, metadata.get("Experiment id", ""))
-
-
-def _json(path: Path) -> ToolResult:
-    data = read_json(path)
-    metadata = {k: str(v) for k, v in data.items() if not isinstance(v, (list, dict))}
-    return of_rows(metadata, data["analysis_results"], path, metadata.get("id", ""))
 
 
 def of_rows(

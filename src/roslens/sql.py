@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import polars as pl
 
@@ -78,11 +78,11 @@ def query(
     try:
         _give_tables(connection, runs, text)
         connection.execute("SET lock_configuration = true")
-        (statement,) = _one(connection.extract_statements(text))
-        if statement.type not in (
-            duckdb.StatementType.SELECT,
-            duckdb.StatementType.EXPLAIN,
-        ):
+        statements = connection.extract_statements(text)
+        if len(statements) != 1:
+            raise UsageError(f"give one statement of SQL; these are {len(statements)}")
+        kinds = duckdb.StatementType
+        if statements[0].type not in (kinds.SELECT, kinds.EXPLAIN):
             raise UsageError("only a SELECT can be asked: tables are not changed")
         timer.start()
         reader = _as_text(connection.sql(text), flat=flat).to_arrow_reader(rows + 1)
@@ -93,7 +93,7 @@ def query(
             count += batch.num_rows
             if count > rows:
                 break
-        frame = pl.from_arrow(batches) if batches else _empty(reader.schema)
+        frame = pl.from_arrow(batches or reader.schema.empty_table())
         assert isinstance(frame, pl.DataFrame)
         return frame.head(rows), count > rows
     except duckdb.InterruptException as error:
@@ -111,12 +111,6 @@ def query(
         connection.close()
 
 
-def _one(statements: list[Any]) -> list[Any]:
-    if len(statements) != 1:
-        raise UsageError(f"give one statement of SQL; these are {len(statements)}")
-    return statements
-
-
 def _as_text(relation: duckdb.DuckDBPyRelation, *, flat: bool) -> duckdb.DuckDBPyRelation:
     """Cast columns that cannot be written otherwise to text; refuse duplicate names."""
     casts = []
@@ -130,12 +124,6 @@ def _as_text(relation: duckdb.DuckDBPyRelation, *, flat: bool) -> duckdb.DuckDBP
         else:
             casts.append(f"#{place}")
     return relation.project(", ".join(casts)) if any("::" in cast for cast in casts) else relation
-
-
-def _empty(schema: Any) -> pl.DataFrame:
-    frame = pl.from_arrow(schema.empty_table())
-    assert isinstance(frame, pl.DataFrame)
-    return frame
 
 
 def _give_tables(connection: duckdb.DuckDBPyConnection, runs: RunTables, text: str) -> None:

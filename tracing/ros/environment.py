@@ -239,7 +239,7 @@ def embedded_ros(progress: Progress | None = None) -> RosEnvironment:
     if not marker.is_file():
         with locked(folder.with_name(folder.name + ".lock")):
             if not marker.is_file():
-                _install(folder, interpreter, progress or _silent)
+                _install(folder, interpreter, progress or (lambda _: None))
                 # Written last: a folder without the marker was interrupted, and is created again.
                 write_atomically(marker, json.dumps(_wheel_packages(folder)))
     return _embedded_at(folder)
@@ -407,7 +407,3 @@ def ament_packages(prefixes: str) -> dict[str, str]:
                 if match:
                     packages[name] = match.group(1)
     return dict(sorted(packages.items()))
-
-
-def _silent(_: str) -> None:
-    pass

@@ -122,7 +122,10 @@ class Source:
                 with writing(copy):
                     grown = growing.copy(copy, since)
                     if grown.any:
-                        self._take_in(copy, losses, lost=grown.lost)
+                        trace = open_trace(copy.parent)
+                        self._add(trace.read(threads=1))
+                        if grown.lost:
+                            losses.append(trace.info(threads=1).losses)
                     shutil.rmtree(copy)
                 more |= grown.more
         self._is_first = False
@@ -161,12 +164,6 @@ class Source:
                 row = {"host": trace.hosts[0], "kind": "lost_packets"}
                 forgotten.append({**row, "begin_ns": begin, "end_ns": end})
         return LOSSES.conform(pl.DataFrame(forgotten, schema=LOSSES.schema))
-
-    def _take_in(self, copy: Path, losses: list[pl.DataFrame], *, lost: bool) -> None:
-        trace = open_trace(copy.parent)
-        self._add(trace.read(threads=1))
-        if lost:
-            losses.append(trace.info(threads=1).losses)
 
     def _add(self, frames: Mapping[str, pl.DataFrame]) -> None:
         for name, frame in frames.items():

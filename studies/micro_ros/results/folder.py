@@ -290,8 +290,9 @@ class _Reader:
         self._note_system(about)
         self._try(self._accounts, about, transport)
         self._try(self._exchanges, folder / "exchanges.csv", transport)
-        if (folder / "takes.csv").is_file():
-            self._try(self._takes, folder / "takes.csv", transport)
+        takes = folder / "takes.csv"
+        if takes.is_file():
+            self._try(lambda: self._add("takes", read_takes(takes), transport=transport))
         for name, label in (
             ("throughput.csv", transport),
             ("downlink.csv", f"{transport} to the device"),
@@ -314,9 +315,6 @@ class _Reader:
     def _exchanges(self, path: Path, transport: str) -> None:
         self._refuse_copy(path)
         self._add("exchanges", read_exchanges(path), transport=transport)
-
-    def _takes(self, path: Path, transport: str) -> None:
-        self._add("takes", read_takes(path), transport=transport)
 
     def _counted(self, path: Path, link: Link, name: str) -> None:
         self._refuse_copy(path)
