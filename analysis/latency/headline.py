@@ -10,6 +10,7 @@ import polars as pl
 from roslens.analysis.measures.services import INFRASTRUCTURE
 from roslens.analysis.reports.numbers import counted, milliseconds
 from roslens.collectors.topics import internal
+from roslens.recording.text import some_of
 
 _NAMED = 3
 
@@ -107,9 +108,8 @@ def untold(calls: pl.LazyFrame, health: pl.LazyFrame) -> str | None:
     names += findings.filter(kind="goals_not_recorded")["where"].unique().sort().to_list()
     if not names:
         return None
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return (
-        f"Calls and goals of {', '.join(names[:_NAMED])}{more} are not known: no events of "
+        f"Calls and goals of {some_of(names, _NAMED)} are not known: no events of "
         "requests were recorded, which ROS 2 has from Kilted on."
     )
 
@@ -123,7 +123,6 @@ def _most(topics: pl.DataFrame, column: str) -> dict[str, Any]:
 def _listed(topics: pl.DataFrame, count: str = "messages") -> str:
     """Return ``/a (12 messages), /b (3) and 2 more``, with the most messages first."""
     rows = topics.sort(count, "topic", descending=[True, False]).select("topic", count).rows()
-    named = [f"{topic} ({number:,})" for topic, number in rows[:_NAMED]]
+    named = [f"{topic} ({number:,})" for topic, number in rows]
     named[0] = named[0].replace(")", " messages)" if rows[0][1] != 1 else " message)")
-    more = f" and {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
-    return ", ".join(named) + more
+    return some_of(named, _NAMED)

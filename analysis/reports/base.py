@@ -25,7 +25,7 @@ from roslens.analysis.reports.table import ReportTable, Sentence, Verbatim
 from roslens.analysis.reports.tables import definitions_table, health_table, tracer_loss_table
 from roslens.analysis.runs import why_left_out
 from roslens.recording.files import write_atomically
-from roslens.recording.text import shown_lines
+from roslens.recording.text import shown_lines, some_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -202,11 +202,10 @@ class Report(ABC, Generic[P]):
         parts: list[Part] = []
         for reason in dict.fromkeys(self.reasons.values()):
             names = [run.name for run in self.left_out if self.reasons[run.name] == reason]
-            more = f" and {len(names) - 5} more" if len(names) > 5 else ""
             enter = "enters" if len(names) == 1 else "enter"
             text = (
                 f"{count_of_runs(len(names))} {reason} and {enter} no estimate: "
-                f"{', '.join(names[:5])}{more}."
+                f"{some_of(names, 5)}."
             )
             parts.append(Sentence(text, loud=True))
         return parts

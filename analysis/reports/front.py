@@ -23,7 +23,7 @@ from roslens.analysis.reports.numbers import seen, shown_unit, significant, valu
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.runs import Run
 from roslens.analysis.statistics.factorial import FactorEffect
-from roslens.recording.text import shown_lines
+from roslens.recording.text import shown_lines, some_of
 
 _MOST_TOLD = 5
 
@@ -111,9 +111,9 @@ def facts_of(
     suites = sorted({f"{run.suite}/{run.campaign}" for run in runs if run.suite})
     bare = [run.name for run in runs if not run.suite]
     if suites:
-        facts["suite"] = _several(suites)
+        facts["suite"] = some_of(suites, 2)
     if bare:
-        facts["recording"] = _several(bare)
+        facts["recording"] = some_of(bare, 2)
     begun = {run.start_ns for run in runs if run.start_ns is not None} or set(
         processes["begin_ns"].drop_nulls()
     )
@@ -131,7 +131,7 @@ def facts_of(
         )
         values = manifests or by_trace.get(name, [])
         if values:
-            facts[name] = _several(values)
+            facts[name] = some_of(values, 2)
     discarded = sum(loss.discarded_events for loss in losses)
     packets = sum(loss.lost_packets for loss in losses)
     cut = sum(loss.truncated for loss in losses)
@@ -163,11 +163,6 @@ def utc(time_ns: int) -> str:
     """Format a time as ``2026-11-23 14:03:21.123 UTC``."""
     seconds, rest = divmod(time_ns, 1_000_000_000)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}.{rest // 1_000_000:03d} UTC"
-
-
-def _several(texts: Sequence[str], most: int = 2) -> str:
-    more = f" and {len(texts) - most} more" if len(texts) > most else ""
-    return ", ".join(texts[:most]) + more
 
 
 def with_interval(estimate: Estimate) -> str:

@@ -27,6 +27,7 @@ from roslens.analysis.verdicts.comparison import (
 from roslens.analysis.verdicts.statement import Verdict
 from roslens.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT, UsageError
 from roslens.recording.manifest import Level
+from roslens.recording.text import some_of
 from roslens.recording.yaml_file import read_yaml_file
 
 SCHEMA_VERSION = 1
@@ -332,8 +333,7 @@ def nearest(name: str, known: Collection[str]) -> str:
     close = difflib.get_close_matches(name, sorted(known), n=3)
     if close:
         return f"did you mean {' or '.join(close)}?"
-    shown = ", ".join(sorted(known)[:_NAMED]) or "none"
-    return f"there are: {shown}" + (f" and {len(known) - _NAMED} more" * (len(known) > _NAMED))
+    return f"there are: {some_of(sorted(known), _NAMED) or 'none'}"
 
 
 def check(budget: Budget, estimate: Estimate) -> Check:

@@ -18,6 +18,7 @@ from roslens.collectors.ros2.services import service_events_recorded
 from roslens.collectors.ros2.types import I64, TEXT
 from roslens.collectors.schema.tables import HEALTH, TABLES
 from roslens.collectors.topics import INTERNAL
+from roslens.recording.text import some_of
 
 Severity: TypeAlias = Literal["info", "warning", "error"]
 Finding: TypeAlias = dict[str, object]
@@ -552,6 +553,4 @@ def _hosts(model: Facts) -> Iterator[Finding]:
 
 def _some(names: pl.Series, default: str) -> str:
     distinct = names.drop_nulls().unique().sort().to_list()
-    if not distinct:
-        return default
-    return ", ".join(distinct[:3]) + (f" and {len(distinct) - 3} more" if len(distinct) > 3 else "")
+    return some_of(distinct, 3) if distinct else default

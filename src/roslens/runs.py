@@ -26,7 +26,7 @@ from roslens.collectors.work_log import WorkLog, read_work_log
 from roslens.paths import PathLike, resolve
 from roslens.recording import UsageError
 from roslens.recording.layout import STILL_RECORDED
-from roslens.recording.text import shown_lines
+from roslens.recording.text import shown_lines, some_of
 from roslens.run_tables import RunTables
 
 _MOST_SHOWN = 20
@@ -149,8 +149,7 @@ class Runs(RunTables):
         """Return a sentence for each recording that has copies."""
         return [
             f"{counted(len(places), 'recording')} left out as copies of {original}: "
-            + ", ".join(map(str, places[:3]))
-            + (f" and {len(places) - 3} more" if len(places) > 3 else "")
+            + some_of(places, 3)
             for original, places in self.copies.items()
         ]
 
@@ -185,8 +184,7 @@ class Runs(RunTables):
         topics = self.names("topic", "publishers", "subscriptions")
         for kind, names in (("topics", topics), ("nodes", self.names("node", "nodes"))):
             if names:
-                more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-                yield f"{kind}: {', '.join(sorted(names)[:5])}{more}", False
+                yield f"{kind}: {some_of(sorted(names), 5)}", False
         for text in self.copies_told():
             yield text, False
         for text in parts[:5]:

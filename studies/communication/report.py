@@ -25,6 +25,7 @@ from roslens.analysis.reports.table import Sentence
 from roslens.analysis.reports.tables import estimates_table, statements_table
 from roslens.analysis.runs import cells_of, constant_factors
 from roslens.analysis.statistics.factorial import Observation
+from roslens.recording.text import some_of
 from roslens.studies.communication import copies, estimates
 from roslens.studies.communication.backlog import Backlog, backlogs
 from roslens.studies.communication.cells import cells
@@ -126,7 +127,7 @@ class CommunicationReport(Report[CommunicationParameters]):
         for run, topic in self.found.topics.iter_rows():
             of_run[run] = of_run.get(run, frozenset()) | {topic}
         topics = sorted({topic for names in of_run.values() for topic in names})
-        shown = ", ".join(topics[:3]) + (f" and {len(topics) - 3} more" if len(topics) > 3 else "")
+        shown = some_of(topics, 3)
         return TopicGroup(None, f"topics {shown}" if len(topics) != 1 else f"topic {shown}", of_run)
 
     @cached_property
@@ -217,8 +218,7 @@ class CommunicationReport(Report[CommunicationParameters]):
             if rests_on.kind != "exact":
                 labels.setdefault(rests_on.label, []).append(name)
         for label, names in labels.items():
-            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-            text = f"The figures of {', '.join(names[:3])}{more} are {label}."
+            text = f"The figures of {some_of(names, 3)} are {label}."
             parts.append(Sentence(text, loud=True))
         if not labels and self.counting:
             parts.append("Every message was followed by its identity: counts are exact.")

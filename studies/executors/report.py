@@ -44,6 +44,7 @@ from roslens.collectors.results.tool_result import ToolResult
 from roslens.collectors.ros2.callbacks import of_callbacks
 from roslens.recording import UsageError
 from roslens.recording.arrays import Floats, np
+from roslens.recording.text import some_of
 from roslens.studies.executors import statements
 from roslens.studies.executors.agreement import EXPLANATION, agreement
 from roslens.studies.executors.figures import effects_plot, load_plot, pairs_plot
@@ -360,10 +361,9 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         without = [run.name for run in self.counting if run.name not in worked]
         if not without:
             return []
-        more = f" and {len(without) - 5} more" if len(without) > 5 else ""
         text = (
             f"In {count_of_runs(len(without))} no piece of work has both its ends in the trace: "
-            f"{', '.join(without[:5])}{more}. Before Kilted the trace of a service or an action "
+            f"{some_of(without, 5)}. Before Kilted the trace of a service or an action "
             "has no requests and responses; only its CPU and memory are given."
         )
         return [text]

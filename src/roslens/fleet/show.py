@@ -27,6 +27,7 @@ from roslens.printed import labels_of, numbered, print_verdicts, show_table, sho
 from roslens.progress import progress_bar
 from roslens.recording import UsageError
 from roslens.recording.terminal import Console, say
+from roslens.recording.text import some_of
 
 _MOST_PROBLEMS = 20
 _MOST_ODD = 5
@@ -192,12 +193,12 @@ def _odd_ones(series: Series) -> str | None:
         return None
     factor, unit = shown_unit(series.unit)
     outliers = [series.nights[n] for n in series.odd]
-    named = ", ".join(
+    named = [
         f"{night.campaign} ({significant(sum(night.values) / len(night.values) * factor)} {unit})"
-        for night in outliers[:_MOST_ODD]
-    )
-    more = f" and {len(outliers) - _MOST_ODD} more" if len(outliers) > _MOST_ODD else ""
-    return f"{series.metric} ({cell_label(series.cell)}): far from its level in {named}{more}"
+        for night in outliers
+    ]
+    where = some_of(named, _MOST_ODD)
+    return f"{series.metric} ({cell_label(series.cell)}): far from its level in {where}"
 
 
 def summary(trends: Trends) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -33,6 +34,12 @@ def shown(text: str, *, lines: bool = False) -> str:
 def shown_lines(text: str) -> str:
     """Return `text` of several lines, made safe by `shown`."""
     return shown(text, lines=True)
+
+
+def some_of(names: Sequence[str], most: int) -> str:
+    """Return ``a, b and 3 more``: the first names, and the number of the others."""
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def first_problem(error: ValidationError) -> tuple[str, str]:
