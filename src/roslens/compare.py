@@ -403,7 +403,9 @@ def run_compare(
     if json_file is not None:
         write_text(json_file, comparisons.json_text())
     if plot_file is not None:
-        write_plot(plot_file, comparisons)
+        from roslens.analysis.figures.comparison import comparison_plot  # noqa: PLC0415  (slow)
+
+        save_plot(plot_file, comparison_plot(comparisons))
     picture = chart(comparisons) if markdown else ""
     print_verdicts(
         comparison_table(comparisons), summary(comparisons), markdown=markdown, picture=picture
@@ -480,13 +482,6 @@ def write_text(path: Path, text: str) -> None:
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, text)
-
-
-def write_plot(path: Path, found: Comparisons) -> None:
-    """Draw the comparison to a file; see `save_plot`."""
-    from roslens.analysis.figures.comparison import comparison_plot  # noqa: PLC0415  (matplotlib)
-
-    save_plot(path, comparison_plot(found))
 
 
 def save_plot(path: Path, plot: Plot) -> None:

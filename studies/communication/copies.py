@@ -40,9 +40,7 @@ LOGGED_LATENCY = Metric(
     "ns",
 )
 
-_UNIQUE = re.compile(r"unique_ptr<")
 _CONST = re.compile(r"shared_ptr<[^()]*? const>|[^()]*const ?&\)")
-_SHARED = re.compile(r"shared_ptr<")
 
 
 def signature(symbol: str | None) -> Signature:
@@ -52,11 +50,11 @@ def signature(symbol: str | None) -> Signature:
     reference) shares it.
     """
     arguments = (symbol or "").rpartition("{lambda(")[2] or (symbol or "")
-    if _UNIQUE.search(arguments):
+    if "unique_ptr<" in arguments:
         return "unique_ptr"
     if _CONST.search(arguments):
         return "const"
-    return "shared_ptr" if _SHARED.search(arguments) else "unknown"
+    return "shared_ptr" if "shared_ptr<" in arguments else "unknown"
 
 
 @dataclass(frozen=True)
