@@ -77,11 +77,6 @@ def right_kinds(cause: str, log: Path, *, kernel: bool) -> set[str]:
     }
 
 
-def first_causes(log: Path, deadline_ns: int, *, kernel: bool) -> pl.DataFrame:
-    """Return `late_of` as a frame with ``cause`` and ``met``."""
-    return with_met(late_of(log, deadline_ns, kernel=kernel).frame(), log)
-
-
 def with_met(late: pl.DataFrame, log: Path) -> pl.DataFrame:
     """Add ``met``: whether injections are most of a message's time; null if they are some of it."""
     injected = pl.read_csv(log)

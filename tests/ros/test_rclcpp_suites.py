@@ -31,7 +31,7 @@ from roslens.tracing.workloads.rclcpp_workloads.prepare import prepare
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "benchmarks"))
 from ground_truth import compare, truth_of  # noqa: E402
-from why_trial import RIGHT, first_causes  # noqa: E402
+from why_trial import RIGHT, late_of, with_met  # noqa: E402
 
 pytestmark = pytest.mark.live
 RCLCPP = ("rclcpp", "rclcpp_action", "rclcpp_lifecycle", "cm_executors")
@@ -198,7 +198,7 @@ def test_first_causes_are_those_that_were_injected(suite: str, cause: str, tmp_p
     """
     changes: dict[str, Any] = {"factors": {"cause": [cause]}, "duration": 6, "tracing": {}}
     (log,) = record_changed(suite, tmp_path, changes).rglob("native/injections.csv")
-    causes = first_causes(log, 5_000_000, kernel=False)
+    causes = with_met(late_of(log, 5_000_000, kernel=False).frame(), log)
     met = causes.filter("met")
     assert met.height >= 15
     assert met["cause"].cast(pl.String).is_in(RIGHT[cause][1]).mean() >= 0.9
