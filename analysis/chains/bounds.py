@@ -69,10 +69,13 @@ def chain_bounds(chain: FollowedChain, callbacks: pl.DataFrame, run: Run) -> pl.
 def bound_estimates(
     chains: Sequence[FollowedChain], callbacks: pl.DataFrame, runs: Sequence[Run], level: float
 ) -> list[Estimate]:
-    """Return ``response_time_bound`` (ns) of each chain in each cell; refused if a hop has none."""
+    """Return ``response_time_bound`` (ns) of each chain in each cell; refused if a hop has none.
+
+    Runs in which the chain has no instance do not count.
+    """
     estimates = []
     for chain in chains:
-        for members in cells_of(runs).values():
+        for members in cells_of(_with_instances(chain, runs)).values():
             each = [chain_bounds(chain, callbacks, run) for run in members]
             refused = [
                 f"{row['name']} in {row['node']}: {row['refused']}"
@@ -108,18 +111,21 @@ def bound_estimates(
 def bounds_table(
     chains: Sequence[FollowedChain], callbacks: pl.DataFrame, runs: Sequence[Run]
 ) -> ReportTable:
-    """Return one row per chain: longest recorded response, bound, and how far it had settled."""
+    """Return one row per chain with instances: longest response, bound, how far it had settled."""
     rows = []
-    for chain, estimate in zip(chains, _widest(chains, callbacks, runs), strict=True):
+    for chain in (c for c in chains if not c.found.instances.is_empty()):
+        estimate = _widest(chain, callbacks, runs)
         hops = pl.concat(
-            [chain_bounds(chain, callbacks, run) for run in runs], how="diagonal_relaxed"
+            [chain_bounds(chain, callbacks, run) for run in _with_instances(chain, runs)],
+            how="diagonal_relaxed",
         )
         is_bounded = estimate.value is not None
+        longest = chain.found.complete["latency_ns"].max()
         beyond, tested = (int(hops[n].fill_null(0).sum()) if is_bounded else 0 for n in _SETTLED)
         rows.append(
             [
                 chain.named.name,
-                milliseconds(chain.found.complete["latency_ns"].max(), 3),  # type: ignore[arg-type]
+                milliseconds(chain.found.told(longest), 3),  # type: ignore[arg-type]
                 milliseconds(estimate.value, 3),
                 f"{beyond:,} of {tested:,}" if is_bounded else "-",
                 "" if is_bounded else str(estimate.refused),
@@ -134,13 +140,11 @@ def bounds_table(
     )
 
 
-def _widest(
-    chains: Sequence[FollowedChain], callbacks: pl.DataFrame, runs: Sequence[Run]
-) -> list[Estimate]:
-    """Return per chain the estimate of the cell with the largest bound, or a refused one."""
-    estimates = bound_estimates(chains, callbacks, runs, 0.95)
-    count = len(cells_of(runs))
-    each = [estimates[i : i + count] for i in range(0, len(estimates), count)]
-    return [
-        max(of_chain, key=lambda e: math.inf if e.value is None else e.value) for of_chain in each
-    ]
+def _with_instances(chain: FollowedChain, runs: Sequence[Run]) -> list[Run]:
+    return [run for run in runs if not chain.of_run(run).is_empty()]
+
+
+def _widest(chain: FollowedChain, callbacks: pl.DataFrame, runs: Sequence[Run]) -> Estimate:
+    """Return the estimate of the cell with the largest bound, or a refused one."""
+    estimates = bound_estimates([chain], callbacks, runs, 0.95)
+    return max(estimates, key=lambda e: math.inf if e.value is None else e.value)

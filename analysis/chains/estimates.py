@@ -7,7 +7,7 @@ from typing import Self
 import polars as pl
 
 from roslens.analysis.chains.requirements import DEADLINE, NamedChain
-from roslens.analysis.estimate import Estimate, Metric
+from roslens.analysis.estimate import Cell, Estimate, Metric
 from roslens.analysis.flow.chains import UNTOLD, ChainInstances
 from roslens.analysis.measures.latency import within_clocks
 from roslens.analysis.measures.pauses import too_many_lost
@@ -19,9 +19,16 @@ from roslens.analysis.statistics.over_runs import (
     statistics_over_runs,
     value_over_runs,
 )
-from roslens.analysis.verdicts.budgets import Budget, Check, Checks, check, check_budgets
+from roslens.analysis.verdicts.budgets import (
+    Budget,
+    Check,
+    Checks,
+    check,
+    check_budgets,
+    unless_silent,
+)
 from roslens.analysis.verdicts.comparison import Side
-from roslens.recording.arrays import Floats, np
+from roslens.recording.arrays import np
 
 PERCENTILES = (0.5, 0.9, 0.99)
 RESPONSE = (
@@ -33,7 +40,11 @@ _WORST = (
     "longest that something waited which just missed an instance; largest of each run"
 )
 _COMPLETE = "instances that reached the chain's end / instances of which that can be told"
-_RATE = "instances that reached the chain's end per second, from the first end to the last"
+_RATE = (
+    "messages of the chain's last topic that reached its end per second, from the first end to the "
+    "last; to the end of the measured part if more time is left after the last end than between "
+    "any two; fewer than two messages: over the measured part"
+)
 
 
 @dataclass(frozen=True)
@@ -69,11 +80,16 @@ def chain_estimates(
     runs: Sequence[Run],
     level: float = 0.95,
     percentiles: Sequence[float] = PERCENTILES,
+    *,
     lost: Mapping[str, float] | None = None,
+    parts: Mapping[str, tuple[int, int]] | None = None,
 ) -> list[Estimate]:
     """Estimate response times, completeness and rate of one chain in each cell.
 
     Runs with too many `lost` events (`lost_events`) have no rate: a loss also ends open instances.
+    Neither have those without an instance: nothing tells whether the chain was there at all. Where
+    the measured part of a run (`parts`, begin and end in ns) is not known, its rate is that from
+    the first end to the last.
 
     ``chain_complete`` (a fraction), ``response_time_mean``, ``_p50`` and so on, ``_max``,
     ``_worst`` (ns) and ``chain_rate`` (Hz); cells gain ``chain``.
@@ -83,7 +99,6 @@ def chain_estimates(
         each = [chain.of_run(run) for run in members]
         cell = chain.cell(members[0])
         done = [e.filter(pl.col("outcome") == "complete") for e in each]
-        times: list[Floats] = [d["latency_ns"].to_numpy().astype(np.float64) for d in done]
         if any(e.height for e in each):
             decided = [e.filter(~pl.col("outcome").is_in(UNTOLD)).height for e in each]
             estimates.append(
@@ -95,28 +110,14 @@ def chain_estimates(
                     level,
                 )
             )
-        if not any(t.size for t in times):
-            continue
-        clocks = max(float(d["clock_bound_ns"].max() or 0.0) for d in done)  # type: ignore[arg-type]
-        metric = Metric("response_time", RESPONSE, "ns")
-        statistics = statistics_over_runs(metric, cell, times, ("mean", *percentiles), level)
-        statistics.append(
-            maximum_over_runs(
-                Metric(DEADLINE, f"{RESPONSE}; largest of each run", "ns"), cell, times, level
-            )
-        )
-        worst = [d["worst_ns"].drop_nulls().to_numpy().astype(np.float64) for d in done]
-        if any(w.size for w in worst):
-            metric = Metric("response_time_worst", _WORST, "ns")
-            statistics.append(maximum_over_runs(metric, cell, worst, level))
-        statistics = [within_clocks(estimate, clocks) for estimate in statistics]
-        estimates += map(as_lower_bound, statistics) if chain.found.at_least else statistics
-        whole = (
-            d
-            for run, d in zip(members, done, strict=True)
+        if any(d.height for d in done):
+            estimates += _response_times(chain, cell, each, percentiles, level)
+        rates = [
+            rate
+            for run, instances, d in zip(members, each, done, strict=True)
             if not too_many_lost((lost or {}).get(run.name, 0), d.height)
-        )
-        rates = [rate for d in whole if (rate := _rate(d)) is not None]
+            if (rate := _rate(instances, (parts or {}).get(run.name))) is not None
+        ]
         if rates:
             metric = Metric("chain_rate", _RATE, "Hz", "higher")
             count = sum(d.height for d in done)
@@ -124,11 +125,56 @@ def chain_estimates(
     return estimates
 
 
-def _rate(done: pl.DataFrame) -> float | None:
-    ends = done["end_ns"].unique().sort()
-    if len(ends) < 2:
+def _response_times(
+    chain: FollowedChain,
+    cell: Cell,
+    each: Sequence[pl.DataFrame],
+    percentiles: Sequence[float],
+    level: float,
+) -> list[Estimate]:
+    """Estimate response times from the instances of each run; those that are complete have one."""
+    times, worst = (
+        [e[name].drop_nulls().to_numpy().astype(np.float64) for e in each]
+        for name in ("latency_ns", "worst_ns")
+    )
+    metric = Metric("response_time", RESPONSE, "ns")
+    statistics = statistics_over_runs(metric, cell, times, ("mean", *percentiles), level)
+    metric = Metric(DEADLINE, f"{RESPONSE}; largest of each run", "ns")
+    largest = maximum_over_runs(metric, cell, times, level)
+    statistics.append(replace(largest, method=largest.method + _not_complete(each)))
+    if any(w.size for w in worst):
+        metric = Metric("response_time_worst", _WORST, "ns")
+        statistics.append(maximum_over_runs(metric, cell, worst, level))
+    clocks = replace(chain.found, instances=pl.concat(each)).clock_bound_ns
+    statistics = [within_clocks(estimate, clocks) for estimate in statistics]
+    return list(map(as_lower_bound, statistics)) if chain.found.at_least else statistics
+
+
+def _not_complete(each: Sequence[pl.DataFrame]) -> str:
+    """Say how many instances did not reach the end, and of how many that is not known."""
+    outcome = pl.concat(each)["outcome"]
+    untold, complete = int(outcome.is_in(UNTOLD).sum()), int((outcome == "complete").sum())
+    stopped = len(outcome) - complete - untold
+    return (f"; {stopped:,} more did not reach the end" if stopped else "") + (
+        f"; of {untold:,} more it is not known whether they did" if untold else ""
+    )
+
+
+def _rate(instances: pl.DataFrame, part: tuple[int, int] | None) -> float | None:
+    if instances.is_empty():
         return None
-    return (len(ends) - 1) / (int(ends[-1]) - int(ends[0])) * 1e9
+    ends = (
+        instances.filter(pl.col("outcome") == "complete")
+        .group_by("last_message_id")
+        .agg(pl.col("end_ns").min())["end_ns"]
+        .sort()
+    )
+    if len(ends) < 2:
+        return None if part is None else len(ends) / (part[1] - part[0]) * 1e9
+    first, last = int(ends[0]), int(ends[-1])
+    if part is not None and part[1] - last > int(ends.diff().max()):  # type: ignore[arg-type]
+        last = part[1]
+    return (len(ends) - 1) / (last - first) * 1e9 if last > first else None
 
 
 def check_requirements(
@@ -136,9 +182,7 @@ def check_requirements(
 ) -> Checks:
     """Check the requirements of chains against their estimates.
 
-    A limit of ``max`` applies to each instance: one instance above the limit exceeds it, whatever
-    the interval of the largest per run. Where no instance exceeds it, the check states the largest
-    fraction that may.
+    A limit of ``max`` applies to each instance, as in `roslens.analysis.verdicts.budgets.check`.
 
     Parameters
     ----------
@@ -152,13 +196,17 @@ def check_requirements(
         for c in chains
         for budget in c.named.budgets
         if budget.metric == DEADLINE
-        for check in _deadline(c, budget, estimates, runs)
+        for check in _deadline(c, budget, estimates, runs, side)
     ]
     return Checks([*checked.checks, *deadlines], checked.notes)
 
 
 def _deadline(
-    chain: FollowedChain, budget: Budget, estimates: Sequence[Estimate], runs: Sequence[Run]
+    chain: FollowedChain,
+    budget: Budget,
+    estimates: Sequence[Estimate],
+    runs: Sequence[Run],
+    side: Side,
 ) -> list[Check]:
     checks = []
     for members in cells_of(runs).values():
@@ -171,18 +219,9 @@ def _deadline(
             checks.append(Check(budget=budget, estimate=None, notes=(note,)))
             continue
         judged = check(budget, largest)
-        each = [chain.of_run(run) for run in members]
-        done = [
-            instances.filter(pl.col("outcome") == "complete")["latency_ns"] for instances in each
-        ]
-        notes = list(judged.notes)
         if judged.verdict == "exceeded":
-            late = sum(int((d > judged.limit).sum()) for d in done)
-            notes = [f"{late:,} of {largest.samples:,} instances"]
-        untold = sum(int(instances["outcome"].is_in(UNTOLD).sum()) for instances in each)
-        if stopped := sum(instances.height for instances in each) - sum(map(len, done)) - untold:
-            notes.append(f"{stopped:,} more did not reach the end")
-        if untold:
-            notes.append(f"of {untold:,} more that is not known")
-        checks.append(replace(judged, notes=tuple(notes)))
+            times = pl.concat([chain.of_run(run) for run in members])["latency_ns"]
+            late = f"{(times > judged.limit).sum():,} of {largest.samples:,} instances"
+            judged = replace(judged, notes=(late, *judged.notes[1:]))
+        checks.append(unless_silent(judged, side, largest))
     return checks

@@ -22,12 +22,14 @@ from roslens.analysis.chains.requirements import NamedChain, Requirements, read_
 from roslens.analysis.estimate import Estimate, not_none, short_labels
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.flow.chain import Chain, HeldFlow
-from roslens.analysis.flow.chains import UNTOLD, ChainInstances, chain_instances
+from roslens.analysis.flow.chains import UNTOLD, ChainInstances, chain_instances, mean_parts
 from roslens.analysis.flow.flow_graph import find_chains
 from roslens.analysis.flow.links import Link
 from roslens.analysis.flow.response_bounds import callback_bounds
 from roslens.analysis.flow.taking_turns import as_yaml, links_found
+from roslens.analysis.measures.latency import clocks_apart
 from roslens.analysis.measures.loss import that_may_bias
+from roslens.analysis.measures.measured_part import measured_parts
 from roslens.analysis.measures.pauses import lost_events
 from roslens.analysis.reports.base import Part, Report, Section
 from roslens.analysis.reports.front import with_interval
@@ -132,6 +134,20 @@ class ChainsReport(Report[ChainsParameters]):
         return [chain for chain in self.chains if chain.found.complete.height]
 
     @cached_property
+    def _known(self) -> list[FollowedChain]:
+        """Chains of which instances took longer than the clocks of the hosts may be apart."""
+        return [c for c in self._complete if c.found.told(_longest(c)) is not None]
+
+    @cached_property
+    def _drawn(self) -> list[FollowedChain]:
+        """Chains of which all instances took longer than the clocks of the hosts may be apart."""
+        return [
+            chain
+            for chain in self._known
+            if chain.found.told(chain.found.complete["latency_ns"].min()) is not None  # type: ignore[arg-type]
+        ]
+
+    @cached_property
     def estimates(self) -> list[Estimate]:
         """Estimates of response times, completeness and rate of each chain."""
         asked = self.requirements
@@ -142,15 +158,31 @@ class ChainsReport(Report[ChainsParameters]):
     ) -> list[Estimate]:
         """Return the estimates with further percentiles, as fractions, and with bounds if asked."""
         percentiles = sorted({*PERCENTILES, *percentiles})
-        lost = lost_events(self.tables.table("losses"))
+        lost, parts = lost_events(self.tables.table("losses")), self._parts
         estimates = [
             estimate
             for chain in self.chains
-            for estimate in chain_estimates(chain, self.counting, self.level, percentiles, lost)
+            for estimate in chain_estimates(
+                chain, self.counting, self.level, percentiles, lost=lost, parts=parts
+            )
         ]
         if bound:
             estimates += bound_estimates(self.chains, self._bounds, self.counting, self.level)
         return estimates
+
+    @cached_property
+    def _parts(self) -> dict[str, tuple[int, int]]:
+        """Begin and end of the measured part of each run that is seen as a whole, by one clock."""
+        if self.tables.whole() is not self.tables:
+            return {}
+        messages = self.tables.table("messages")
+        apart = (pl.col("publisher_host") != pl.col("subscription_host")) & pl.col(
+            "clock_bound_ns"
+        ).is_null()
+        unknown = set(messages.filter(apart).select("run").unique().collect()["run"])
+        whole = [r for r in self.counting if r.excerpt is None and r.name not in unknown]
+        known = measured_parts(messages, whole).filter(pl.col("end_ns") > pl.col("begin_ns"))
+        return {run: (begin, end) for run, begin, end, _ in known.iter_rows()}
 
     @cached_property
     def _bounds(self) -> pl.DataFrame:
@@ -172,11 +204,16 @@ class ChainsReport(Report[ChainsParameters]):
 
     def picture(self) -> Plot | None:
         """Plot where the time of the chains goes."""
-        if not self._complete:
+        drawn = [
+            chain
+            for chain in self._drawn
+            if not mean_parts(chain.found)["duration_ms"].null_count()
+        ]
+        if not drawn:
             return None
         from roslens.analysis.chains.figures import where_time_goes
 
-        return where_time_goes(self._complete)
+        return where_time_goes(drawn)
 
     def sentences(self) -> list[str]:
         """Summarise the requirements, the slowest chain, and instances that did not arrive."""
@@ -220,8 +257,11 @@ class ChainsReport(Report[ChainsParameters]):
             for members in cells
             if (cell := str(chain.cell(members[0]))) in p50
         ]
+        if not medians and not self._known:
+            bound = max(chain.found.clock_bound_ns for chain in self._complete)
+            return f"How long chains take is not known: {clocks_apart(bound)}."
         if not medians:
-            longest = max(self._complete, key=_longest)
+            longest = max(self._known, key=_longest)
             took = (
                 f"{tables.AT_LEAST * longest.found.at_least}{milliseconds(_longest(longest), 3)} ms"
             )
@@ -235,16 +275,15 @@ class ChainsReport(Report[ChainsParameters]):
                   if (their_p99 := p99.get(str(e.cell))) and tail
                   and not_none(their_p99.value) > not_none(tail.value)]  # fmt: skip
         times += f" with {labels[cells.index(members)]}" if len(cells) > 1 else ""
-        part, of_it = tables.slowest_part(slowest.of_runs(members))
+        largest = tables.slowest_part(slowest.of_runs(members))
+        spent = "" if largest is None else f"; {100 * largest[1]:.0f} % of it is {largest[0]}"
         count = len({chain.named.name for _, chain, _ in medians})
-        begun = "" if count == len(self._complete) else " whose begin was recorded"
+        begun = "" if count == len(self._complete) else " whose median is known"
         count = count if begun else len(self.chains)
         lead, comma = ("The chain ", "") if count == 1 else (
             f"Of {count} chains{begun} the slowest at the median, ", ","
         )  # fmt: skip
-        sentence = (
-            f"{lead}{slowest.named.name}{comma} takes {times}; {100 * of_it:.0f} % of it is {part}."
-        )
+        sentence = f"{lead}{slowest.named.name}{comma} takes {times}{spent}."
         if not longer:
             return sentence
         most, name, label = max(longer, key=lambda entry: not_none(entry[0].value))
@@ -294,9 +333,11 @@ class ChainsReport(Report[ChainsParameters]):
         """Report the distributions of response times."""
         if not self._complete:
             return Section("No instance reached the end of its chain.")
+        if not self._drawn:
+            return Section("Not drawn: the clocks of the hosts may be as far apart as these times.")
         from roslens.analysis.chains.figures import over_time_plot, response_times_plot
 
-        return Section(response_times_plot(self._complete), over_time_plot(self._complete[0]))
+        return Section(response_times_plot(self._drawn), over_time_plot(self._drawn[0]))
 
     def statistics(self) -> Section:
         """Report estimates with intervals."""
@@ -317,7 +358,7 @@ class ChainsReport(Report[ChainsParameters]):
         return Section(
             *(
                 tables.slowest_table(chain, self.parameters.worst)
-                for chain in self._complete[:_IN_FULL]
+                for chain in self._known[:_IN_FULL]
             )
         )
 

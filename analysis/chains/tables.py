@@ -22,19 +22,34 @@ AT_LEAST = "at least "
 MOST_ROWS = 200
 BOUNDS = "At least: the recording does not show when the service or action was called."
 TOO_FEW = "-: too few instances; P50 needs 6 in each run, P99 299."
+CLOCKS = "-: the clocks of the hosts may be as far apart as that (roslens info)."
 
 
-def _too_few(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return a note if a P50 or P99, the fifth and sixth column, is missing."""
-    return [TOO_FEW] if any("-" in row[4:6] for row in rows) else []
+def _too_few(percentiles: Sequence[Sequence[float | None]]) -> list[str]:
+    """Return a note if a P50 or P99 is missing."""
+    return [TOO_FEW] if any(None in each for each in percentiles) else []
 
 
-def slowest_part(chain: FollowedChain) -> tuple[str, float]:
-    """Return the part with most of the mean response time, and its share of it."""
-    parts = mean_parts(chain.found)
-    row = parts.sort("duration_ms", descending=True).row(0, named=True)
-    whole = float(parts["duration_ms"].sum())
-    return f"{row['topic']} {told_part(row['part'])}", row["duration_ms"] / whole if whole else 0.0
+def _whole_ms(chain: FollowedChain) -> float | None:
+    """Return the mean response time; None if the clocks of the hosts forbid saying."""
+    whole = chain.found.told(chain.found.complete["latency_ns"].mean())  # type: ignore[arg-type]
+    return None if whole is None else whole / 1e6
+
+
+def slowest_part(chain: FollowedChain) -> tuple[str, float] | None:
+    """Return the part with most of the mean response time, and its share of it.
+
+    None if the clocks of the hosts forbid saying which part that is.
+    """
+    parts, whole = mean_parts(chain.found), _whole_ms(chain)
+    told = parts.drop_nulls("duration_ms").sort("duration_ms", descending=True)
+    if whole is None or told.is_empty():
+        return None
+    row = told.row(0, named=True)
+    share_of_it = row["duration_ms"] / whole if whole else 0.0
+    if told.height < parts.height and share_of_it < 0.5:
+        return None
+    return f"{row['topic']} {told_part(row['part'])}", share_of_it
 
 
 def told_part(part: str) -> str:
@@ -44,7 +59,7 @@ def told_part(part: str) -> str:
 
 def chains_table(chains: Sequence[FollowedChain]) -> ReportTable:
     """Return one row per chain: number of instances, how far they came, how long they took."""
-    rows, marked = [], set()
+    rows, marked, percentiles, is_apart = [], set(), [], False
     for index, chain in enumerate(chains[:MOST_ROWS]):
         instances, done = chain.found.instances, chain.found.complete
         decided = instances.filter(~pl.col("outcome").is_in(UNTOLD)).height
@@ -54,15 +69,17 @@ def chains_table(chains: Sequence[FollowedChain]) -> ReportTable:
         if done.is_empty():
             rows[-1] += ["-"] * 6
             continue
-        times = chain.found.times_of_runs()
+        of_runs = chain.found.times_of_runs()
+        percentiles.append([told_over_runs(of_runs, q) for q in (0.5, 0.99)])
+        times = [done["latency_ns"].min(), *percentiles[-1], done["worst_ns"].max()]
+        told = [chain.found.told(time) for time in times]  # type: ignore[arg-type]
+        slowest = slowest_part(chain)
+        is_apart |= told != times or slowest is None
         bound = AT_LEAST * chain.found.at_least
-        part, of_it = slowest_part(chain)
         guessed = done.filter(pl.col("match") != "exact").height
         rows[-1] += [
-            bound + milliseconds(done["latency_ns"].min(), 3),  # type: ignore[arg-type]
-            *(_told(bound, told_over_runs(times, q)) for q in (0.5, 0.99)),
-            _told(bound, done["worst_ns"].max()),  # type: ignore[arg-type]
-            f"{part} ({100 * of_it:.0f} %)",
+            *(_told(bound, time) for time in told),
+            "-" if slowest is None else f"{slowest[0]} ({100 * slowest[1]:.0f} %)",
             f"{guessed:,}" if guessed else "",
         ]
     hidden = len(chains) - MOST_ROWS
@@ -75,7 +92,8 @@ def chains_table(chains: Sequence[FollowedChain]) -> ReportTable:
         "Chains and their response times, all cells together; percentiles are means over runs",
         notes=[
             "Worst case: from the start of one instance, just missed, to the end of the next.",
-            *_too_few(rows),
+            *_too_few(percentiles),
+            *([CLOCKS] if is_apart else []),
             *([BOUNDS] if any(chain.found.at_least for chain in chains) else []),
             "Approximate: instances for which a node had several messages that it may have used.",
             *([f"{hidden:,} more chains are not shown."] if hidden > 0 else []),
@@ -129,23 +147,23 @@ _WHY: Mapping[str, str] = {
 
 def parts_table(chain: FollowedChain) -> ReportTable:
     """Return the parts of one chain in order, each with mean, P50, P99 and share of the whole."""
-    parts = mean_parts(chain.found)
-    whole = float(parts["duration_ms"].sum())
+    parts, whole = mean_parts(chain.found), _whole_ms(chain)
     hops = chain.found.hops
-    rows = []
+    rows, percentiles = [], []
     for row in parts.iter_rows(named=True):
         same = [pl.col(n).eq_missing(pl.lit(row[n])) for n in ("hop", "topic", "node", "part")]
         of_part = hops.filter(*same)
         values = [of_run["duration_ns"] for of_run in of_part.partition_by("run")]
+        is_told = row["duration_ms"] is not None
+        percentiles.append([told_over_runs(values, q) for q in (0.5, 0.99)])
         rows.append(
             [
                 row["topic"],
                 row["node"] or "-",
                 told_part(row["part"]),
                 significant(row["duration_ms"], 3),
-                milliseconds(told_over_runs(values, 0.5), 3),
-                milliseconds(told_over_runs(values, 0.99), 3),
-                f"{100 * row['duration_ms'] / whole:.1f} %" if whole else "-",
+                *(milliseconds(value if is_told else None, 3) for value in percentiles[-1]),
+                f"{100 * row['duration_ms'] / whole:.1f} %" if whole and is_told else "-",
             ]
         )
     return ReportTable(
@@ -154,23 +172,34 @@ def parts_table(chain: FollowedChain) -> ReportTable:
         f"{chain.named.name}: where the time goes",
         notes=[
             "The means add up to the mean response time; percentiles do not add up.",
-            *_too_few(rows),
+            *_too_few(percentiles),
+            *([CLOCKS] if parts["duration_ms"].null_count() else []),
         ],
         left=frozenset({"topic", "node", "part"}),
     )
 
 
+def _is_told(time: str) -> pl.Expr:
+    return (pl.col("clock_bound_ns") == 0) | (pl.col(time) > pl.col("clock_bound_ns"))
+
+
 def slowest_table(chain: FollowedChain, count: int) -> ReportTable:
-    """Return the slowest instances of one chain, each with its longest part."""
-    slow = chain.found.complete.top_k(count, by="latency_ns").sort("latency_ns", descending=True)
+    """Return the slowest instances of one chain, each with its longest part.
+
+    Without instances for which the clocks of the hosts may be as far apart as they took; so with
+    parts.
+    """
+    done = chain.found.complete.filter(_is_told("latency_ns"))
+    slow = done.top_k(count, by="latency_ns").sort("latency_ns", descending=True)
     first = chain.found.instances.group_by("run").agg(first=pl.col("begin_ns").min())
     longest = (
         chain.found.hops.sort("duration_ns", descending=True)
         .unique(["run", "instance"], keep="first", maintain_order=True)
+        .filter(_is_told("duration_ns"))
         .select("run", "instance", "topic", "part", "duration_ns")
     )
     rows = slow.join(first, on="run", maintain_order="left").join(
-        longest, on=["run", "instance"], maintain_order="left"
+        longest, on=["run", "instance"], how="left", maintain_order="left"
     )
     return ReportTable(
         ["run", "into the run [s]", "response time [ms]", "longest part", "of it [ms]"],
@@ -179,12 +208,13 @@ def slowest_table(chain: FollowedChain, count: int) -> ReportTable:
                 r["run"],
                 f"{(r['begin_ns'] - r['first']) / 1e9:.3f}",
                 milliseconds(r["latency_ns"]),
-                f"{r['topic']} {r['part']}",
+                "-" if r["part"] is None else f"{r['topic']} {r['part']}",
                 milliseconds(r["duration_ns"], 3),
             ]
             for r in rows.iter_rows(named=True)
         ],
         f"{chain.named.name}: the slowest {rows.height} instances",
+        notes=[CLOCKS] if rows["part"].null_count() else [],
         left=frozenset({"run", "longest part"}),
     )
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from roslens.analysis.figures import style
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.flow.chains import ChainInstances, mean_parts
-from roslens.analysis.reports.numbers import significant
+from roslens.analysis.reports.numbers import counted, significant
 from roslens.analysis.timeline.journey import Journey
 from roslens.recording.text import shown
 
@@ -62,17 +62,21 @@ def chain_waterfall(found: ChainInstances) -> Plot:
         Instances of a chain, at least one of them complete.
     """
     parts = mean_parts(found)
+    told = parts.drop_nulls(["begin_ms", "duration_ms"])
     bars = [
         _Bar(f"{r['topic']}  {r['part']}", r["begin_ms"], r["duration_ms"], r["hop"])
-        for r in parts.iter_rows(named=True)
+        for r in told.iter_rows(named=True)
     ]
+    together = found.told(found.complete["latency_ns"].mean())  # type: ignore[arg-type]
+    whole = "" if together is None else f"; together {significant(together / 1e6, 3)} ms"
+    untold = parts.height - told.height
+    apart = f"; {counted(untold, 'part')} not drawn: the clocks of hosts may be as far apart"
     reached = found.complete.height
     stopped = found.instances.height - reached
     return Plot(
         _bars(bars, "time since the chain's begin [ms]"),
-        f"{found.chain}: the parts of {reached:,} complete instances, mean; together "
-        f"{significant(float(parts['duration_ms'].sum()), 3)} ms. {stopped:,} more did "
-        "not reach the end. A colour per hop.",
+        f"{found.chain}: the parts of {reached:,} complete instances, mean{whole}"
+        f"{apart if untold else ''}. {stopped:,} more did not reach the end. A colour per hop.",
     )
 
 

@@ -53,14 +53,15 @@ def hops_of(
             pl.col("hop", "topic", "node", "message_id", "subscription_id", "begin_ns").last(),
             pl.col("part").filter(~pl.col("left_out")).str.join("+"),
             pl.col("end_ns").last(),
+            pl.col("clock_bound_ns").sum(),
         )
         .filter(pl.col("end_ns").is_not_null())
     )
     start = pl.col("end_ns").shift(1).over(instance)
     return line.with_columns(start.fill_null(pl.col("begin_ns")).alias("begin_ns")).select(
         *instance, "hop", "topic", "node", "part", "begin_ns", "end_ns",
-        (pl.col("end_ns") - pl.col("begin_ns")).alias("duration_ns"), "message_id",
-        "subscription_id",
+        (pl.col("end_ns") - pl.col("begin_ns")).alias("duration_ns"), "clock_bound_ns",
+        "message_id", "subscription_id",
     )  # fmt: skip
 
 
@@ -107,4 +108,8 @@ def _part(
         pl.lit(order).alias("order"),
         pl.col(f"message_id_{number}").alias("message_id"),
         pl.col(f"subscription_id_{number}").alias("subscription_id"),
+        # Only the transport begins on one host and may end on another.
+        (pl.col(f"clock_bound_ns_{number}") if part == "transport" else pl.lit(0.0)).alias(
+            "clock_bound_ns"
+        ),
     )

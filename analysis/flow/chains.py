@@ -43,12 +43,14 @@ class ChainInstances:
         clocks of the hosts at both ends; 0 on one host, infinite where it is not known),
         ``at_least`` (whether the begin is not in the trace, so all these times are lower bounds),
         ``outcome`` (complete, or the reason why it went no further: an outcome of messages,
-        no_output, unfinished) and ``stopped_at`` (topic or node).
+        no_output, unfinished), ``stopped_at`` (topic or node) and ``last_message_id`` (the message
+        of the last topic; null if it did not come so far).
     hops
         One row per part of a complete instance: run, ``instance``, ``hop`` (0, 1, ...), ``topic``,
         ``node`` (the receiver), ``part`` (of `roslens.analysis.flow.chain_parts.PARTS`),
-        ``begin_ns``, ``end_ns``, ``duration_ns``, ``message_id``, ``subscription_id``. Computed at
-        the first access: there are many more hops than instances.
+        ``begin_ns``, ``end_ns``, ``duration_ns``, ``clock_bound_ns`` (as of instances),
+        ``message_id``, ``subscription_id``. Computed at the first access: there are many more hops
+        than instances.
     links
         The link kind of each node between; None for publishing in the callback.
     """
@@ -72,6 +74,16 @@ class ChainInstances:
         """Whether the times of complete instances are, or include, lower bounds."""
         return bool(self.complete["at_least"].any())
 
+    @property
+    def clock_bound_ns(self) -> float:
+        """Greatest error of the times of complete instances by the hosts' clocks; 0 on one host."""
+        return float(self.complete["clock_bound_ns"].max() or 0.0)  # type: ignore[arg-type]
+
+    def told(self, time_ns: float | None) -> float | None:
+        """Return a time of complete instances; None if the clocks may be as far apart as that."""
+        bound = self.clock_bound_ns
+        return time_ns if time_ns is not None and (not bound or time_ns > bound) else None
+
     def times_of_runs(self) -> list[pl.Series]:
         """Return ``latency_ns`` of complete instances, per run with instances of the chain."""
         by_run = self.instances.partition_by("run", maintain_order=True)
@@ -82,15 +94,22 @@ class ChainInstances:
 
         The best-case response time is the latency itself: the input came just before the begin
         (smallest: ``best_ns``, greatest: ``slowest_ns``). In the worst case the input came just
-        after the previous begin (greatest: ``worst_ns``).
+        after the previous begin (greatest: ``worst_ns``). Null where the clocks of the hosts may
+        be as far apart as that.
         """
-        figures = (
+        figures = {
+            "best_ns": pl.col("latency_ns").min(),
+            "slowest_ns": pl.col("latency_ns").max(),
+            "worst_ns": pl.col("worst_ns").max(),
+        }
+        bound = pl.col("clock_bound_ns").max()
+        return self.complete.group_by("run", maintain_order=True).agg(
             pl.len().alias("instances"),
-            pl.col("latency_ns").min().alias("best_ns"),
-            pl.col("latency_ns").max().alias("slowest_ns"),
-            pl.col("worst_ns").max().alias("worst_ns"),
+            *(
+                pl.when((bound == 0) | (time > bound)).then(time).alias(name)
+                for name, time in figures.items()
+            ),
         )
-        return self.complete.group_by("run", maintain_order=True).agg(figures)
 
 
 def chain_instances(
@@ -166,6 +185,7 @@ def chain_instances(
         .otherwise(pl.sum_horizontal(f"clock_bound_ns_{n}" for n in range(last + 1)))
         .alias("clock_bound_ns"),
         pl.lit(begin == "publish").and_("at_least_0").alias("at_least"),
+        pl.col(f"message_id_{last}").alias("last_message_id"),
     )
     sure = pl.all_horizontal(pl.lit(value=True), *(f"sure_{n + 1}" for n in range(len(kinds))))
     flow = flow.with_columns(
@@ -173,7 +193,7 @@ def chain_instances(
         .alias("match")
     )  # fmt: skip
     columns = ["begin_ns", "end_ns", "latency_ns", "worst_ns", "clock_bound_ns", "at_least"]
-    columns += ["outcome", "stopped_at", "match"]
+    columns += ["outcome", "stopped_at", "match", "last_message_id"]
     return ChainInstances(
         chain=chain,
         instances=flow.select("run", "instance", *columns),
@@ -424,15 +444,28 @@ def mean_parts(found: ChainInstances) -> pl.DataFrame:
     polars.DataFrame
         ``hop``, ``topic``, ``node``, ``part``, ``begin_ms`` (since the instance's begin) and
         ``duration_ms``. Instances that lack a part count with 0 for it, so the durations add up to
-        the mean latency.
+        the mean latency. Both are null where the clocks of hosts may be as far apart as that.
     """
     count = found.complete.height
     instance = ["run", "instance", "hop"]
     return (
         found.hops.with_columns(place=pl.int_range(pl.len()).over(instance))
         .group_by("hop", "topic", "node", "part")
-        .agg(pl.col("place").mean(), duration_ms=pl.col("duration_ns").sum() / count / 1e6)
+        .agg(
+            pl.col("place").mean(),
+            duration_ms=pl.col("duration_ns").sum() / count / 1e6,
+            bound_ms=pl.col("clock_bound_ns").max() / 1e6,
+        )
         .sort("hop", "place", "part")
-        .with_columns(begin_ms=pl.col("duration_ms").cum_sum() - pl.col("duration_ms"))
-        .select("hop", "topic", "node", "part", "begin_ms", "duration_ms")
+        .with_columns(
+            begin_ms=pl.col("duration_ms").cum_sum() - pl.col("duration_ms"),
+            before_ms=pl.col("bound_ms").cum_sum().shift(1, fill_value=0.0),
+        )
+        .select(
+            *("hop", "topic", "node", "part"),
+            *(
+                pl.when((pl.col(bound) == 0) | (pl.col(name) > pl.col(bound))).then(name)
+                for name, bound in (("begin_ms", "before_ms"), ("duration_ms", "bound_ms"))
+            ),
+        )
     )

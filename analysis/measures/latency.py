@@ -118,15 +118,17 @@ def within_clocks(estimate: Estimate, bound_ns: float) -> Estimate:
             high=None if high is None else high + bound_ns,
             method=f"{estimate.method}; widened by {bound_ns / 1e6:.3g} ms, {CLOCKS_APART}",
         )
-    bound = "any time" if math.isinf(bound_ns) else f"{bound_ns / 1e6:.3g} ms"
     return replace(
-        estimate,
-        value=None,
-        low=None,
-        high=None,
-        per_run=(),
-        refused=f"between hosts whose clocks may be {bound} apart, which is as much as was "
-        "measured; bring the clocks together by 'roslens merge', or synchronise the hosts",
+        estimate, value=None, low=None, high=None, per_run=(), refused=clocks_apart(bound_ns)
+    )
+
+
+def clocks_apart(bound_ns: float) -> str:
+    """Say why what was measured between hosts is refused, and what would help."""
+    bound = "any time" if math.isinf(bound_ns) else f"{bound_ns / 1e6:.3g} ms"
+    return (
+        f"between hosts whose clocks may be {bound} apart, which is as much as was measured; bring "
+        "the clocks together by 'roslens merge', or synchronise the hosts"
     )
 
 

@@ -60,8 +60,9 @@ def chains_overview(
         ``chain``, ``instances``, ``complete`` (reached the end), ``approximate`` (number of the
         complete instances that passed a node that may have used another message), ``p50_ms``,
         ``p99_ms`` and ``worst_ms`` (of the complete ones, from the first publication to the last
-        callback's end; a percentile is null where a run has fewer than its interval needs, 6 or
-        299; means over runs, except for the worst), ``at_least`` (whether these are lower bounds).
+        callback's end; null where the clocks of the hosts at both ends may be as far apart as that;
+        a percentile is null where a run has fewer than its interval needs, 6 or 299; means over
+        runs, except for the worst), ``at_least`` (whether these are lower bounds).
     """
     rows = []
     for each in found:
@@ -69,12 +70,12 @@ def chains_overview(
         if begin_ns is not None and end_ns is not None:
             began = began.filter(pl.col("begin_ns").is_between(begin_ns, end_ns))
         in_range = replace(each, instances=began)
-        times = [of_run / 1e6 for of_run in in_range.times_of_runs()]
-        done = in_range.complete
+        done, of_runs = in_range.complete, in_range.times_of_runs()
+        times = (*(told_over_runs(of_runs, q) for q in (0.5, 0.99)), done["latency_ns"].max())
+        told = [in_range.told(time) for time in times]  # type: ignore[arg-type]
         rows.append(
             (str(each.chain), began.height, done.height, done.filter(match="approximate").height,
-             told_over_runs(times, 0.5), told_over_runs(times, 0.99),
-             done.select(pl.col("latency_ns").max() / 1e6).item(), in_range.at_least)
+             *(None if time is None else time / 1e6 for time in told), in_range.at_least)
         )  # fmt: skip
     schema = {"chain": pl.String, "instances": pl.UInt32, "complete": pl.UInt32,
               "approximate": pl.UInt32, "p50_ms": pl.Float64, "p99_ms": pl.Float64,

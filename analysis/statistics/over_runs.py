@@ -266,19 +266,20 @@ def percentile_over_runs(
         interval, how = over_runs(metric, values, level, _tick(metric, samples))
         least = least_samples(q, level)
         fewest = min((s.size for s in samples), default=0)
-        if interval.value == math.inf:
+        if math.inf in values:
             effective = None
-            infinite = sum(map(math.isinf, values))
-            interval = Interval(
-                math.inf,
-                refused=f"infinite: in {infinite} of {len(samples)} runs more than "
-                f"{100 * (1 - q):g} % were lost",
-            )
-        elif samples and fewest < least:
+        if samples and fewest < least:
             interval = Interval(
                 None,
                 refused=f"{fewest:,} sample{'s' * (fewest != 1)} in the shortest run; {name} needs "
                 f"{least:,} for a value and more for an interval",
+            )
+        elif interval.value == math.inf:
+            infinite = values.count(math.inf)
+            interval = Interval(
+                math.inf,
+                refused=f"infinite: in {infinite} of {len(samples)} runs more than "
+                f"{100 * (1 - q):g} % were lost",
             )
         elif interval.refused is None:
             reason = _too_few_effective(samples, each, q, rate_hz)

@@ -20,6 +20,7 @@ from roslens.analysis.statistics.ratio import MOST_RUNS, Spread
 from roslens.analysis.statistics.student import POWER, t_quantile, t_two_sided
 from roslens.analysis.verdicts.comparison import (
     Side,
+    always_infinite,
     runs_without_messages,
     silent_in_words,
     spread_of,
@@ -39,6 +40,8 @@ _KNOWN = re.compile(
 )
 """Metrics that recordings may lack: a budget for one then has no evidence, but is no mistake."""
 
+MOST_BEYOND = 0.01
+"""Largest part of further samples that may be beyond the limit of a maximum that is kept."""
 _LARGEST = 1e200
 _NAMED = 12
 """Most names that are listed if none is near."""
@@ -289,7 +292,7 @@ def check_budgets(budgets: Sequence[Budget], side: Side) -> Checks:
             checks.append(Check(budget=budget, estimate=None, notes=(note,)))
         elif not matching:
             raise UsageError(f"budget '{budget.text}': {_not_there(budget, of_metric, side)}")
-        checks += [_unless_silent(check(budget, estimate), side, estimate) for estimate in matching]
+        checks += [unless_silent(check(budget, estimate), side, estimate) for estimate in matching]
     notes = []
     if side.discarded_events:
         notes.append(f"the tracer lost {side.discarded_events:,} events: {MAY_BIAS}")
@@ -300,7 +303,7 @@ def check_budgets(budgets: Sequence[Budget], side: Side) -> Checks:
     return Checks(_corrected(checks), notes)
 
 
-def _unless_silent(check: Check, side: Side, estimate: Estimate) -> Check:
+def unless_silent(check: Check, side: Side, estimate: Estimate) -> Check:
     """Withdraw the verdict "within" if runs had nothing to measure, and add a note."""
     silent = runs_without_messages(side, estimate)
     if not silent:
@@ -340,7 +343,8 @@ def check(budget: Budget, estimate: Estimate) -> Check:
     """Check a budget against one estimate: the interval must lie on one side of the limit.
 
     A limit of a maximum is about each sample: one sample beyond it exceeds the budget, whatever the
-    interval of the largest sample per run is.
+    interval of the largest sample per run is; it is within only if there are so many samples that
+    at most `MOST_BEYOND` of further ones would be beyond it.
     """
     limit = budget.limit_for(estimate)
     result = Check(budget=budget, estimate=estimate, limit=limit)
@@ -354,6 +358,8 @@ def check(budget: Budget, estimate: Estimate) -> Check:
         verdict: Verdict = "within" if estimate.value < limit else "exceeded"
         confirmed = True if verdict == "exceeded" else None
         return replace(result, verdict=verdict, confirmed=confirmed, notes=(_OF_BOUND,))
+    if budget.upper and always_infinite(estimate):
+        return replace(result, verdict="exceeded", confirmed=True, notes=(str(estimate.refused),))
     if estimate.refused is not None or estimate.low is None or estimate.high is None:
         return replace(result, notes=(estimate.refused or "it has no interval",))
     good, bad = (
@@ -382,21 +388,26 @@ _OF_BOUND = "holds while nothing comes more often or takes longer than in the re
 
 
 def _of_each(result: Check, estimate: Estimate, limit: float) -> Check:
-    beyond = sum(largest > limit for largest in estimate.per_run)
+    beyond, left_out = sum(largest > limit for largest in estimate.per_run), left_out_of(estimate)
     if beyond:
         note = f"in {beyond} of {estimate.runs} runs at least one is beyond it"
-        return replace(result, verdict="exceeded", confirmed=True, notes=(note,))
-    return replace(result, verdict="within", notes=(_none_beyond(estimate),))
-
-
-def _none_beyond(estimate: Estimate) -> str:
-    """Return a note that no sample passed a limit, and what that says of further samples.
-
-    The bound is that of Clopper and Pearson (1934) for none of n, one-sided; it assumes independent
-    samples.
-    """
+        return replace(result, verdict="exceeded", confirmed=True, notes=(note, *left_out))
+    # The bound of Clopper and Pearson (1934) for none of n, one-sided.
     most = fractions.least_told(estimate.samples, 2 * estimate.level - 1)
-    return f"none of {estimate.samples:,} is beyond it; at most {100 * most:.2g} % would be"
+    note = (
+        f"none of {estimate.samples:,} is beyond it; if they are independent, at most "
+        f"{100 * most:.2g} % would be"
+    )
+    verdict: Verdict = "within" if most <= MOST_BEYOND else "not_enough_evidence"
+    if verdict != "within":
+        needed = math.ceil(math.log(1 - estimate.level) / math.log1p(-MOST_BEYOND))
+        note += f"; {needed:,} would show that it is 1 % or less"
+    return replace(result, verdict=verdict, notes=(note, *left_out))
+
+
+def left_out_of(estimate: Estimate) -> list[str]:
+    """Return what the method of an estimate says of samples and runs that it leaves out."""
+    return estimate.method.split("; ")[1:]
 
 
 def _p(estimate: Estimate, spread: Spread, limit: float) -> float:

@@ -210,9 +210,9 @@ class Comparison:
 
     @property
     def apart(self) -> float:
-        """Distance of the ratio from 1 in the log; infinite if one side is zero."""
+        """Distance of the ratio from 1 in the log; infinite if one side is zero or infinite."""
         if self.ratio is None:
-            return 0.0
+            return math.inf if self.verdict in _CHANGES else 0.0
         return abs(math.log(self.ratio)) if 0 < self.ratio < math.inf else math.inf
 
     @property
@@ -393,7 +393,8 @@ def compare_sides(
 
 def runs_without_messages(side: Side, estimate: Estimate) -> int:
     """Count the runs of a cell that have no message from which its estimate could be made."""
-    if not re.fullmatch(r"loss|latency_(sent_)?(mean|p[\d.]+)", estimate.metric):
+    of_chain = "chain" in estimate.cell and not estimate.metric.endswith("_bound")
+    if not of_chain and not re.fullmatch(r"loss|latency_(sent_)?(mean|p[\d.]+)", estimate.metric):
         return 0
     cell = _cell_of_runs(side, estimate)
     return max(0, sum(run_cell == cell for run_cell in side.cells) - estimate.runs)
@@ -414,7 +415,15 @@ def _failed_runs(side: Side, estimate: Estimate) -> int:
 def silent_in_words(silent: int, estimate: Estimate, of: str = "") -> str:
     """Say what `runs_without_messages` means; a message without a callback has no latency."""
     noun = "message of it" if estimate.metric == "loss" else "message of it with a latency"
+    if "chain" in estimate.cell:
+        noun = _OF_CHAINS.get(estimate.metric, "instance that reached the chain's end")
     return f"{silent} of {silent + estimate.runs} runs{of} had no {noun}"
+
+
+_OF_CHAINS = {
+    "chain_rate": "instance of the chain, or lost too many events for a rate",
+    "chain_complete": "instance of which it is known whether it reached the chain's end",
+}
 
 
 def _unless_silent(c: Comparison, base: Side, new: Side) -> Comparison:
@@ -698,7 +707,7 @@ def compare(base: Estimate, new: Estimate, threshold: float = 0.05) -> Compariso
         named = zip(("base", "new"), spreads, strict=True)
         reasons = [f"{name}: {reason}" for name, reason in named if isinstance(reason, str)]
         shown = [f"both: {left}"] if left == right else reasons
-        return replace(result, notes=(*notes, *shown))
+        return _where_infinite(replace(result, notes=(*notes, *shown)), *spreads)
     result = replace(result, difference=difference_of_means(right, left, LEVEL))
     worse, better = (right, left) if base.better == "lower" else (left, right)
     upper, lower = (new, base) if base.better == "lower" else (base, new)
@@ -737,6 +746,18 @@ def compare(base: Estimate, new: Estimate, threshold: float = 0.05) -> Compariso
         needed = needed and max(needed, min(base.runs, new.runs) + 1)
         result = replace(result, runs_needed=needed)
     return replace(result, notes=tuple(notes))
+
+
+def _where_infinite(c: Comparison, left: Spread | str, right: Spread | str) -> Comparison:
+    """Judge a comparison if one side is infinite in all runs and the other has an interval."""
+    if isinstance(left, Spread) and always_infinite(c.new):
+        worse = c.base.better == "lower"
+    elif isinstance(right, Spread) and always_infinite(c.base):
+        worse = c.base.better != "lower"
+    else:
+        return c
+    verdict: Verdict = "regression" if worse else "improvement"
+    return replace(c, verdict=verdict, confirmed=True)
 
 
 def _refuse(base: Estimate, new: Estimate) -> None:
@@ -829,6 +850,15 @@ def verdict_of(effect: Effect, threshold: float) -> Verdict:
     if 1 - threshold < effect.low and effect.high < 1 + threshold:
         return "no_difference"
     return "not_enough_evidence"
+
+
+def always_infinite(estimate: Estimate) -> bool:
+    """Return whether a metric is infinite in each of enough runs, as latencies of lost messages."""
+    return (
+        estimate.value == math.inf
+        and set(estimate.per_run) == {math.inf}
+        and (estimate.runs >= MINIMUM_RUNS)
+    )
 
 
 def spread_of(estimate: Estimate) -> Spread | str:

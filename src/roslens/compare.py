@@ -62,6 +62,7 @@ _WITHIN_REACH = 50
 """The largest number of runs that anybody would make."""
 _POWER = 1 + 0.8416 / 1.9600
 _MOST_CAUSES = 3
+_NOT_IN_PERCENT = ("from 0", "infinite", "from infinite")
 _LEAST_CAUSE = 0.001
 """Least part, of the largest cause, that a note names."""
 
@@ -98,8 +99,8 @@ def load_side(
     Raises
     ------
     UsageError
-        There is nothing to read, a metrics.json is given with other paths, or it has estimates
-        for each level of an ignored factor.
+        There is nothing to read, no such topic, a metrics.json is given with other paths, or it has
+        estimates for each level of an ignored factor.
     """
     if isinstance(paths, Runs):
         places = [recording.path.resolve() for recording in paths.recordings]
@@ -153,6 +154,8 @@ def _side_of(
     by: str | None,
     leave_out: Sequence[LeaveOut] = (),
 ) -> Side:
+    if topics:
+        opened.check_topics(topics)
     pooled = _with_cells(opened, {run.name: _left(run.cell, ignore, by) for run in opened.runs})
     report, estimates = measured(pooled, metrics, topics, leave_out)
     disturbed = {run.name: run.disturbances for run in report.tables.runs if run.disturbances}
@@ -625,6 +628,8 @@ def _value(estimate: Estimate) -> tuple[str, str]:
 
 
 def _change(comparison: Comparison) -> str:
+    if comparison.ratio is None and comparison.verdict in _OF_LEVELS:
+        return "from infinite" if comparison.base.value == math.inf else "infinite"
     if comparison.ratio is None or comparison.low is None or comparison.high is None:
         return "-"
     return shown_change(comparison.ratio, comparison.low, comparison.high)
@@ -632,7 +637,7 @@ def _change(comparison: Comparison) -> str:
 
 def _with_unit(comparison: Comparison) -> str:
     change = _change(comparison)
-    return change if change == "from 0" else f"{change} %"
+    return change if change in _NOT_IN_PERCENT else f"{change} %"
 
 
 def _bounded(low: float | None, high: float | None) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 
 import polars as pl
 
-from roslens.analysis.chains.tables import AT_LEAST, BOUNDS
+from roslens.analysis.chains.tables import AT_LEAST, BOUNDS, CLOCKS
 from roslens.analysis.estimate import short_labels, telling_factors
 from roslens.analysis.figures.drawing import Drawing
 from roslens.analysis.measures.loss import health_findings, what_is_bent
@@ -369,6 +369,9 @@ class FirstPage(Facts):
             for r in self.chains.head(_MOST).iter_rows(named=True)
         ]  # fmt: skip
         guessed = self.chains["approximate"].sum()
+        is_apart = self.chains.select(
+            ((pl.col("complete") > 0) & pl.col("worst_ms").is_null()).any()
+        ).item()
         notes = [
             *_more(self.chains),
             *([BOUNDS] if self.chains["at_least"].any() else []),
@@ -377,7 +380,7 @@ class FirstPage(Facts):
                 if guessed
                 else []
             ),
-            *_too_few(rows, -3),
+            *([CLOCKS] if is_apart else _too_few(rows, -3)),
             f"Where the time goes: roslens chains {self._paths}",
         ]
         caption = "From the first publication to the end of the last callback, the longest first"

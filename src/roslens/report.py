@@ -19,7 +19,6 @@ from roslens.analysis.reports.base import Section
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.collectors.resolving import LEFT_OUT
 from roslens.collectors.results.formats import find_results
-from roslens.collectors.views import instead_of
 from roslens.execution import CELL_TIMEOUT_S, execute, known_parameters
 from roslens.html_page import html_page
 from roslens.paths import resolve
@@ -157,7 +156,9 @@ def _report(
                 )
             notes += [] if opened is None else [*opened.not_read_told(), *opened.copies_told()]
             if opened is not None and "topics" in accepted:
-                _check_topics(given.get("topics"), opened)
+                topics = given.get("topics")
+                named = topics if isinstance(topics, list) else [topics]
+                opened.check_topics([topic for topic in named if isinstance(topic, str)])
         elif "files" in accepted:
             for path in given.get("files", []):
                 find_results(resolve(path))
@@ -229,15 +230,6 @@ def check_parameters(
     if with_paths and name not in accepted:
         raise UsageError(f"notebook {source.stem} takes no recordings; leave out PATH")
     return accepted
-
-
-def _check_topics(topics: Any, opened: Recordings) -> None:
-    """Raise `UsageError` for a topic that is in no run, before the notebook takes its time."""
-    existing = opened.names("topic", "publishers", "subscriptions", "messages")
-    named = [topics] if isinstance(topics, str) else topics if isinstance(topics, list) else []
-    for topic in named:
-        if existing and isinstance(topic, str) and topic not in existing:
-            raise UsageError(f"no topic is named {topic!r}; {instead_of(topic, existing)}")
 
 
 def _for_paths(accepted: Mapping[str, Any]) -> str:

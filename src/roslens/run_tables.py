@@ -19,7 +19,7 @@ from roslens.collectors.excerpt import excerpt_of
 from roslens.collectors.resources import scan_samples
 from roslens.collectors.schema import SAMPLED, TABLES, Table
 from roslens.collectors.table_file import scan_table
-from roslens.collectors.views import Names, View, Window, check_window, matching
+from roslens.collectors.views import Names, View, Window, check_window, instead_of, matching
 from roslens.recording import Recording, UsageError
 from roslens.recording.files import text_path
 from roslens.recording.manifest import Level
@@ -166,6 +166,13 @@ class RunTables:
         """Return each distinct text in a column of tables, such as ``topic`` of ``publishers``."""
         frames = [self.table(name).select(column).unique() for name in tables]
         return {name for frame in pl.collect_all(frames) for name in frame[column].drop_nulls()}
+
+    def check_topics(self, topics: Sequence[str]) -> None:
+        """Raise `UsageError` for a topic that is in no run; not if nothing names any topic."""
+        existing = self.names("topic", "publishers", "subscriptions", "messages")
+        for topic in topics:
+            if existing and topic not in existing:
+                raise UsageError(f"no topic is named {topic!r}; {instead_of(topic, existing)}")
 
     def _processes(
         self, names: Names | None

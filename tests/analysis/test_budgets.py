@@ -16,7 +16,11 @@ from scipy import stats
 
 from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.statistics.fractions import fraction_over_runs
-from roslens.analysis.statistics.over_runs import value_over_runs
+from roslens.analysis.statistics.over_runs import (
+    maximum_over_runs,
+    percentile_over_runs,
+    value_over_runs,
+)
 from roslens.analysis.verdicts.budgets import (
     Checks,
     check,
@@ -128,6 +132,47 @@ def test_refused_estimates_lack_evidence() -> None:
     budget_check = check(parse_budget("latency_p99 < 1 s"), p99(10.0))
     assert budget_check.verdict == "not_enough_evidence"
     assert "at least 3" in budget_check.notes[0]
+
+
+def test_a_percentile_that_is_infinite_in_all_runs_exceeds_any_limit() -> None:
+    """Of 1,000 messages of each run 20 were lost: more than 1 % are infinitely late."""
+    lossy, whole = [math.inf] * 20 + [1e6] * 980, [1e6] * 1000
+    budget = parse_budget("latency_p99 < 1 s")
+    for runs, verdict in (
+        ([lossy] * 3, "exceeded"),
+        ([lossy, lossy, whole], "not_enough_evidence"),
+        ([lossy] * 2, "not_enough_evidence"),
+        # 298 of them do not have a P99, whatever became of them.
+        ([lossy[:298]] * 3, "not_enough_evidence"),
+    ):
+        checks = check_budgets([budget], side(percentile_over_runs(P99, {}, runs, 0.99)))
+        assert (checks.checks[0].verdict, checks.exit_code) == (
+            verdict,
+            1 if verdict == "exceeded" else 3,
+        )
+
+
+@pytest.mark.parametrize(
+    ("sizes", "verdict", "most"),
+    [
+        # .05 ** (1 / 299) = .99003, .05 ** (1 / 298) = .98998: at most 1.00 % of further ones.
+        ([100, 100, 99], "within", "1 %"),
+        ([100, 100, 98], "not_enough_evidence", "1 %"),
+        ([1], "not_enough_evidence", "95 %"),
+    ],
+)
+def test_few_samples_keep_no_limit_of_a_maximum(sizes: list[int], verdict: str, most: str) -> None:
+    metric = Metric("response_time_max", "from a to b", "ns")
+    estimate = maximum_over_runs(metric, {}, [[1e6] * size for size in [*sizes, 0]])
+    budget_check = check(parse_budget("response_time_max < 2 ms"), estimate)
+    assert budget_check.verdict == verdict
+    count, left_out = budget_check.notes
+    told = f"none of {sum(sizes)} is beyond it; if they are independent, at most {most} would be"
+    assert count.startswith(told)
+    assert count.endswith("; 299 would show that it is 1 % or less") == (verdict != "within")
+    assert left_out == "1 run without samples left out"
+    # One beyond it is enough.
+    assert check(parse_budget("response_time_max < 0.9 ms"), estimate).verdict == "exceeded"
 
 
 def test_exit_codes_and_holm() -> None:

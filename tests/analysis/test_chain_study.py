@@ -14,16 +14,25 @@ import numpy as np
 import polars as pl
 import pytest
 from ros2_trace import Trace, at
-from test_chains import Model
+from test_chains import CHAIN, Model, once
 from tests.samples import RUN, SAMPLES, uncollected
 
 import roslens as rl
+from roslens.analysis.chains.estimates import (
+    FollowedChain,
+    chain_estimates,
+    check_requirements,
+)
 from roslens.analysis.chains.report import ChainsParameters, ChainsReport
-from roslens.analysis.chains.requirements import read_requirements
+from roslens.analysis.chains.requirements import NamedChain, read_requirements
+from roslens.analysis.chains.tables import CLOCKS, chains_table, parts_table, slowest_table
 from roslens.analysis.flow.chain import Chain
-from roslens.analysis.flow.chains import UNTOLD, chain_instances
+from roslens.analysis.flow.chains import UNTOLD, ChainInstances, chain_instances
 from roslens.analysis.flow.links import Link
 from roslens.analysis.flow.taking_turns import as_yaml, links_found
+from roslens.analysis.runs import Run
+from roslens.analysis.verdicts.budgets import check_budgets, parse_budget
+from roslens.analysis.verdicts.comparison import Side
 from roslens.compare import measured
 from roslens.recording import UsageError
 
@@ -112,6 +121,112 @@ def test_which_of_several_waiting_messages_was_used_is_not_sure() -> None:
     instances = chain_instances(model, chain, BOTH[:1]).instances
     assert instances["outcome"].unique().to_list() == ["complete"]
     assert "approximate" in instances["match"].to_list()
+
+
+@pytest.mark.parametrize(
+    ("hosts", "overview", "slowest"),
+    [
+        (("h0", "h1", "h1"), ["-", "-", "-", "-", "-"], []),
+        (("h0", "h1", "h0"), ["0.108", "-", "-", "-", "-"],
+         [["run0", "0.000", "0.1080", "-", "-"]]),
+        (("h0", "h0", "h0"), ["0.108", "-", "-", "-", "/a transport or waiting (44 %)"],
+         [["run0", "0.000", "0.1080", "/a transport", "0.0480"]]),
+    ],
+)  # fmt: skip
+def test_tables_state_no_time_by_clocks_that_are_apart(
+    hosts: tuple[str, str, str], overview: list[str], slowest: list[list[str]]
+) -> None:
+    """By hand: 108 us, 48 of them the transport of /a; how far the clocks are apart is unknown."""
+    model = Model(once())
+    model.tables["messages"] = model.tables["messages"].with_columns(
+        publisher_host=pl.Series(hosts[:2]),
+        subscription_host=pl.Series(hosts[1:]),
+        clock_bound_ns=pl.lit(None, pl.Int64),
+    )
+    followed = FollowedChain(NamedChain(CHAIN, "line"), chain_instances(model, CHAIN))
+    table = chains_table([followed])
+    assert table.rows[0][3:8] == overview
+    assert (CLOCKS in table.notes) == (hosts != ("h0", "h0", "h0"))
+    assert slowest_table(followed, 10).rows == slowest
+    shares = {(row[0], row[2]): row[6] for row in parts_table(followed).rows}
+    told = {"h0h1h1": "-", "h0h1h0": "6.5 %", "h0h0h0": "6.5 %"}["".join(hosts)]
+    assert shares["/a", "callback"] == told  # 7 of 108 us
+
+
+ROUND = "/a -> /t -> /b"
+
+
+def followed(runs: dict[str, list[tuple[int, int | None]]]) -> FollowedChain:
+    """Instances as (message, end in ms or None where it was lost), published 1 ms before."""
+    rows = [
+        {"run": run, "instance": n, "last_message_id": message, "clock_bound_ns": 0.0,
+         "end_ns": None if ms is None else ms * 10**6, "latency_ns": None if ms is None else 10**6,
+         "worst_ns": None, "at_least": False, "outcome": "lost" if ms is None else "complete"}
+        for run, ends in runs.items()
+        for n, (message, ms) in enumerate(ends)
+    ]  # fmt: skip
+    schema = {"end_ns": pl.Int64, "latency_ns": pl.Int64, "worst_ns": pl.Int64}
+    found = ChainInstances(
+        Chain.of(ROUND), pl.DataFrame(rows, schema_overrides=schema), pl.DataFrame, ()
+    )
+    return FollowedChain(NamedChain(found.chain, ROUND), found)
+
+
+@pytest.mark.parametrize(
+    ("ends", "rate"),
+    [
+        # 10 periods of 10 ms from 0 to 100 ms; the part of 105 ms ends within one more.
+        ([(n, 10 * n) for n in range(11)], 100),
+        # Two subscriptions, the second one 3 ms later: as many messages.
+        ([(n, 10 * n + later) for n in range(11) for later in (0, 3)], 100),
+        # 5 periods, then nothing from 50 to 105 ms, which is longer than 10 ms.
+        ([(n, 10 * n if n < 6 else None) for n in range(11)], 5 / 0.105),
+        ([(0, 5), (1, None)], 1 / 0.105),
+        ([(0, None)], 0),
+        ([], None),
+    ],
+)
+def test_the_rate_of_a_chain(ends: list[tuple[int, int | None]], rate: float | None) -> None:
+    """By hand, of a run that was measured from 0 to 105 ms."""
+    regular = [(n, 10 * n) for n in range(11)]
+    runs = [Run("a", {}), Run("b", {})]
+    parts = {"a": (0, 105 * 10**6), "b": (0, 105 * 10**6)}
+    estimates = chain_estimates(followed({"a": ends, "b": regular}), runs, parts=parts)
+    (estimate,) = (e for e in estimates if e.metric == "chain_rate")
+    assert estimate.per_run == pytest.approx((100,) if rate is None else (rate, 100))
+    # Where the measured part is not known, the rate is that between the ends.
+    (estimate,) = (e for e in chain_estimates(followed({"a": regular}), runs[:1])
+                   if e.metric == "chain_rate")  # fmt: skip
+    assert estimate.per_run == pytest.approx((100,))
+
+
+def test_runs_in_which_a_chain_did_nothing_keep_no_requirement() -> None:
+    """Of four runs one has no instance, and one has lost its only one."""
+    regular = [(n, 10 * n) for n in range(101)]
+    chain = followed({"a": regular, "b": [*regular, (101, None)], "c": [(0, None)], "e": regular})
+    texts = ("response_time_p50 < 1 s", "response_time_max < 1 s", "chain_rate > 1 Hz")
+    budgets = [parse_budget({"budget": text, "where": {"chain": ROUND}}) for text in texts]
+    chain = replace(chain, named=replace(chain.named, budgets=budgets))
+    silent = "1 of 4 runs had no instance that reached the chain's end"
+    none = "1 of 4 runs had no instance of the chain, or lost too many events for a rate"
+    for names, stopped, verdicts, last_notes in (
+        ("abe", 1, ["within"] * 3, [None, "1 more did not reach the end", None]),
+        ("abde", 1, ["not_enough_evidence"] * 3, [silent, silent, none]),
+        # The run that reached nothing counts as 0 Hz: 75 Hz on average.
+        ("abce", 2, ["not_enough_evidence"] * 2 + ["within"], [silent, silent, None]),
+    ):
+        runs = [Run(name, {}) for name in names]
+        parts = dict.fromkeys(names, (0, 10**9))
+        estimates = chain_estimates(chain, runs, parts=parts)
+        side = Side("runs", estimates, [{}] * len(runs), len(runs))
+        of_chains = check_requirements([chain], estimates, runs, side).checks
+        for checks in (
+            check_budgets(budgets, side).checks,
+            sorted(of_chains, key=lambda c: texts.index(c.budget.text)),
+        ):
+            assert [c.verdict for c in checks] == verdicts
+            assert [c.notes[-1] if c.notes else None for c in checks] == last_notes
+            assert f"{stopped} more did not reach the end" in checks[1].notes
 
 
 @pytest.fixture(scope="module")

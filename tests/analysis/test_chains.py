@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from ros2_trace import Trace, at, rows
 
 from roslens.analysis.flow.chain import Chain
-from roslens.analysis.flow.chains import chain_instances
+from roslens.analysis.flow.chains import chain_instances, mean_parts
 from roslens.analysis.flow.flow_graph import find_chains, flow_graph
 from roslens.analysis.flow.links import Link
+from roslens.analysis.overview.in_range import chains_overview
 from roslens.analysis.path.path import Paths
 from roslens.recording import UsageError
 
@@ -183,6 +184,51 @@ def test_clocks_of_hosts_bound_a_chain(
         pl.Series("clock_bound_ns", bounds, pl.Int64),
     )
     assert chain_instances(model, CHAIN).instances["clock_bound_ns"].to_list() == [expected]
+
+
+def test_two_subscriptions_of_a_node_execute_for_one_message() -> None:
+    trace = once()
+    trace.subscription(30, 0x140, "/b_out", node=SINK, callback=0x230, pid=3)
+    trace.receive(220, 0x140, 0x230, stamp=at(162), pid=3)
+    instances = chain_instances(Model(trace), CHAIN).instances
+    assert rows(instances, "begin_ns", "end_ns") == [(100, 208), (100, 228)]
+    assert instances["last_message_id"].n_unique() == 1
+    assert instances["last_message_id"].null_count() == 0
+
+
+@pytest.mark.parametrize(
+    ("hosts", "bound", "durations", "times"),
+    [
+        # Beyond the 48 us of the transport of /a, but not beyond the 108 us of the whole.
+        (("h0", "h1", "h1"), 50_000, [2, None, 2, 1, 7, 2, 38, 2, 1, 5], (108_000, 108_000)),
+        (("h0", "h1", "h1"), 108_000, [2, None, 2, 1, 7, 2, 38, 2, 1, 5], (None, None)),
+        (("h0", "h1", "h1"), None, [2, None, 2, 1, 7, 2, 38, 2, 1, 5], (None, None)),
+        (("h0", "h1", "h1"), 47_999, [2, 48, 2, 1, 7, 2, 38, 2, 1, 5], (108_000, 108_000)),
+        # Both ends of the chain are by one clock, both transports by two.
+        (("h0", "h1", "h0"), None, [2, None, 2, 1, 7, 2, None, 2, 1, 5], (108_000, 108_000)),
+    ],
+)
+def test_what_the_clocks_of_hosts_forbid_saying_is_not_said(
+    hosts: tuple[str, str, str],
+    bound: int | None,
+    durations: list[int | None],
+    times: tuple[int | None, int | None],
+) -> None:
+    """By hand: a time is known if it is longer than the clocks of its ends may be apart."""
+    model = Model(once())
+    crosses = [hosts[0] != hosts[1], hosts[1] != hosts[2]]
+    model.tables["messages"] = model.tables["messages"].with_columns(
+        pl.Series("publisher_host", hosts[:2]),
+        pl.Series("subscription_host", hosts[1:]),
+        pl.Series("clock_bound_ns", [bound if c else None for c in crosses], pl.Int64),
+    )
+    chain = chain_instances(model, CHAIN)
+    assert mean_parts(chain)["duration_ms"].to_list() == [
+        None if us is None else pytest.approx(us / 1e3) for us in durations
+    ]
+    assert chain.response_times().select("best_ns", "slowest_ns").rows() == [times]
+    worst_ms = times[0] and times[0] / 1e6
+    assert chains_overview([chain]).select("complete", "worst_ms").rows() == [(1, worst_ms)]
 
 
 def test_only_the_first_output_of_a_callback_counts() -> None:

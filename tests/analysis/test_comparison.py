@@ -234,6 +234,32 @@ def test_a_run_without_messages_is_no_evidence_that_nothing_is_worse() -> None:
     assert comparison.verdict == "no_difference"
 
 
+def test_messages_lost_in_every_run_of_one_side_are_a_change() -> None:
+    """Of 300 messages of each run 6 were lost: its P99 is infinite; the other side has one."""
+    metric = Metric("latency_sent_p99", "from a to b", "ns")
+
+    def side_of(*lost: int) -> Side:
+        runs = [[math.inf] * count + [1e6 + run] * (300 - count) for run, count in enumerate(lost)]
+        return side(percentile_over_runs(metric, {}, runs, 0.99))
+
+    whole, lossy, partly = side_of(0, 0, 0), side_of(6, 6, 6), side_of(6, 6, 0)
+    # Too few effective samples: P99 of the whole side has no interval.
+    assert compare_sides(whole, lossy, ["latency_sent_p99"]).exit_code == 3
+    whole = side(value_over_runs(metric, {}, [1e6, 1.1e6, 1.2e6], 900))
+    for base, new, verdict, change, code in (
+        (whole, lossy, "regression", "infinite", 1),
+        (lossy, whole, "improvement", "from infinite", 0),
+        (whole, partly, "not_enough_evidence", "-", 3),
+        (lossy, lossy, "not_enough_evidence", "-", 3),
+    ):
+        comparisons = compare_sides(base, new, ["latency_sent_p99"])
+        assert (comparisons.compared[0].verdict, comparisons.exit_code) == (verdict, code)
+        assert comparison_table(comparisons).rows[0][3] == change
+        named = "REGRESSION: latency_sent_p99: (no factors) infinite"
+        assert (named in summary(comparisons)) == (code == 1)
+        assert json.loads(comparisons.json_text())["comparisons"][0]["low"] is None
+
+
 def test_clocks_that_may_be_apart_are_no_scatter_of_runs() -> None:
     """8 and 12 ms, by clocks that may be 2 ms apart, may both be 10 ms; 8 and 13 ms may not."""
 

@@ -23,8 +23,14 @@ from synthetic import Tables
 from tests.samples import SAMPLES
 
 import roslens as rl
+from roslens.analysis.chains.bounds import bound_estimates, bounds_table
+from roslens.analysis.chains.estimates import FollowedChain
+from roslens.analysis.chains.requirements import NamedChain
 from roslens.analysis.flow import response_bounds
+from roslens.analysis.flow.chain import Chain
+from roslens.analysis.flow.chains import ChainInstances
 from roslens.analysis.flow.response_bounds import FEW, LOST, THREADS, UNKNOWN, callback_bounds
+from roslens.analysis.runs import Run
 from roslens.analysis.verdicts.budgets import check, parse_budget
 from roslens.collectors._native import response_time_bounds
 
@@ -284,6 +290,28 @@ def simulated(seed: int, callbacks: int, load: float, jobs: int) -> list[pl.Data
             ready.append((callback, now, 1 + round(chance.expovariate(1 / mean))))
     orders: list[Callable[[Sequence[int]], int]] = [min, max, chance.choice]
     return [callback_bounds(executed(scheduled(ready, order)), warm_up_s=0) for order in orders]
+
+
+def test_runs_without_the_chain_change_no_bound():
+    """Run a has the chain, and bounds of 7 and 3 us for its two callbacks; run b has another."""
+    chain = Chain.of("/x -> /s -> /y -> /t -> /z")
+    begun = pl.DataFrame(
+        {"run": "a", "instance": [0], "outcome": "complete", "latency_ns": 6_000,
+         "clock_bound_ns": 0.0}
+    )  # fmt: skip
+    callbacks = pl.DataFrame(
+        [("a", "/s", "/y", 7_000), ("a", "/t", "/z", 3_000), ("b", "/u", "/z", 99_000)],
+        schema=["run", "name", "node", "bound_ns"],
+        orient="row",
+    ).with_columns(kind=pl.lit("subscription"), refused=pl.lit(None, pl.String), beyond=0, tested=5)
+    found = ChainInstances(chain, begun, pl.DataFrame, (None,))
+    followed = [FollowedChain(NamedChain(chain, "chain"), found)]
+    runs = [Run("a", {}), Run("b", {}), Run("c", {"x": 1})]
+    (estimate,) = bound_estimates(followed, callbacks, runs, 0.95)
+    assert (estimate.value, estimate.runs, dict(estimate.cell)) == (10_000, 1, {"chain": "chain"})
+    assert bounds_table(followed, callbacks, runs).rows == [
+        ["chain", "0.00600", "0.0100", "0 of 10", ""]
+    ]
 
 
 @pytest.mark.recording

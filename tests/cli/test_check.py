@@ -35,6 +35,15 @@ def test_wrong_use(roslens: Roslens, tmp_path: Path) -> None:
 
 
 @pytest.mark.recording
+def test_a_topic_that_is_nowhere_is_wrong_use(roslens: Roslens, tmp_path: Path) -> None:
+    budgets = tmp_path / "budgets.yaml"
+    for topic, told in (("/topic", "no topic is named '/topic'; did you mean /topic_0?"),
+                        ("/x", "no topic is named '/x'; there are ")):  # fmt: skip
+        budgets.write_text(f"budgets: [{{budget: latency_p50 < 20 ms, topic: {topic}}}]")
+        check_one_line(roslens("check", budgets, SAMPLES / "communication"), 2, told)
+
+
+@pytest.mark.recording
 def test_recordings(roslens: Roslens, tmp_path: Path) -> None:
     budgets = tmp_path / "budgets.yaml"
     budgets.write_text(
@@ -42,7 +51,7 @@ def test_recordings(roslens: Roslens, tmp_path: Path) -> None:
 budgets:
 - latency_p50 < 10 s
 - budget: latency_mean < 10 s
-  topic: /data
+  topic: /topic_0
 """
     )
     run = roslens("check", budgets, SAMPLES / "communication")

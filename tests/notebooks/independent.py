@@ -246,14 +246,14 @@ def percentile(runs: Sequence[Sequence[float]], q: float, rate_hz: float | None 
     """Return type 8 of Hyndman and Fan per run; refuse too few samples beyond the quantile."""
     arrays = [np.sort(np.asarray(run, float)) for run in runs if len(run)]
     values = [_type_8(array, q) for array in arrays]
-    if math.inf in values:
-        return Interval(None, needs=[values.count(math.inf), len(values), 100 * (1 - q)])
-    interval = over_runs(values)
     fewest = min((len(array) for array in arrays), default=0)
     # With fewer samples, all of them miss the percentile with a probability above 5 %.
     least = next(n for n in itertools.count(1) if q**n + (1 - q) ** n <= 0.05)
     if arrays and fewest < least:
         return Interval(None, needs=[fewest, 100 * q, least])
+    if math.inf in values:
+        return Interval(None, needs=[values.count(math.inf), len(values), 100 * (1 - q)])
+    interval = over_runs(values)
     if interval.needs is not None:
         return interval
     effective = fewest / _correlation_time([np.asarray(run, float) for run in runs if len(run)], q)
@@ -677,10 +677,8 @@ def chains(runs: Sequence[Run], sample: str) -> list[Expected]:
             ]
             worst = [[late.end_ns - early.begin_ns for early, late in itertools.pairwise(passages)
                       if late.end_ns is not None] for passages in done]  # fmt: skip
-            ends = [
-                sorted({p.end_ns for p in passages if p.end_ns is not None}) for passages in done
-            ]
-            rates = [1e9 / _period(moments) for moments in ends]
+            rates = [_rate(run, passages)
+                     for run, passages in zip(members, done, strict=True)]  # fmt: skip
             # The trace does not tell which of two waiting messages was used first: the rows are
             # marked approximate, and some pairs are exchanged, which leaves the mean as it is.
             far = 0.05 if "/a2" in chain else 1e-9
@@ -695,6 +693,17 @@ def chains(runs: Sequence[Run], sample: str) -> list[Expected]:
                 Expected("chain_rate", cell, over_runs(rates)),
             ]  # fmt: skip
     return expected
+
+
+def _rate(run: Run, done: Sequence[Passage]) -> float:
+    """Of messages that reached the end (Hz); until the measured part ends after a long silence."""
+    ends = sorted({p.end_ns for p in done if p.end_ns is not None})
+    begin, end = run.part
+    if len(ends) < 2:
+        return 1e9 * len(ends) / (end - begin)
+    longest = max(late - early for early, late in itertools.pairwise(ends))
+    until = end if end - ends[-1] > longest else ends[-1]
+    return 1e9 * (len(ends) - 1) / (until - ends[0])
 
 
 def _passages(run: Run, chain: str) -> list[Passage]:

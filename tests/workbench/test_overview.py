@@ -391,13 +391,14 @@ def chain_of_two() -> ChainInstances:
             ("r", instance, 0, "/t", "/b", "callback", callback * MS),
         ]
     columns = ["run", "instance", "hop", "topic", "node", "part", "duration_ns"]
-    hops = pl.DataFrame(rows, schema=columns, orient="row")
+    hops = pl.DataFrame(rows, schema=columns, orient="row").with_columns(clock_bound_ns=0.0)
     instances = pl.DataFrame(
         {
             "run": "r",
             "instance": [0, 1, 2],
             "outcome": ["complete", "complete", "lost"],
             "latency_ns": [6 * MS, 14 * MS, None],
+            "clock_bound_ns": 0.0,
             "at_least": [False, False, False],
             "match": ["exact", "approximate", "approximate"],
         }

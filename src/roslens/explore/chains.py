@@ -57,8 +57,8 @@ class Chains(Noun[ChainsReport]):
         ``end_ns`` (ns since the epoch), ``latency_ns`` (ns; null if it did not reach the end),
         ``worst_ns`` (ns, from the start of the previous instance), ``clock_bound_ns`` (the possible
         error of these times between hosts with different clocks), ``at_least`` (all these times are
-        lower bounds: the start of the call is unknown), ``outcome``, ``stopped_at``,
-        ``match``. No columns if there is no chain.
+        lower bounds: the start of the call is unknown), ``outcome``, ``stopped_at``, ``match``,
+        ``last_message_id`` (its message on the last topic). No columns if there is no chain.
 
         Raises
         ------
@@ -78,7 +78,8 @@ class Chains(Noun[ChainsReport]):
         Returns
         -------
         One row per part, in order: ``hop``, ``topic``, ``node``, ``part``, ``begin_ms`` (since the
-        chain's start) and ``duration_ms`` (ms).
+        chain's start) and ``duration_ms`` (ms); both null where the clocks of hosts may be as far
+        apart as that.
 
         Raises
         ------

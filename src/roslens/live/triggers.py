@@ -238,7 +238,8 @@ class Tables:
             except UsageError:
                 kinds = dict.fromkeys(("run", "outcome", "match"), pl.String)
                 times = dict.fromkeys(("begin_ns", "end_ns", "latency_ns"), pl.Int64)
-                none = pl.DataFrame(schema={**times, **kinds, "at_least": pl.Boolean})
+                more = {"at_least": pl.Boolean, "clock_bound_ns": pl.Float64}
+                none = pl.DataFrame(schema={**times, **kinds, **more})
                 instances = ChainInstances(Chain.of(chain), none, lambda: none, ())
             self._along[chain] = instances
         return self._along[chain]
