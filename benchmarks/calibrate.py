@@ -21,10 +21,10 @@ from roslens.recordings import open_recordings
 ROOT = Path(__file__).parents[1]
 HEAD = """# Calibration
 
-Written by `python3 noxfile.py -s calibrate`. Every number is a fraction of {count:,} simulations
-(where no other number is told) with its Monte Carlo error; seeds are fixed. Coverage is that of
-nominal 95 % intervals. The same as data: [results.csv](../data/calibration/results.csv), drawn by
-the notebook `calibration`."""
+`python3 noxfile.py -s calibrate` writes this page. Every number is a fraction of {count:,}
+simulations (unless another number is given) with its Monte Carlo error; seeds are fixed. Coverage
+is that of nominal 95 % intervals. [results.csv](../data/calibration/results.csv) has the same as
+data, which the notebook `calibration` draws."""
 
 
 def main() -> None:

@@ -40,13 +40,13 @@ def factors(count: int) -> Section:
             results.append(Result(title, cell, "block by block", hits, count, *BAR))
             for method, hits in _additive(y, contrast, squares).items():
                 results.append(Result(title, cell, method, hits, count))
-    worlds = "; ".join(f"{name}: {text}" for name, text in WORLDS.items())
+    worlds = ", ".join(f"*{name}* ({text})" for name, text in WORLDS.items())
     text = (
-        f"3 x 2 cells, once in each block. {worlds}. Block by block is what "
-        "`roslens.analysis.statistics.factorial` does. The additive model pools what it leaves "
-        "over all cells, with t; a mixed model's Wald interval has the same standard error in "
-        "balanced blocks, with "
-        "the normal distribution. Both are shown beside it and held to no bar."
+        f"Each block has 3 x 2 cells, each once. The worlds are {worlds}. Block by block is what "
+        "`roslens.analysis.statistics.factorial` does. The additive model pools its residuals over "
+        "all cells, with the t distribution. A mixed model's Wald interval has the same standard "
+        "error in balanced blocks, but the normal distribution. Both are shown for comparison, "
+        "without a bar."
     )
     return Section(title, text, ("blocks",), results)
 
@@ -119,9 +119,10 @@ def injected_leaks(count: int) -> Section:
         results.append(Result(INJECTED_TITLE, cell, "levels off", called, count, 0.95, None))
         results.append(Result(INJECTED_TITLE, cell, "within 30 s", placed, count, 0.95, None))
     text = (
-        "Five runs. Leaks: resident memory in whole pages, read five times per second for 60 s at "
-        "500 messages per second, stationary AR(1) noise of 300 kB. Levelling off: 300 samples in "
-        "10 min, noise of 30 kB; within 30 s: the bend is stated at 300 s, give or take 30."
+        "There are five runs. Leaks: resident memory in whole pages is read five times per second "
+        "for 60 s at 500 messages per second, with stationary AR(1) noise of 300 kB. Levelling "
+        "off: 300 samples in 10 min, with noise of 30 kB. Within 30 s: the bend is stated at 300 "
+        "s, give or take 30."
     )
     return Section(INJECTED_TITLE, text, (), results)
 

@@ -44,8 +44,8 @@ def means(count: int) -> Section:
         for result in _means(title, list(SHAPES), count, phi, runs, (0.0, 0.2, 0.5))
     ]
     text = (
-        "200 samples per run, autocorrelation phi, variance 1 before the shape; runs differ by a "
-        "normal effect of the given sd."
+        "Each run has 200 samples with autocorrelation phi, and variance 1 before the shape is "
+        "applied; runs differ by a normal effect of the given sd."
     )
     return Section(title, text, ("runs", "sd between"), results)
 
@@ -76,9 +76,9 @@ def positive_runs(count: int) -> Section:
         results.append(Result(title, cell, "coverage", hits, count, *BAR))
         results.append(Result(title, cell, "Student t", covered(values, 1.0), count))
     text = (
-        "The interval of `roslens.analysis.statistics.positive`, and Student's beside it. One "
-        "value per run, of mean 1; exponential: 1 + sd (e - 1), a floor and a long tail, of the "
-        "same skewness, 2, whatever the sd."
+        "The interval of `roslens.analysis.statistics.positive`, compared with Student's. Each run "
+        "has one value, of mean 1. Exponential values are 1 + sd (e - 1): they have a floor, a "
+        "long tail, and the same skewness, 2, whatever the sd."
     )
     return Section(title, text, ("runs",), results)
 
@@ -109,9 +109,9 @@ def skewed(count: int) -> Section:
         )
     ]
     text = (
-        "As above with exponential effects of runs: few runs much worse than most. Published as "
-        "it is: the fewer runs and the more they differ, the oftener the interval lies too low, "
-        "for it may have met no bad run."
+        "As the first table, but with exponential effects of runs: a few runs are much worse than "
+        "most. This is shown without a bar: the fewer the runs and the more they differ, the "
+        "oftener the interval lies too low, because there may be no bad run among them."
     )
     return Section(title, text, ("sd between",), results)
 
@@ -158,8 +158,8 @@ def percentiles(count: int) -> Section:
         for result in _percentiles(title, beyond, q, phi, runs, count)
     ]
     text = (
-        f"With so many effective samples beyond the percentile in each run: {EXCEEDANCES}, from "
-        "which on an estimate is not refused, and 20."
+        "The column 'beyond' is the number of effective samples beyond the percentile in each run: "
+        f"{EXCEEDANCES}, the least with which an estimate is not refused, and 20."
     )
     return Section(title, text, ("runs", "sd between"), results)
 
@@ -237,9 +237,9 @@ def spreads(count: int) -> Section:
             bar = BAR if shape == "normal" else (None, None)
             results.append(Result(title, cell, "coverage", hits, count, *bar))
     text = (
-        "200 independent samples per run; truth: the mean of the statistic over 100,000 such "
-        "runs, so that a maximum is that of a run of this length. Of lognormal samples standard "
-        "deviation and maximum are themselves skewed over runs: published as it is."
+        "Each run has 200 independent samples. The truth is the mean of the statistic over 100,000 "
+        "such runs, so that a maximum is that of a run of this length. Standard deviation and "
+        "maximum of lognormal samples are themselves skewed over runs, and shown without a bar."
     )
     return Section(title, text, ("runs",), results)
 
@@ -276,8 +276,8 @@ def one_run(count: int) -> Section:
         cell = {"of": "mean", "phi": f"{phi:g}", "n": "2,000"}
         results.append(Result(title, cell, "coverage", hits, count))
     text = (
-        "Percentiles by order statistics at the least n allowed, held to the bar; the mean by "
-        "effective samples, published as it is. All hold for that run only."
+        "Percentiles are by order statistics, at the least n allowed, and held to the bar; the "
+        "mean is by effective samples, and shown without a bar. All hold for that run only."
     )
     return Section(title, text, (), results)
 
@@ -322,7 +322,7 @@ def ratios(count: int) -> Section:
         hits = int((rejects(new, base, ratio) == 0).sum())
         cell = {"cv between runs": f"{cv:g}", "true ratio": f"{ratio:g}", "runs": f"{runs} runs"}
         results.append(Result(title, cell, "coverage", hits, count, *BAR))
-    text = "Normal runs, the same cv on both sides."
+    text = "Runs are normal, with the same cv on both sides."
     return Section(title, text, ("runs",), results)
 
 
@@ -339,7 +339,7 @@ def positive_ratios(count: int) -> Section:
         cell = {"runs differ by": shape, "sd": f"{sd:g}", "runs": f"{n} against {m}"}
         results.append(Result(title, cell, "coverage", hits, count, 0.93))
     text = (
-        "True ratio 1.5. With unequal numbers of runs the wider of Welch's and the pooled t covers "
-        "more than it claims: the price of few false alarms."
+        "The true ratio is 1.5. With unequal numbers of runs, the wider of Welch's and the pooled "
+        "t interval covers more than it claims: the price of few false alarms."
     )
     return Section(title, text, ("runs",), results)

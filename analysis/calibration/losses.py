@@ -119,13 +119,15 @@ def loss(count: int) -> Section:
                 Result(TITLE, cell, "refused of evident", refused, int(evident.sum()), None, 0.0)
             )
     text = (
-        f"{count:,} simulations of each cell; `fraction_over_runs` of so many messages per run. "
-        "Bursts: so many at once. Runs differ by a log-normal factor of that sd in the log. One "
-        "run in ten is bad at random, and loses so many times as much as the others, or all that "
-        "is lost: three runs meet none in 73 %, twenty in 12 %. Coverage where an interval is "
-        "given; within at the border: `roslens check` of a limit that is the truth; evident: "
-        f"{EVIDENT} lost or more in ten runs or more. Median width in units of the truth. An "
-        f"interval allows for runs that were not met and lose {WORSE:g} times as much; beyond that "
-        "no interval from so few runs can hold, and it is published as it is."
+        f"Each cell has {count:,} simulations of `fraction_over_runs`, with the given number of "
+        "messages per run. Bursts of 10 lose ten messages at once. Runs differ by a log-normal "
+        "factor whose log has the given sd. In the cells with a bad run, each run is bad with a "
+        "probability of one in ten, and loses the given number of times as much as the others, or "
+        "all that is lost: of three runs none is bad in 73 %, of twenty in 12 %. Coverage counts "
+        "only intervals that were given. Within at the border: `roslens check` says so of a limit "
+        f"that is the truth. Evident: {EVIDENT} lost or more, in ten runs or more. The median "
+        "width is in units of the truth. An interval allows for bad runs that did not occur and "
+        f"lose {WORSE:g} times as much; beyond that no interval from so few runs can hold, and "
+        "what happens is shown without a bar."
     )
     return Section(TITLE, text, (), results)

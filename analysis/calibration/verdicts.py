@@ -106,7 +106,10 @@ def comparisons(count: int) -> Section:
             "cv": f"{100 * cv:g} %",
         }
         results += by_code(title, cell, codes, injected=change > 0)
-    text = "Exit codes, threshold 5 %. A change of 0 is A against A: exit 1 is a false alarm."
+    text = (
+        "Exit codes with a threshold of 5 %. A change of 0 compares A with itself: there, exit 1 "
+        "is a false alarm."
+    )
     return Section(title, text, (), results)
 
 
@@ -138,7 +141,7 @@ def unequal(count: int) -> Section:
         }
         alarms = int((codes == 1).sum())
         results.append(Result(title, cell, "exit 1", alarms, count, None, 0.05))
-    text = "A against A, threshold 5 %: exit 1 is a false alarm."
+    text = "A is compared with itself, with a threshold of 5 %: exit 1 is a false alarm."
     return Section(title, text, ("cells",), results)
 
 
@@ -196,9 +199,10 @@ def splits(pools: Sequence[Floats], count: int, name: str) -> Section:
         }
         results += by_code(title, cell, codes, injected=False)
     text = (
-        "Every run is cut into pieces of equal numbers of messages; of each piece one statistic; "
-        "the pieces of a cell are dealt to BASE and NEW at random, so that nothing but chance "
-        "distinguishes the sides. Real shapes, drifts and outliers, threshold 5 %."
+        "Every run is cut into pieces of equal numbers of messages, and each piece gives one "
+        "statistic. The pieces of a cell are dealt to BASE and NEW at random, so that nothing but "
+        "chance distinguishes the sides. Shapes, drifts and outliers are real; the threshold is "
+        "5 %."
     )
     return Section(title, text, (), results)
 
@@ -223,8 +227,9 @@ def leaks(count: int) -> Section:
         results.append(Result(title, cell, "false alarms", alarms, count, None, 0.06))
         results.append(Result(title, cell, "power there", detected, count, 0.75, 0.85))
     text = (
-        "Five runs of 150 samples over 600 s, stationary AR(1) noise of 300 kB, margin 1 B/s. "
-        "Minimum detectable: the mean of what these experiments state, injected into others."
+        "Five runs have 150 samples each over 600 s, stationary AR(1) noise of 300 kB, and a "
+        "margin of 1 B/s. The minimum detectable is the mean of what these experiments state; this "
+        "slope is injected into others."
     )
     return Section(title, text, (), results)
 

@@ -246,11 +246,12 @@ def shapes(count: int) -> Section:
                 for verdict in _VERDICTS
             ]
     text = (
-        f"{count:,} simulations of each. Runs are read in whole pages, with AR(1) noise (phi "
-        f"{PHI:g}), margin 1,024 B/s. Wrong is a verdict that is not "
-        "true of the shape: a leak that is said to be stable or over, anything else that is said "
-        "to climb, a rise invented; every verdict where one rise leaves all open. A tooth longer "
-        "than the runs is a leak, as far as they go. What is missing to 1 is not enough evidence, "
-        "which is never wrong and says how long runs would have to be."
+        f"There are {count:,} simulations of each shape. Memory is read in whole pages, with AR(1) "
+        f"noise (phi {PHI:g}); the margin is 1,024 B/s. A verdict is wrong if it is not true of "
+        "the shape: if it says that a leak is stable or over, that anything else climbs, or that "
+        "there was a rise when there was none; and any verdict is wrong if a single rise leaves "
+        "everything open. A tooth longer than the runs counts as a leak, because it is one while "
+        "they last. All other verdicts are not enough evidence, which is never wrong and "
+        "says how long runs would have to be."
     )
     return Section(TITLE, text, (), results)

