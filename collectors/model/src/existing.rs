@@ -6,7 +6,8 @@ use crate::ids::{Id, Maybe, numbered};
 use crate::model::Model;
 use crate::registry::{Name, Subscription};
 
-/// How long a message may be on its way if no other one of the subscription shows that, in ns.
+/// How long a message may be on its way if no other one of the subscription shows that, in ns; also how
+/// long after the last event of a process its subscriptions count as existing.
 pub const USUAL_WAIT: i64 = 1_000_000_000;
 
 /// The subscriptions of each topic, to find those that exist when a message is published.

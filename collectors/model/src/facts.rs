@@ -12,7 +12,8 @@ use crate::rows::NEVER;
 /// The facts about a whole recording that the rules need.
 #[derive(Default)]
 pub struct Facts {
-    /// The longest time that a message of each subscription waited to be taken, in ns.
+    /// The longest time that a message of each subscription waited until it was taken or its callback
+    /// began, in ns, also in ring buffers.
     pub longest_wait: HashMap<Maybe<Subscription>, i64>,
     /// Whether publications of each publisher begin above rcl.
     pub above: Vec<bool>,

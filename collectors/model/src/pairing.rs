@@ -123,6 +123,7 @@ impl Pairing {
                 let (leg, reason) = if unresolved {
                     (Leg::Decided, Reason::StillInBuffer)
                 } else {
+                    // The rules decide it later.
                     (Leg::Middleware, Reason::NoTimestamp)
                 };
                 messages.push(row(
