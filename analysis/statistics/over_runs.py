@@ -239,7 +239,8 @@ def percentile_over_runs(
 
     Refused unless each run has `EXCEEDANCES` / (1 - q) effective samples (/ q if q is below one
     half, where the lower tail counts), by the correlation of all runs together. Without even a
-    value if a run has fewer samples than the least that enclose the percentile at all.
+    value if a run has fewer samples than the least that enclose the percentile at all, but infinite
+    if in a run more messages were lost than the percentile leaves out.
 
     Parameters
     ----------
@@ -268,18 +269,19 @@ def percentile_over_runs(
         fewest = min((s.size for s in samples), default=0)
         if math.inf in values:
             effective = None
-        if samples and fewest < least:
-            interval = Interval(
-                None,
-                refused=f"{fewest:,} sample{'s' * (fewest != 1)} in the shortest run; {name} needs "
-                f"{least:,} for a value and more for an interval",
-            )
-        elif interval.value == math.inf:
+        if interval.value == math.inf:
+            # However few samples a run has, more of them were lost than its percentile leaves out.
             infinite = values.count(math.inf)
             interval = Interval(
                 math.inf,
                 refused=f"infinite: in {infinite} of {len(samples)} runs more than "
                 f"{100 * (1 - q):g} % were lost",
+            )
+        elif samples and fewest < least:
+            interval = Interval(
+                None,
+                refused=f"{fewest:,} sample{'s' * (fewest != 1)} in the shortest run; {name} needs "
+                f"{least:,} for a value and more for an interval",
             )
         elif interval.refused is None:
             reason = _too_few_effective(samples, each, q, rate_hz)
