@@ -246,14 +246,14 @@ def percentile(runs: Sequence[Sequence[float]], q: float, rate_hz: float | None 
     """Return type 8 of Hyndman and Fan per run; refuse too few samples beyond the quantile."""
     arrays = [np.sort(np.asarray(run, float)) for run in runs if len(run)]
     values = [_type_8(array, q) for array in arrays]
+    if math.inf in values:
+        return Interval(None, needs=[values.count(math.inf), len(values), 100 * (1 - q)])
+    interval = over_runs(values)
     fewest = min((len(array) for array in arrays), default=0)
     # With fewer samples, all of them miss the percentile with a probability above 5 %.
     least = next(n for n in itertools.count(1) if q**n + (1 - q) ** n <= 0.05)
     if arrays and fewest < least:
         return Interval(None, needs=[fewest, 100 * q, least])
-    if math.inf in values:
-        return Interval(None, needs=[values.count(math.inf), len(values), 100 * (1 - q)])
-    interval = over_runs(values)
     if interval.needs is not None:
         return interval
     effective = fewest / _correlation_time([np.asarray(run, float) for run in runs if len(run)], q)
