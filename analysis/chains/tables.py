@@ -8,6 +8,7 @@ import polars as pl
 
 from roslens.analysis.chains.estimates import FollowedChain
 from roslens.analysis.flow.chains import UNTOLD, mean_parts
+from roslens.analysis.measures.samples import beyond_clocks
 from roslens.analysis.reports.numbers import (
     milliseconds,
     shown_unit,
@@ -179,23 +180,20 @@ def parts_table(chain: FollowedChain) -> ReportTable:
     )
 
 
-def _is_told(time: str) -> pl.Expr:
-    return (pl.col("clock_bound_ns") == 0) | (pl.col(time) > pl.col("clock_bound_ns"))
-
-
 def slowest_table(chain: FollowedChain, count: int) -> ReportTable:
     """Return the slowest instances of one chain, each with its longest part.
 
     Without instances for which the clocks of the hosts may be as far apart as they took; so with
     parts.
     """
-    done = chain.found.complete.filter(_is_told("latency_ns"))
+    bound = pl.col("clock_bound_ns")
+    done = chain.found.complete.filter(beyond_clocks(pl.col("latency_ns"), bound))
     slow = done.top_k(count, by="latency_ns").sort("latency_ns", descending=True)
     first = chain.found.instances.group_by("run").agg(first=pl.col("begin_ns").min())
     longest = (
         chain.found.hops.sort("duration_ns", descending=True)
         .unique(["run", "instance"], keep="first", maintain_order=True)
-        .filter(_is_told("duration_ns"))
+        .filter(beyond_clocks(pl.col("duration_ns"), bound))
         .select("run", "instance", "topic", "part", "duration_ns")
     )
     rows = slow.join(first, on="run", maintain_order="left").join(

@@ -19,6 +19,7 @@ from roslens.analysis.flow.chain import Chain, Tables, flow_tables
 from roslens.analysis.flow.chain_parts import hops_of
 from roslens.analysis.flow.links import Link, LinkKind, link_between
 from roslens.analysis.measures.pauses import PAUSE, recorded_time
+from roslens.analysis.measures.samples import beyond_clocks
 from roslens.recording import UsageError
 
 Begin: TypeAlias = Literal["publish", "callback"]
@@ -106,7 +107,7 @@ class ChainInstances:
         return self.complete.group_by("run", maintain_order=True).agg(
             pl.len().alias("instances"),
             *(
-                pl.when((bound == 0) | (time > bound)).then(time).alias(name)
+                pl.when(beyond_clocks(time, bound)).then(time).alias(name)
                 for name, time in figures.items()
             ),
         )
@@ -464,7 +465,7 @@ def mean_parts(found: ChainInstances) -> pl.DataFrame:
         .select(
             *("hop", "topic", "node", "part"),
             *(
-                pl.when((pl.col(bound) == 0) | (pl.col(name) > pl.col(bound))).then(name)
+                pl.when(beyond_clocks(pl.col(name), pl.col(bound))).then(name)
                 for name, bound in (("begin_ms", "before_ms"), ("duration_ms", "bound_ms"))
             ),
         )

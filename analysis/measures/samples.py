@@ -47,6 +47,11 @@ CLOCK_BOUND_NS = (
 host."""
 
 
+def beyond_clocks(time: pl.Expr, bound: pl.Expr) -> pl.Expr:
+    """Return whether a time is longer than the clocks of its hosts may be apart (0: one host)."""
+    return (bound == 0) | (time > bound)
+
+
 def rate_hz(column: str) -> pl.Expr:
     """Return the publications per second of a group, from its first to its last; null for few.
 

@@ -14,6 +14,7 @@ from roslens.analysis.measures.samples import (
     CLOCK_BOUND_NS,
     LATENCY_NS,
     LOST,
+    beyond_clocks,
     rate_hz,
     with_cells,
 )
@@ -170,7 +171,7 @@ def topics_overview(
 def _beyond_clocks(value_ms: pl.Expr) -> pl.Expr:
     """Return null for a value over runs that is no longer than the clocks of hosts may be apart."""
     apart = pl.col("apart_ms").max()
-    return pl.when((apart == 0) | (value_ms > apart)).then(value_ms)
+    return pl.when(beyond_clocks(value_ms, apart)).then(value_ms)
 
 
 def slowest_first(topics: pl.DataFrame) -> pl.DataFrame:
