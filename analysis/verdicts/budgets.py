@@ -14,6 +14,7 @@ from typing import Any
 
 from roslens.analysis.estimate import Cell, Estimate, cell_label
 from roslens.analysis.measures.loss import MAY_BIAS
+from roslens.analysis.reports.numbers import counted
 from roslens.analysis.statistics import fractions, positive
 from roslens.analysis.statistics.multiplicity import holm_of_known
 from roslens.analysis.statistics.ratio import MOST_RUNS, Spread
@@ -21,6 +22,7 @@ from roslens.analysis.statistics.student import POWER, t_quantile, t_two_sided
 from roslens.analysis.verdicts.comparison import (
     Side,
     always_infinite,
+    failed_runs,
     runs_without_messages,
     silent_in_words,
     spread_of,
@@ -304,13 +306,14 @@ def check_budgets(budgets: Sequence[Budget], side: Side) -> Checks:
 
 
 def unless_silent(check: Check, side: Side, estimate: Estimate) -> Check:
-    """Withdraw the verdict "within" if runs had nothing to measure, and add a note."""
-    silent = runs_without_messages(side, estimate)
-    if not silent:
+    """Withdraw the verdict "within" if runs failed or had nothing to measure, and say which."""
+    silent, failed = runs_without_messages(side, estimate), failed_runs(side, estimate)
+    if not silent and not failed:
         return check
-    note = silent_in_words(silent, estimate)
+    notes = [silent_in_words(silent, estimate)] * bool(silent)
+    notes += [f"{counted(failed, 'run')} of this cell failed or cannot be read"] * bool(failed)
     verdict = "not_enough_evidence" if check.verdict == "within" else check.verdict
-    return replace(check, verdict=verdict, notes=(*check.notes, note))
+    return replace(check, verdict=verdict, notes=(*check.notes, *notes))
 
 
 def _not_there(budget: Budget, of_metric: Sequence[Estimate], side: Side) -> str:

@@ -406,7 +406,7 @@ def _cell_of_runs(side: Side, estimate: Estimate) -> Cell:
     return {name: level for name, level in estimate.cell.items() if name in factors}
 
 
-def _failed_runs(side: Side, estimate: Estimate) -> int:
+def failed_runs(side: Side, estimate: Estimate) -> int:
     """Count the runs left out that are of a cell, or may be, as their cell is not known."""
     cell = _cell_of_runs(side, estimate)
     return side.left_out - sum(run_cell != cell for run_cell in side.failed)
@@ -437,7 +437,7 @@ def _unless_silent(c: Comparison, base: Side, new: Side) -> Comparison:
         for count, e, name in zip(silent, (c.base, c.new), ("BASE", "NEW"), strict=True)
         if count
     ]
-    failed = [_failed_runs(side, e) for side, e in ((base, c.base), (new, c.new))]
+    failed = [failed_runs(side, e) for side, e in ((base, c.base), (new, c.new))]
     of_silent, of_failed = (
         of_new * c.base.runs > of_base * c.new.runs for of_base, of_new in (silent, failed)
     )

@@ -7,6 +7,7 @@ import math
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,7 +40,7 @@ def p99(*milliseconds: float, **cell: str) -> Estimate:
     return value_over_runs(P99, cell, [1e6 * v for v in milliseconds], len(milliseconds))
 
 
-def side(*estimates: Estimate, **more: int) -> Side:
+def side(*estimates: Estimate, **more: Any) -> Side:
     run_cells = [e.cell for e in estimates if "topic" not in e.cell]
     return Side("side", estimates, run_cells, 3, **more)
 
@@ -286,6 +287,19 @@ def test_the_budgets_of_the_documentation_run_as_written(tmp_path: Path) -> None
 def test_units_of_bytes(unit: str, text: str, limit: float) -> None:
     estimate = value_over_runs(Metric("m", "from a to b", unit), {}, [1.0, 1.0, 1.0], 3)
     assert parse_budget(f"m < {text}").limit_for(estimate) == limit
+
+
+def test_failed_runs_of_a_cell_are_not_within_a_budget() -> None:
+    """Two runs of a failed: a is not known to be within; b, with none, is; what exceeds stays."""
+    cells = [p99(1, 1.001, 1.002, x=level) for level in "ab"]
+    failing = side(*cells, left_out=2, failed=[{"x": "a"}] * 2)
+    of_a, of_b = checked(failing).checks
+    assert (of_a.verdict, of_b.verdict) == ("not_enough_evidence", "within")
+    assert of_a.notes[-1] == "2 runs of this cell failed or cannot be read"
+    assert checked(failing).exit_code == 3
+    exceeded = check_budgets([parse_budget("latency_p99 < 0.5 ms")], failing)
+    assert [c.verdict for c in exceeded.checks] == ["exceeded", "exceeded"]
+    assert exceeded.exit_code == 1
 
 
 def test_loss_of_the_tracer_is_said_first() -> None:
