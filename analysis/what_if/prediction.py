@@ -22,6 +22,7 @@ MODEL_ERROR = 0.07
 recordings it was measured on; docs/what_if.md names them and gives the result on others."""
 CURVE = (0.01, *(n / 50 for n in range(1, 50)), 0.99, 0.995, 0.999)
 """The quantiles at which a distribution is drawn."""
+_LEVELS = (*QUANTILES, *CURVE)
 _MOST, _LEAST, _EXECUTIONS = 200, 20, 2_000_000
 _COSTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 """Positions between the least and the greatest own cost of another executor, equally spaced."""
@@ -119,7 +120,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class _Simulated:
-    """Simulation of a run: replication x callback (and all) x quantile, and parts per callback."""
+    """Simulation of a run: replication x callback (and all) x `_LEVELS`, and parts per callback."""
 
     waits: Floats
     lost: Floats
@@ -133,9 +134,8 @@ class _Simulated:
         replications: int,
         seed: int | None,
         cpus: int | None = None,
-        quantiles: Sequence[float] = QUANTILES,
     ) -> _Simulated:
-        result = simulated(model, replications, seed, cpus=cpus, quantiles=quantiles)
+        result = simulated(model, replications, seed, cpus=cpus, quantiles=_LEVELS)
         waits = np.array(result["waits"], dtype=np.float64)  # None becomes nan
         lost = np.array(result["lost"], dtype=np.float64)
         executions = np.array(result["executions"], dtype=np.float64)
@@ -188,12 +188,11 @@ def predicted(models: Sequence[TimingModel], changes: Changes, seed: int) -> Pre
     replications = min(_MOST, max(_LEAST, _EXECUTIONS // (most * len(models))))
     each = replications // len(costs)
     replications = each * len(costs)
-    levels = (*QUANTILES, *CURVE)
-    before = [_Simulated.of(model, 1, None, quantiles=levels) for model in models]
+    before = [_Simulated.of(model, 1, None) for model in models]
     after = [
         _Simulated.together(
             [
-                _Simulated.of(with_own_work(was, will, cost), each, seed + n, changes.cpus, levels)
+                _Simulated.of(with_own_work(was, will, cost), each, seed + n, changes.cpus)
                 for cost in costs
             ]
         )
@@ -221,85 +220,79 @@ def _figures(
 ) -> tuple[list[Predicted], list[Curve]]:
     figures: list[Predicted] = []
     curves: list[Curve] = []
-    subscriptions: list[tuple[str | None, str | None]] = list(
-        dict.fromkeys(
-            (callback.name, callback.node)
-            for model in models
-            for callback in map(model.callbacks.__getitem__, counting(model))
-        )
+    subscriptions: dict[tuple[str | None, str | None], None] = dict.fromkeys(
+        (model.callbacks[place].name, model.callbacks[place].node)
+        for model in models
+        for place in counting(model)
     )
-    for key in (None, *subscriptions):
-        places = [_places(model, key) for model in models]
-        topic, node = key or (None, None)
-        if any(not in_model for in_model in places):
+    for topic, node in ((None, None), *subscriptions):
+        places = [_places(model, topic, node) for model in models]
+        if not all(places):
             continue
         columns = [
-            in_model[0] if key else len(m.callbacks)
-            for in_model, m in zip(places, models, strict=True)
+            len(model.callbacks) if topic is None else of_model[0]
+            for model, of_model in zip(models, places, strict=True)
         ]
-        latencies = []
-        for number, (metric, bar) in enumerate(BARS.items()):
-            recorded = _recorded(models, places, QUANTILES[number])
-            was, will = (
-                [run.waits[:, c, number] for run, c in zip(runs, columns, strict=True)]
-                for runs in (before, after)
-            )
-            of_topic = Predicted(metric, "ns", topic, node, recorded)
-            latencies.append(_predicted(of_topic, was, will, bar, error))
-        figures += [_not_reproduced(latency, latencies) or latency for latency in latencies]
-        known = not any(latency.refused for latency in latencies)
         was, will = (
-            [run.waits[:, c, len(QUANTILES) :] for run, c in zip(runs, columns, strict=True)]
+            [run.waits[:, column].T for run, column in zip(runs, columns, strict=True)]
             for runs in (before, after)
         )
-        curves.append(
-            _curve((topic, node), models, places, was, will if known else (), error=error)
-        )
-        lost = [_lost(m, in_model) for m, in_model in zip(models, places, strict=True)]
+        recorded = _recorded(models, places, _LEVELS)
+        by_level = [
+            (ns, [run[n] for run in was], [run[n] for run in will]) for n, ns in enumerate(recorded)
+        ]
+        latencies = [
+            _predicted(Predicted(metric, "ns", topic, node, ns), once, again, bar, error)
+            for (metric, bar), (ns, once, again) in zip(BARS.items(), by_level, strict=False)
+        ]
+        figures += [_unless_missed(latency, latencies) for latency in latencies]
+        drawn = by_level[len(BARS) :]
+        curve = Curve(topic, node, recorded[len(BARS) :])
+        if not any(latency.refused for latency in latencies):
+            bounds = (_bounds(ns, once, again, error) for ns, once, again in drawn)
+            curve = Curve(topic, node, curve.recorded, *zip(*bounds, strict=True))
+        curves.append(curve)
+        lost = [_lost(m, of_model) for m, of_model in zip(models, places, strict=True)]
         was, will = (
-            [run.lost[:, c] for run, c in zip(runs, columns, strict=True)]
+            [run.lost[:, column] for run, column in zip(runs, columns, strict=True)]
             for runs in (before, after)
         )
         figure = Predicted("lost", "1", topic, node, float(np.mean(lost)))
-        missed = _not_reproduced(figure, latencies)
-        figures.append(missed or _predicted(figure, was, will))
+        figures.append(_predicted(_unless_missed(figure, latencies), was, will))
     busy = [
         sum(sum(c.executions.value_ns) for c in model.callbacks) / model.length_ns
         for model in models
     ]
-    was, will = ([run.cpu for run in runs] for runs in (before, after))
     figure = Predicted("cpu", "core", None, None, float(np.mean(busy)))
-    missed = _not_reproduced(figure, figures[: len(BARS)])
-    figures.append(missed or _predicted(figure, was, will))
+    figure = _unless_missed(figure, figures[: len(BARS)])
+    figures.append(_predicted(figure, [run.cpu for run in before], [run.cpu for run in after]))
     return figures, curves
 
 
 def recorded_latency(models: Sequence[TimingModel]) -> tuple[float, ...]:
     """Return P50 and P99 of all subscriptions that count, each the mean over the runs, ns."""
-    places = [counting(model) for model in models]
-    return tuple(_recorded(models, places, q) for q in QUANTILES)
+    return tuple(_recorded(models, [counting(model) for model in models], QUANTILES))
 
 
-def _recorded(models: Sequence[TimingModel], places: Sequence[Sequence[int]], q: float) -> float:
-    quantiles = [
-        quantile(_waits(m, in_model), q) for m, in_model in zip(models, places, strict=True)
+def _recorded(
+    models: Sequence[TimingModel], places: Sequence[Sequence[int]], quantiles: Sequence[float]
+) -> list[float]:
+    """Return the means over the runs of quantiles of the recorded latency of callbacks, ns."""
+    waits = [
+        np.sort([ns for place in of_model for ns in model.callbacks[place].waits_ns])
+        for model, of_model in zip(models, places, strict=True)
     ]
-    return float(np.mean(quantiles))
+    return [float(np.mean([quantile(of_run, q) for of_run in waits])) for q in quantiles]
 
 
-def _places(model: TimingModel, key: tuple[str | None, str | None] | None) -> list[int]:
-    places = counting(model)
-    if key is None:
-        return places
+def _places(model: TimingModel, topic: str | None, node: str | None) -> list[int]:
+    """Return the places of a subscription's callbacks; without a topic those of all that count."""
     return [
         place
-        for place in places
-        if (model.callbacks[place].name, model.callbacks[place].node) == key
+        for place in counting(model)
+        if topic is None
+        or (model.callbacks[place].name, model.callbacks[place].node) == (topic, node)
     ]
-
-
-def _waits(model: TimingModel, places: Sequence[int]) -> list[int]:
-    return [ns for place in places for ns in model.callbacks[place].waits_ns]
 
 
 def _lost(model: TimingModel, places: Sequence[int]) -> float:
@@ -316,31 +309,25 @@ def _predicted(
     error: float = 0.0,
 ) -> Predicted:
     """Complete a figure with simulations of the recording and of the changes, an array per run."""
-    every = np.concatenate(will)
+    if figure.refused is not None:
+        return figure
     if not all(np.isfinite(run).any() for run in (*was, *will)):
         return replace(figure, refused="in a simulation nothing came to it")
-    figure = replace(figure, simulated=(again := _middle(was)))
-    if (
-        bar is not None
-        and figure.recorded is not None
-        and abs(again - figure.recorded) > bar * figure.recorded
-    ):
-        distance = f"{again / figure.recorded - 1:+.0%}" if figure.recorded > 0 else "far"
+    recorded, again = figure.recorded, _middle(was)
+    figure = replace(figure, simulated=again)
+    if bar is not None and recorded is not None and abs(again - recorded) > bar * recorded:
+        distance = f"{again / recorded - 1:+.0%}" if recorded > 0 else "far"
         why = f"the simulation of what was recorded is {distance} off, more than {bar:.0%}"
         return replace(figure, refused=why)
-    numbers = every[~np.isnan(every)]
-    low, high = _interval(numbers)
-    value = _middle(will)
-    off = 1.0 if figure.metric == "lost" else _off(figure.recorded, again)
-    low, high = _widened(value, low, high, error, off)
+    of_latency_or_cpu = None if figure.metric == "lost" else recorded
+    value, low, high = _bounds(of_latency_or_cpu, was, will, error)
     return replace(figure, value=value, low=low, high=high)
 
 
-def _not_reproduced(figure: Predicted, latencies: Sequence[Predicted]) -> Predicted | None:
-    """Return the figure refused if a simulated latency misses the recording, else None."""
-    if not any(latency.refused and latency.simulated is not None for latency in latencies):
-        return None
-    return _refused(figure)
+def _unless_missed(figure: Predicted, latencies: Sequence[Predicted]) -> Predicted:
+    """Return the figure, refused if a simulated latency misses the recording."""
+    missed = any(latency.refused and latency.simulated is not None for latency in latencies)
+    return _refused(figure) if missed else figure
 
 
 def _refused(figure: Predicted) -> Predicted:
@@ -348,50 +335,25 @@ def _refused(figure: Predicted) -> Predicted:
     return replace(figure, value=None, low=None, high=None, refused=refused)
 
 
-def _widened(
-    value: float, low: float, high: float, error: float, off: float
-) -> tuple[float, float]:
-    """Widen the interval by the model's error and by the error of the simulated recording."""
+def _bounds(
+    recorded: float | None, was: Sequence[Floats], will: Sequence[Floats], error: float
+) -> tuple[float, float, float]:
+    """Return what simulations of the changes predict, and the interval of a part `LEVEL` of them.
+
+    The interval is widened by the model's error, and by that of the simulation of what was
+    recorded; None: by none.
+    """
+    value, again, every = _middle(will), _middle(was), np.concatenate(will)
+    every = every[~np.isnan(every)]
     below, above = (
         float(np.hypot(max(0.0, distance), error * value))
-        for distance in (value - low, high - value)
+        for distance in (
+            value - quantile(every, (1 - LEVEL) / 2),
+            quantile(every, (1 + LEVEL) / 2) - value,
+        )
     )
-    return max(0.0, value - below) * min(1, off), (value + above) * max(1, off)
-
-
-def _off(recorded: float | None, simulated: float) -> float:
-    return recorded / simulated if recorded and simulated else 1.0
-
-
-def _curve(
-    subscription: tuple[str | None, str | None],
-    models: Sequence[TimingModel],
-    places: Sequence[Sequence[int]],
-    was: Sequence[Floats],
-    will: Sequence[Floats],
-    *,
-    error: float,
-) -> Curve:
-    """Return a curve from simulations, replications x quantiles per run; none: it is refused."""
-    waits = [np.sort(_waits(m, in_model)) for m, in_model in zip(models, places, strict=True)]
-    recorded = [float(np.mean([quantile(sample, q) for sample in waits])) for q in CURVE]
-    if not will:
-        return Curve(*subscription, recorded)
-    again, middle = (
-        [_middle([run[:, n] for run in runs]) for n in range(len(CURVE))] for runs in (was, will)
-    )
-    every = np.concatenate([run[~np.isnan(run).any(axis=1)] for run in will])
-    bands = (
-        _widened(middle[n], *_interval(every[:, n]), error, _off(recorded[n], again[n]))
-        for n in range(len(CURVE))
-    )
-    low, high = zip(*bands, strict=True)
-    return Curve(*subscription, recorded, middle, low, high)
-
-
-def _interval(replications: Floats) -> tuple[float, float]:
-    """Return the central interval that holds a part `LEVEL` of the replications."""
-    return quantile(replications, (1 - LEVEL) / 2), quantile(replications, (1 + LEVEL) / 2)
+    off = recorded / again if recorded and again else 1.0
+    return value, max(0.0, value - below) * min(1, off), (value + above) * max(1, off)
 
 
 def _middle(runs: Sequence[Floats]) -> float:
