@@ -23,88 +23,63 @@ from roslens.collectors.ros2.one_pass import executions
 if TYPE_CHECKING:
     import pandas as pd
 
-_TIME = {"timestamp": "time_ns"}
-_ENDPOINT = {"node_handle": "node_handle"}
+_FIELDS = {"timestamp": "time_ns", "pid": "vpid", "tid": "vtid", "depth": "queue_depth"}
+"""Fields of the columns that have another name in all frames."""
 
-_FRAMES: Mapping[str, tuple[str, dict[str, str]]] = {
-    "contexts": (
-        "rcl_init",
-        {"context_handle": "context_handle", **_TIME, "pid": "vpid", "version": "version"},
-    ),
-    "nodes": (
-        "rcl_node_init",
-        {"node_handle": "node_handle", **_TIME, "tid": "vtid", "rmw_handle": "rmw_handle",
-         "name": "node_name", "namespace": "namespace"},
-    ),
-    "rmw_publishers": (
-        "rmw_publisher_init",
-        {"publisher_handle": "rmw_publisher_handle", **_TIME, "gid": "gid"},
-    ),
+_FRAMES: Mapping[str, tuple[str, str]] = {
+    "contexts": ("rcl_init", "context_handle timestamp pid version"),
+    "nodes": ("rcl_node_init", "node_handle timestamp tid rmw_handle name=node_name namespace"),
+    "rmw_publishers": ("rmw_publisher_init", "publisher_handle=rmw_publisher_handle timestamp gid"),
     "rcl_publishers": (
         "rcl_publisher_init",
-        {"publisher_handle": "publisher_handle", **_TIME, **_ENDPOINT,
-         "rmw_handle": "rmw_publisher_handle", "topic_name": "topic_name", "depth": "queue_depth"},
+        "publisher_handle timestamp node_handle rmw_handle=rmw_publisher_handle topic_name depth",
     ),
     "rmw_subscriptions": (
         "rmw_subscription_init",
-        {"subscription_handle": "rmw_subscription_handle", **_TIME, "gid": "gid"},
+        "subscription_handle=rmw_subscription_handle timestamp gid",
     ),
     "rcl_subscriptions": (
         "rcl_subscription_init",
-        {"subscription_handle": "subscription_handle", **_TIME, **_ENDPOINT,
-         "rmw_handle": "rmw_subscription_handle", "topic_name": "topic_name",
-         "depth": "queue_depth"},
+        (
+            "subscription_handle timestamp node_handle rmw_handle=rmw_subscription_handle "
+            "topic_name depth"
+        ),
     ),
     "subscription_objects": (
         "rclcpp_subscription_init",
-        {"subscription": "subscription", **_TIME, "subscription_handle": "subscription_handle"},
+        "subscription timestamp subscription_handle",
     ),
     "services": (
         "rcl_service_init",
-        {"service_handle": "service_handle", **_TIME, **_ENDPOINT,
-         "rmw_handle": "rmw_service_handle", "service_name": "service_name"},
+        "service_handle timestamp node_handle rmw_handle=rmw_service_handle service_name",
     ),
     "clients": (
         "rcl_client_init",
-        {"client_handle": "client_handle", **_TIME, **_ENDPOINT,
-         "rmw_handle": "rmw_client_handle", "service_name": "service_name"},
+        "client_handle timestamp node_handle rmw_handle=rmw_client_handle service_name",
     ),
-    "timers": (
-        "rcl_timer_init",
-        {"timer_handle": "timer_handle", **_TIME, "period": "period", "tid": "vtid"},
-    ),
-    "timer_node_links": (
-        "rclcpp_timer_link_node",
-        {"timer_handle": "timer_handle", **_TIME, **_ENDPOINT},
-    ),
-    "callback_symbols": (
-        "rclcpp_callback_register",
-        {"callback_object": "callback", **_TIME, "symbol": "symbol"},
-    ),
+    "timers": ("rcl_timer_init", "timer_handle timestamp period tid"),
+    "timer_node_links": ("rclcpp_timer_link_node", "timer_handle timestamp node_handle"),
+    "callback_symbols": ("rclcpp_callback_register", "callback_object=callback timestamp symbol"),
     "lifecycle_state_machines": (
         "rcl_lifecycle_state_machine_init",
-        {"state_machine_handle": "state_machine", **_ENDPOINT},
+        "state_machine_handle=state_machine node_handle",
     ),
-    "rclcpp_publish_instances": ("rclcpp_publish", {**_TIME, "message": "message"}),
-    "rcl_publish_instances": (
-        "rcl_publish",
-        {"publisher_handle": "publisher_handle", **_TIME, "message": "message"},
-    ),
-    "rmw_publish_instances": ("rmw_publish", {**_TIME, "message": "message"}),
+    "rclcpp_publish_instances": ("rclcpp_publish", "timestamp message"),
+    "rcl_publish_instances": ("rcl_publish", "publisher_handle timestamp message"),
+    "rmw_publish_instances": ("rmw_publish", "timestamp message"),
     "rmw_take_instances": (
         "rmw_take",
-        {"subscription_handle": "rmw_subscription_handle", **_TIME, "message": "message",
-         "source_timestamp": "source_timestamp", "taken": "taken"},
+        "subscription_handle=rmw_subscription_handle timestamp message source_timestamp taken",
     ),
-    "rcl_take_instances": ("rcl_take", {**_TIME, "message": "message"}),
-    "rclcpp_take_instances": ("rclcpp_take", {**_TIME, "message": "message"}),
+    "rcl_take_instances": ("rcl_take", "timestamp message"),
+    "rclcpp_take_instances": ("rclcpp_take", "timestamp message"),
     "lifecycle_transitions": (
         "rcl_lifecycle_transition",
-        {"state_machine_handle": "state_machine", "start_label": "start_label",
-         "goal_label": "goal_label", "timestamp": "time_ns"},
+        "state_machine_handle=state_machine start_label goal_label timestamp",
     ),
-}  # fmt: skip
-"""Event of each frame and field of each column; the first column is the index of object frames."""
+}
+"""Event of each frame and its columns: the first is the index of object frames. A column has the
+values of the field of its name (or as in `_FIELDS`), unless it is given as ``column=field``."""
 
 _HAPPENED = ("_instances", "_transitions")
 """Frames of events, which have no index."""
@@ -165,18 +140,20 @@ def _read(raw: Mapping[str, pl.LazyFrame], event: str) -> pl.DataFrame:
     return events.sort("time_ns", maintain_order=True)
 
 
-def _frame(events: pl.DataFrame, columns: Mapping[str, str], *, indexed: bool) -> pd.DataFrame:
-    selected = events.select(pl.col(field).alias(name) for name, field in columns.items())
-    # Without uint64 in pandas: user-space addresses fit int64, and compare as Python's numbers do.
-    selected = selected.with_columns(
-        pl.col(pl.UInt64, pl.Int32).cast(pl.Int64),
+def _frame(events: pl.DataFrame, columns: str, *, indexed: bool) -> pd.DataFrame:
+    """Return the columns, given as in `_FRAMES`."""
+    named = (column.partition("=") for column in columns.split())
+    selected = events.select(
+        pl.col(field or _FIELDS.get(name, name)).alias(name) for name, _, field in named
     )
-    if "taken" in columns:
+    # Without uint64 in pandas: user-space addresses fit int64, and compare as Python's numbers do.
+    selected = selected.with_columns(pl.col(pl.UInt64, pl.Int32).cast(pl.Int64))
+    if "taken" in selected.columns:
         selected = selected.with_columns(pl.col("taken") != 0)
     frame = selected.to_pandas()
-    if "gid" in columns:
+    if "gid" in selected.columns:
         frame["gid"] = selected["gid"].to_list()
-    return frame.set_index(next(iter(columns))) if indexed else frame
+    return frame.set_index(selected.columns[0]) if indexed else frame
 
 
 def _callback_objects(raw: Mapping[str, pl.LazyFrame]) -> pd.DataFrame:
@@ -184,8 +161,7 @@ def _callback_objects(raw: Mapping[str, pl.LazyFrame]) -> pd.DataFrame:
         _read(raw, event).select("time_ns", pl.col(owner).alias("reference"), "callback")
         for event, owner in _REFERENCES.items()
     ).sort("time_ns", maintain_order=True)
-    columns = {"reference": "reference", **_TIME, "callback_object": "callback"}
-    return _frame(added, columns, indexed=True)
+    return _frame(added, "reference timestamp callback_object=callback", indexed=True)
 
 
 def _callback_instances(raw: Mapping[str, pl.LazyFrame]) -> pd.DataFrame:
