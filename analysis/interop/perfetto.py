@@ -12,7 +12,7 @@ have categories and arguments, so that PerfettoSQL answers questions about laten
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -23,8 +23,8 @@ from roslens.analysis.interop.perfetto_packets import (
     END,
     INSTANT,
     Writer,
-    thread_of,
 )
+from roslens.analysis.interop.protobuf import number_field
 from roslens.analysis.measures.callbacks import readable
 from roslens.collectors.ros2.services import begin_of
 
@@ -78,16 +78,26 @@ _PLACE = ("host", "vpid", "vtid", "node")
 
 def _on_tracks(writer: Writer, frame: pl.DataFrame) -> pl.DataFrame:
     """Add the track of each row's thread and node."""
-    places = frame.select(_PLACE).unique(maintain_order=True).sort(_PLACE, nulls_last=True)
-    numbers = []
-    for host, vpid, vtid, node in places.iter_rows():
+
+    def track(host: str, vpid: int | None, vtid: int | None, node: str | None) -> int:
         process = writer.process(host, vpid or 0, None)
-        thread = thread_of(vpid or 0, vtid or 0)
+        thread = number_field(1, vpid or 0) + number_field(2, vtid or 0)
         parent = writer.track(("thread", host, vpid, vtid), parent=process, thread=thread)
         name = f"{node or 'unknown node'} [{vtid}]"
-        numbers.append(writer.track(("node", host, vpid, vtid, node), parent=parent, name=name))
-    places = places.with_columns(pl.Series("track", numbers, dtype=pl.UInt64))
-    return frame.join(places, on=_PLACE, how="left", nulls_equal=True, maintain_order="left")
+        return writer.track(("node", host, vpid, vtid, node), parent=parent, name=name)
+
+    places = frame.select(_PLACE).unique(maintain_order=True).sort(_PLACE, nulls_last=True)
+    return _with_tracks(frame, places, track)
+
+
+def _with_tracks(
+    frame: pl.DataFrame, places: pl.DataFrame, track: Callable[..., int]
+) -> pl.DataFrame:
+    """Add the track of each row's place, which `track` returns for the columns of `places`."""
+    numbers = [track(*place) for place in places.iter_rows()]
+    numbered = places.with_columns(pl.Series("track", numbers, dtype=pl.UInt64))
+    on = places.columns
+    return frame.join(numbered, on=on, how="left", nulls_equal=True, maintain_order="left")
 
 
 def _callbacks(writer: Writer, tables: Mapping[str, pl.DataFrame], calls: pl.DataFrame) -> None:
@@ -196,28 +206,21 @@ def _calls(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
 
 def _requests(writer: Writer, calls: pl.DataFrame) -> None:
     """Write instants at the client: when the request was sent and the response taken."""
+
+    def track(node: str) -> int:
+        return writer.track(("client", node), name=f"{node} [services]")
+
     begin = begin_of("request_called_ns", "request_sent_ns", "request_taken_ns")
     from_clients = calls.filter(pl.col("client_node").is_not_null()).with_columns(begin_ns=begin)
     for step, column in (("request", "begin_ns"), ("response", "response_taken_ns")):
-        moments = from_clients.filter(pl.col(column).is_not_null())
-        tracks = {
-            node: writer.track(("client", node), name=f"{node} [services]")
-            for node in moments["client_node"].unique().sort().to_list()
-        }
-        writer.events(
-            moments.select(
-                pl.col(column).alias("time_ns"),
-                pl.col("client_node").replace_strict(tracks, return_dtype=pl.UInt64).alias("track"),
-                pl.format("{} {}", pl.lit(step), pl.col("service").fill_null("unknown")).alias(
-                    "name"
-                ),
-                pl.col("flow").alias("flow_0"),
-            ),
-            INSTANT,
-            order=1,
-            flows=1,
-            category="service",
+        moments = from_clients.filter(pl.col(column).is_not_null()).with_columns(
+            name=pl.format("{} {}", pl.lit(step), pl.col("service").fill_null("unknown")),
+            time_ns=pl.col(column),
+            flow_0="flow",
         )
+        clients = moments.select(pl.col("client_node").unique().sort())
+        moments = _with_tracks(moments, clients, track)
+        writer.events(moments, INSTANT, order=1, flows=1, category="service")
 
 
 def _messages(writer: Writer, messages: pl.DataFrame, late: pl.DataFrame | None) -> None:
@@ -272,20 +275,15 @@ def _messages(writer: Writer, messages: pl.DataFrame, late: pl.DataFrame | None)
 
 def _executors(writer: Writer, intervals: pl.DataFrame) -> None:
     """Write the states of the executors' threads: waiting, busy."""
+
+    def track(host: str, vpid: int | None, vtid: int | None) -> int:
+        process = writer.process(host, vpid or 0, None)
+        key = ("executor", host, vpid, vtid)
+        return writer.track(key, parent=process, name=f"executor [{vtid}]")
+
     ended = intervals.filter(pl.col("end_ns") > pl.col("begin_ns"))
-    places = ("host", "vpid", "vtid")
-    tracks = pl.DataFrame(
-        [
-            (*place, writer.track(
-                ("executor", *place), parent=writer.process(place[0], place[1] or 0, None),
-                name=f"executor [{place[2]}]",
-            ))
-            for place in ended.select(places).unique(maintain_order=True).rows()
-        ],
-        schema={**{name: ended.schema[name] for name in places}, "track": pl.UInt64},
-        orient="row",
-    )  # fmt: skip
-    states = ended.join(tracks, on=places, maintain_order="left").with_columns(
+    places = ended.select("host", "vpid", "vtid").unique(maintain_order=True)
+    states = _with_tracks(ended, places, track).with_columns(
         name=pl.col("state"), time_ns=pl.col("begin_ns"), callback_us=pl.col("callback_ns") / 1e3
     )
     writer.events(

@@ -7,7 +7,8 @@ they are written column by column.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from itertools import compress
 from pathlib import Path
 
 import polars as pl
@@ -109,47 +110,30 @@ class Writer:
         arguments
             Columns that become arguments with the same names; nulls are left out.
         """
-        columns = [name for name in arguments if name in frame.columns]
-        if not frame.is_empty() and columns:
-            # Packets with the same arguments share one layout.
-            present = frame.select(pl.concat_list(pl.col(name).is_not_null() for name in columns))
-            for has, part in frame.with_columns(present.to_series().alias("_has")).group_by(
-                "_has", maintain_order=True
-            ):
-                filled = [n for n, is_there in zip(columns, has[0], strict=True) if is_there]
-                self._packets(part, kind, order=order, flows=flows, category=category, told=filled)
-        else:
-            self._packets(frame, kind, order=order, flows=flows, category=category, told=())
-
-    def _packets(
-        self,
-        frame: pl.DataFrame,
-        kind: int,
-        *,
-        order: int,
-        flows: int,
-        category: str,
-        told: Sequence[str],
-    ) -> None:
         if frame.is_empty():
             return
-        rows = frame.height
-        event = [
-            _constant(number_field(_TYPE, kind), rows),
-            _varints(_TRACK_UUID, frame["track"], 5),
-        ]
-        if category:
-            number = self.interned[_CATEGORIES].one(category)
-            event.append(_constant(number_field(_CATEGORY, number), rows))
-        if "name" in frame.columns:
-            names = pl.Series(self.interned[_NAMES].of(frame["name"]))
-            event.append(_varints(_NAME_IID, names, 5))
-        for name in told:
-            event += _wrapped(_ARGUMENT, self._argument(name, frame[name]))
-        event += [_fixed(_FLOW, frame[f"flow_{k}"].cast(pl.UInt64)) for k in range(flows)]
-        if kind == COUNTER:
-            event.append(_fixed(_COUNTER_VALUE, frame["value"].cast(pl.Float64)))
-        self._add(frame["time_ns"], order, _TRACK_EVENT, event)
+        columns = [name for name in arguments if name in frame.columns]
+        # Packets with the same arguments share one layout.
+        present = [pl.col(name).is_not_null() for name in columns] or [pl.lit(value=True)]
+        marked = frame.with_columns(_has=pl.concat_list(present))
+        for (has,), part in marked.group_by("_has", maintain_order=True):
+            rows = part.height
+            event = [
+                _constant(number_field(_TYPE, kind), rows),
+                _varints(_TRACK_UUID, part["track"], 5),
+            ]
+            if category:
+                number = self.interned[_CATEGORIES].one(category)
+                event.append(_constant(number_field(_CATEGORY, number), rows))
+            if "name" in part.columns:
+                names = pl.Series(self.interned[_NAMES].of(part["name"]))
+                event.append(_varints(_NAME_IID, names, 5))
+            for name in compress(columns, has):
+                event += _wrapped(_ARGUMENT, self._argument(name, part[name]))
+            event += [_fixed(_FLOW, part[f"flow_{k}"].cast(pl.UInt64)) for k in range(flows)]
+            if kind == COUNTER:
+                event.append(_fixed(_COUNTER_VALUE, part["value"].cast(pl.Float64)))
+            self._add(part["time_ns"], order, _TRACK_EVENT, event)
 
     def _add(self, times: pl.Series, order: int, field: int, body: Sequence[Bytes]) -> None:
         packet = [
@@ -300,13 +284,7 @@ def _fixed(field: int, values: pl.Series) -> Bytes:
     return np.hstack([_constant(varint(field << 3 | 1), len(numbers)), numbers])
 
 
-def _wrapped(field: int, columns: Sequence[Bytes] | Iterable[Bytes]) -> list[Bytes]:
+def _wrapped(field: int, columns: Sequence[Bytes]) -> list[Bytes]:
     """Return a message of these columns, with its key and length before them."""
-    given = list(columns)
-    head = varint(field << 3 | 2) + varint(sum(column.shape[1] for column in given))
-    return [_constant(head, len(given[0])), *given]
-
-
-def thread_of(pid: int, tid: int) -> bytes:
-    """Return the description of a thread's track."""
-    return number_field(1, pid) + number_field(2, tid)
+    head = varint(field << 3 | 2) + varint(sum(column.shape[1] for column in columns))
+    return [_constant(head, len(columns[0])), *columns]
