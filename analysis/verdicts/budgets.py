@@ -16,7 +16,6 @@ from roslens.analysis.estimate import Cell, Estimate, cell_label
 from roslens.analysis.measures.loss import MAY_BIAS
 from roslens.analysis.reports.numbers import counted
 from roslens.analysis.statistics import fractions, positive
-from roslens.analysis.statistics.multiplicity import holm_of_known
 from roslens.analysis.statistics.ratio import MOST_RUNS, Spread
 from roslens.analysis.statistics.student import POWER, t_quantile, t_two_sided
 from roslens.analysis.verdicts.comparison import (
@@ -27,7 +26,7 @@ from roslens.analysis.verdicts.comparison import (
     silent_in_words,
     spread_of,
 )
-from roslens.analysis.verdicts.statement import Verdict
+from roslens.analysis.verdicts.statement import Tested, Verdict, corrected
 from roslens.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT, UsageError
 from roslens.recording.manifest import Level
 from roslens.recording.text import some_of
@@ -108,10 +107,6 @@ class Budget:
         """Return whether `cell` has all the levels, compared as they are or as text."""
         return all(n in cell and str(cell[n]) == str(v) for n, v in self.where.items())
 
-    def limit_for(self, estimate: Estimate) -> float:
-        """Return the limit in the estimate's unit; see `limit_in`."""
-        return self.limit_in(estimate.unit)
-
     def limit_in(self, unit: str) -> float:
         """Return the limit in a metric's unit.
 
@@ -137,7 +132,7 @@ class Budget:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Check:
+class Check(Tested):
     """The check of one budget against one estimate.
 
     Attributes
@@ -146,25 +141,11 @@ class Check:
         The estimate; None if the metric was not measured.
     limit
         The limit in the estimate's unit.
-    p, p_holm
-        Two-sided p of a mean at the limit, and the same adjusted for all checks made together.
-    confirmed
-        If exceeded: whether that holds after Holm's correction.
-    runs_needed
-        Number of runs that would probably suffice, if the evidence does not.
-    notes
-        What the reader must know.
     """
 
     budget: Budget
     estimate: Estimate | None
     limit: float | None = None
-    verdict: Verdict = "not_enough_evidence"
-    p: float | None = None
-    p_holm: float | None = None
-    confirmed: bool | None = None
-    runs_needed: int | None = None
-    notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the check as plain data."""
@@ -302,7 +283,7 @@ def check_budgets(budgets: Sequence[Budget], side: Side) -> Checks:
         notes.append(
             f"{side.left_out} of {side.runs} runs failed or cannot be read, and are left out"
         )
-    return Checks(_corrected(checks), notes)
+    return Checks(corrected(checks, "checks"), notes)
 
 
 def unless_silent(check: Check, side: Side, estimate: Estimate) -> Check:
@@ -349,8 +330,8 @@ def check(budget: Budget, estimate: Estimate) -> Check:
     interval of the largest sample per run is; it is within only if there are so many samples that
     at most `MOST_BEYOND` of further ones would be beyond it.
     """
-    limit = budget.limit_for(estimate)
-    result = Check(budget=budget, estimate=estimate, limit=limit)
+    limit = budget.limit_in(estimate.unit)
+    result = Check(budget=budget, estimate=estimate, limit=limit, level=estimate.level)
     if (
         budget.upper
         and estimate.metric.endswith("_max")
@@ -442,21 +423,3 @@ def _runs_needed(estimate: Estimate, spread: Spread, limit: float) -> int | None
     # The present number of runs was not enough, whatever the formula says.
     more = range(MOST_RUNS + 1)
     return bisect_left(more, True, lo=estimate.runs + 1, key=fits) if fits(MOST_RUNS) else None
-
-
-def _corrected(checks: Sequence[Check]) -> list[Check]:
-    tested = sum(c.p is not None for c in checks)
-    result = []
-    for c, p in zip(checks, holm_of_known([c.p for c in checks]), strict=True):
-        if p is None or c.estimate is None:
-            # Without a p, only an excess that was itself observed is confirmed.
-            unsure = c.verdict == "exceeded" and not c.confirmed
-            result.append(replace(c, confirmed=False) if unsure else c)
-            continue
-        confirmed = p <= 1 - c.estimate.level + 1e-12 if c.verdict == "exceeded" else None
-        notes = c.notes
-        if confirmed is False:
-            many = f"among {tested} checks made at once (Holm's correction)"
-            notes = (*notes, f"too unsure {many}")
-        result.append(replace(c, p_holm=p, confirmed=confirmed, notes=notes))
-    return result

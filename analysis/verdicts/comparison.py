@@ -29,7 +29,6 @@ from roslens.analysis.estimate import CLOCKS_APART, Cell, Estimate, cell_label, 
 from roslens.analysis.measures.loss import MAY_BIAS
 from roslens.analysis.statistics import fractions, positive
 from roslens.analysis.statistics.factorial import BY_BLOCK, FactorEffect, Observation, effects
-from roslens.analysis.statistics.multiplicity import holm_of_known
 from roslens.analysis.statistics.over_runs import MINIMUM_RUNS, Interval
 from roslens.analysis.statistics.ranks import cliffs_delta, hodges_lehmann
 from roslens.analysis.statistics.ratio import (
@@ -44,13 +43,12 @@ from roslens.analysis.statistics.ratio import (
     too_far_apart,
 )
 from roslens.analysis.statistics.student import least_detectable, t_quantile
-from roslens.analysis.verdicts.statement import Verdict
+from roslens.analysis.verdicts.statement import CHANGES, Tested, Verdict, corrected
 from roslens.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT, UsageError
 from roslens.recording.manifest import Level
 
 DEFAULT_METRICS = ("latency_p50", "latency_p99", "loss", "cpu")
-_CHANGES = ("regression", "improvement")
-_ORDER = (*_CHANGES, "not_enough_evidence", "not_comparable", "no_difference")
+_ORDER = (*CHANGES, "not_enough_evidence", "not_comparable", "no_difference")
 FAR = 2
 """A change by this factor counts even if too few runs were undisturbed; not for fractions."""
 LEVEL = 0.95
@@ -139,7 +137,7 @@ class Side:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison:
+class Comparison(Tested):
     """The comparison of one metric of one cell on both sides.
 
     Attributes
@@ -149,14 +147,6 @@ class Comparison:
     ratio, low, high
         NEW / BASE if lower is better, BASE / NEW if higher is better: above 1 is worse. Infinite
         if the lower term cannot be distinguished from zero; None if there is no ratio.
-    level
-        Nominal coverage.
-    p, p_holm
-        Two-sided p of "no difference", and the same adjusted for all comparisons made together.
-    verdict
-        Verdict by the interval.
-    confirmed
-        For a regression or an improvement: whether it holds after Holm's correction.
     difference
         Difference NEW - BASE in the metric's unit.
     shift
@@ -165,8 +155,6 @@ class Comparison:
         Cliff's delta, above 0 if NEW is larger; None without values per run.
     minimum_detectable
         The least relative change that would probably (80 %) have been detected.
-    runs_needed
-        Runs on each side that would probably suffice, if the evidence does not.
     blocks
         Number of blocks within which the sides are compared; None: as independent sides.
     causes
@@ -174,8 +162,6 @@ class Comparison:
         did not change or its causes are not known.
     doubted
         The verdict with the disturbed runs, of a change that does not show without them.
-    notes
-        What the reader must know.
     """
 
     base: Estimate
@@ -183,20 +169,13 @@ class Comparison:
     ratio: float | None = None
     low: float | None = None
     high: float | None = None
-    level: float = LEVEL
-    p: float | None = None
-    p_holm: float | None = None
-    verdict: Verdict = "not_enough_evidence"
-    confirmed: bool | None = None
     difference: Effect | None = None
     shift: Interval | None = None
     delta: float | None = None
     minimum_detectable: float | None = None
-    runs_needed: int | None = None
     blocks: int | None = None
     causes: tuple[tuple[str, Effect], ...] = ()
     doubted: Verdict | None = None
-    notes: tuple[str, ...] = ()
 
     @property
     def metric(self) -> str:
@@ -212,7 +191,7 @@ class Comparison:
     def apart(self) -> float:
         """Distance of the ratio from 1 in the log; infinite if one side is zero or infinite."""
         if self.ratio is None:
-            return math.inf if self.verdict in _CHANGES else 0.0
+            return math.inf if self.verdict in CHANGES else 0.0
         return abs(math.log(self.ratio)) if 0 < self.ratio < math.inf else math.inf
 
     @property
@@ -371,7 +350,7 @@ def compare_sides(
     base, new = _by_suite(base, new), _by_suite(new, base)
     compared, unmatched, missing = _matched(base, new, metrics, threshold)
     compared = [_unless_silent(c, base, new) for c in compared]
-    compared = _undisturbed(_corrected(compared), base, new, threshold)
+    compared = _undisturbed(corrected(compared, "comparisons"), base, new, threshold)
     differing = _environments_apart(base, new)
     notes = [
         *differing.in_words(),
@@ -452,7 +431,7 @@ def _undisturbed(
     compared: Sequence[Comparison], base: Side, new: Side, threshold: float
 ) -> list[Comparison]:
     """Withdraw the verdicts of changes that do not show without the disturbed runs."""
-    changed = any(c.verdict in _CHANGES for c in compared)
+    changed = any(c.verdict in CHANGES for c in compared)
     if not changed or not (base.undisturbed or new.undisturbed):
         return list(compared)
     rest = [
@@ -461,7 +440,7 @@ def _undisturbed(
     ]
 
     def checked(c: Comparison) -> Comparison:
-        if c.verdict not in _CHANGES:
+        if c.verdict not in CHANGES:
             return c
         left, right = (_by_cell(side, c.metric).get(key_of(c.cell)) for side in rest)
         again: Verdict = "not_enough_evidence"
@@ -580,7 +559,7 @@ def compare_levels(
         side,
         side,
         threshold,
-        _corrected(compared),
+        corrected(compared, "comparisons"),
         unmatched,
         [*merged.in_words(), *notes, *merged.unknown_in_words()],
         factor,
@@ -791,7 +770,7 @@ def _with_causes(compared: Sequence[Comparison], base: Side, new: Side) -> list[
     """Add the causes of changes to the comparisons."""
 
     def has_causes(c: Comparison) -> bool:
-        return c.metric in SPLIT and c.verdict in _CHANGES
+        return c.metric in SPLIT and c.verdict in CHANGES
 
     cells = {key_of(c.cell): c.cell for c in compared if has_causes(c)}
     if not cells:
@@ -927,23 +906,6 @@ def _bounds(estimate: Estimate) -> tuple[float, float]:
     if fractions.METHOD in estimate.method and estimate.value in (0.0, 1.0):
         return fractions.bounds_of_the_same(estimate)
     return max(0.0, not_none(estimate.low)), not_none(estimate.high)
-
-
-def _corrected(compared: Sequence[Comparison]) -> list[Comparison]:
-    tested = sum(c.p is not None for c in compared)
-    result = []
-    for c, p in zip(compared, holm_of_known([c.p for c in compared]), strict=True):
-        if p is None:
-            result.append(c)
-            continue
-        claims = c.verdict in _CHANGES
-        confirmed = p <= 1 - c.level if claims else None
-        notes = c.notes
-        if confirmed is False:
-            many = f"among {tested} comparisons made at once (Holm's correction)"
-            notes = (*notes, f"too unsure {many}")
-        result.append(replace(c, p_holm=p, confirmed=confirmed, notes=notes))
-    return result
 
 
 def _minimum_detectable(worse: Spread, better: Spread) -> float | None:

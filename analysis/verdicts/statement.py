@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Literal, TypeVar
+
+from roslens.analysis.statistics.multiplicity import holm_of_known
 
 Verdict = Literal[
     # One side compared with another; more and less if neither level is worse.
@@ -24,28 +26,71 @@ Verdict = Literal[
 ]  # fmt: skip
 """The words appear unchanged in metrics.json and CSV files: programs look for them."""
 
+CHANGES: tuple[Verdict, ...] = ("regression", "improvement")
+
 _AGAINST: frozenset[Verdict] = frozenset(
     ("refuted", "not so", "false", "broken", "impossible", "impossible_as_bytes")
 )
 
-_UNTOLD: frozenset[Verdict] = frozenset(
-    (
-        *(
-            "not_enough_evidence",
-            "not_comparable",
-            "undecided",
-            "cannot be judged",
-            "refused",
-            "by_construction",
-        ),
-        *("not_in_these_recordings", "no_line_rate"),
-    )
-)
+_UNTOLD: frozenset[Verdict] = frozenset((
+    "not_enough_evidence", "not_comparable", "undecided", "cannot be judged", "refused",
+    "by_construction", "not_in_these_recordings", "no_line_rate",
+))  # fmt: skip
 
 
 def borne_out(*, all_for: bool, any_against: bool) -> Verdict:
     """Return whether evidence supports a claim: one case against it suffices to refute it."""
     return "refuted" if any_against else "confirmed" if all_for else "not_enough_evidence"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tested:
+    """A figure with its verdict, tested together with others.
+
+    Attributes
+    ----------
+    level
+        Nominal coverage.
+    p, p_holm
+        Two-sided p (of "no difference", of a mean at the limit), and the same adjusted for all that
+        were tested together.
+    verdict
+        Verdict by the interval.
+    confirmed
+        Of a change, or a budget that is exceeded: whether it holds after Holm's correction.
+    runs_needed
+        Runs (on each side) that would probably suffice, if the evidence does not.
+    notes
+        What the reader must know.
+    """
+
+    level: float = 0.95
+    p: float | None = None
+    p_holm: float | None = None
+    verdict: Verdict = "not_enough_evidence"
+    confirmed: bool | None = None
+    runs_needed: int | None = None
+    notes: tuple[str, ...] = ()
+
+
+_T = TypeVar("_T", bound=Tested)
+
+
+def corrected(tested: Sequence[_T], what: str) -> list[_T]:
+    """Confirm by Holm's correction what was tested together; `what` names it, in the plural."""
+    adjusted = holm_of_known([one.p for one in tested])
+    made = sum(p is not None for p in adjusted)
+    result = []
+    for one, p in zip(tested, adjusted, strict=True):
+        confirmed, notes = None, one.notes
+        if one.verdict in (*CHANGES, "exceeded"):
+            # Without a p, only what was itself observed is confirmed.
+            confirmed = bool(one.confirmed) if p is None else p <= 1 - one.level + 1e-12
+        if p is not None and confirmed is False:
+            many = f"among {made} {what} made at once (Holm's correction)"
+            notes = (*notes, f"too unsure {many}")
+        result.append(replace(one, p_holm=p, confirmed=confirmed, notes=notes))
+    return result
 
 
 @dataclass(frozen=True)
