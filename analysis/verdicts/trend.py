@@ -14,9 +14,10 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any
 
-from roslens.analysis.estimate import Cell
+from roslens.analysis.estimate import Cell, not_none
 from roslens.analysis.statistics.change_points import (
     LEAST,
+    ChangePoint,
     change_points,
     least_length,
     least_side,
@@ -193,34 +194,32 @@ def find_trends(
     false_alarms
         Probability that a set of series without any change gives an alarm.
     """
-    usable = [s for s in series if _too_short(s, false_alarms / len(series)) is None]
-    tests = max(1, len(usable))
-    permutations = min(_MOST_PERMUTATIONS, max(1999, math.ceil(20 * tests / false_alarms)))
-    p_values = [_p_of_any(s, permutations) for s in usable]
-    adjusted = dict(zip(map(id, usable), holm(p_values) if usable else [], strict=True))
+    each = false_alarms / max(1, len(series))
+    usable = [s for s in series if least_side(len(s.nights), each) is not None]
+    permutations = min(_MOST_PERMUTATIONS, max(1999, math.ceil(20 * len(usable) / false_alarms)))
+    adjusted = iter(holm(_p_of_any(s, permutations) for s in usable))
     judged = []
     for recorded in series:
-        p = adjusted.get(id(recorded))
-        if p is None:
-            judged.append(
-                replace(recorded, refused=_too_short(recorded, false_alarms / len(series)))
-            )
+        side = least_side(len(recorded.nights), each)
+        if side is None:
+            judged.append(replace(recorded, refused=_too_short(recorded, each)))
             continue
-        side = least_side(len(recorded.nights), false_alarms / len(series))
-        checked = _with_levels(replace(recorded, p=float(p), least_side=side), [0])
-        if p <= false_alarms:
-            checked = _with_changes(checked, threshold, false_alarms, permutations)
+        found = replace(recorded, p=next(adjusted), least_side=side)
+        points = (
+            change_points(_means(found), false_alarms=false_alarms, permutations=permutations)
+            if not_none(found.p) <= false_alarms
+            else []
+        )
+        found = _with_changes(found, points, threshold)
         judged.append(
-            replace(checked, refused=_end_is_silent(checked) or _end_is_far(checked, threshold))
+            replace(found, refused=_end_is_silent(found) or _end_is_far(found, threshold))
         )
     return Trends(tuple(judged), threshold, false_alarms)
 
 
-def _too_short(series: Series, false_alarms: float) -> str | None:
-    count = len(series.nights)
-    if least_side(count, false_alarms) is not None:
-        return None
-    needed, many = least_length(false_alarms), "s" * (count != 1)
+def _too_short(series: Series, false_alarms: float) -> str:
+    count, needed = len(series.nights), least_length(false_alarms)
+    many = "s" * (count != 1)
     return (
         f"{count} campaign{many}; a change can be distinguished from chance with {needed} or more"
     )
@@ -258,19 +257,17 @@ def _p_of_any(series: Series, permutations: int) -> float:
     return stretch(values, permutations, random)[1]
 
 
-def _with_changes(
-    series: Series, threshold: float, false_alarms: float, permutations: int
-) -> Series:
+def _with_changes(series: Series, points: Sequence[ChangePoint], threshold: float) -> Series:
+    """Add the levels between the places where the mean changes, and the changes."""
     means = _means(series)
-    points = change_points(means, false_alarms=false_alarms, permutations=permutations)
     begins = [0, *(point.index for point in points)]
-    parts = [_level(means[begin:end]) for begin, end in pairwise([*begins, len(means)])]
-    last = float(np.mean(parts[-1]))
-    changes = []
-    sides = pairwise([*begins, len(means)])
+    sides = list(pairwise([*begins, len(means)]))
+    parts = [_level(means[begin:end]) for begin, end in sides]
+    levels = [float(np.mean(part)) for part in parts]
     disturbed = [all(night.disturbed for night in series.nights[a:b]) for a, b in sides]
-    for number, (point, old, new) in enumerate(zip(points, parts, parts[1:], strict=False)):
-        before, after = Spread.of(old), Spread.of(new)
+    changes = []
+    for number, point in enumerate(points):
+        before, after = (Spread.of(part) for part in parts[number : number + 2])
         effect = None
         if before.mean > 0 and after.mean >= 0 and not too_far_apart(after, before):
             effect = ratio_of_means(after, before)
@@ -290,11 +287,19 @@ def _with_changes(
                 after=after,
                 effect=effect,
                 verdict=verdict,
-                lasts=last > before.mean * (1 + threshold),
+                lasts=levels[-1] > before.mean * (1 + threshold),
                 software=differences,
             )
         )
-    return replace(_with_levels(series, begins), changes=tuple(changes))
+    near = [value for part in parts for value in part]
+    return replace(
+        series,
+        changes=tuple(changes),
+        levels=tuple(zip(begins, levels, strict=True)),
+        odd=tuple(
+            n for n, (mean, value) in enumerate(zip(means, near, strict=True)) if mean != value
+        ),
+    )
 
 
 def _level(nights: Sequence[float]) -> list[float]:
@@ -302,21 +307,6 @@ def _level(nights: Sequence[float]) -> list[float]:
     if len(nights) < _ENOUGH_TO_TELL:
         return list(nights)
     return [float(value) for value in winsorised(np.asarray(nights))]
-
-
-def _with_levels(series: Series, begins: Sequence[int]) -> Series:
-    means = _means(series)
-    parts = [_level(means[begin:end]) for begin, end in pairwise([*begins, len(means)])]
-    near = [value for part in parts for value in part]
-    return replace(
-        series,
-        levels=tuple(
-            (at, float(np.mean(values))) for at, values in zip(begins, parts, strict=True)
-        ),
-        odd=tuple(
-            n for n, (mean, value) in enumerate(zip(means, near, strict=True)) if mean != value
-        ),
-    )
 
 
 def _differences(old: Night, new: Night) -> tuple[tuple[str, str | None, str | None], ...]:
