@@ -16,7 +16,7 @@ from roslens.analysis.flow.chain import Tables
 _KEY = ["topic", "source_timestamp_ns"]
 
 
-def bag_at_callbacks(bag: pl.DataFrame, tables: Tables) -> pl.DataFrame:
+def _at_callbacks(bag: pl.DataFrame, tables: Tables) -> pl.DataFrame:
     """Join each message of a bag with each callback that received it.
 
     Parameters
@@ -58,7 +58,7 @@ def bag_at_callbacks(bag: pl.DataFrame, tables: Tables) -> pl.DataFrame:
     )
 
 
-def bag_topics(bag: pl.DataFrame, tables: Tables) -> pl.DataFrame:
+def _topics(bag: pl.DataFrame, tables: Tables) -> pl.DataFrame:
     """Count the messages of each topic of a bag, and those that its recorder missed.
 
     Returns
@@ -98,34 +98,6 @@ def bag_topics(bag: pl.DataFrame, tables: Tables) -> pl.DataFrame:
     )
 
 
-def bag_sentence(name: str, topics: pl.DataFrame, at_callbacks: pl.DataFrame) -> str:
-    """Summarise in one line what a bag adds to a trace.
-
-    Parameters
-    ----------
-    topics, at_callbacks
-        From `bag_topics` and `bag_at_callbacks`.
-    """
-    count, of = int(topics["messages"].sum()), topics.height
-    clauses = [f"bag {name}: {count:,} message{'s' * (count != 1)} of {of} topic{'s' * (of != 1)}"]
-    traced = topics.drop_nulls("known")
-    if traced.height:
-        clauses.append(
-            f"its recorder missed {traced['missed'].sum():,} of {traced['known'].sum():,} that the "
-            "trace knows of"
-        )
-    else:
-        clauses.append("none of them is known to the trace by its time of publication")
-    ages = at_callbacks["age_ns"].drop_nulls()
-    if ages.len():
-        middle = float(ages.median() or 0) / 1e6  # type: ignore[arg-type]
-        clauses.append(
-            f"data were {middle:,.2f} ms old at the median when a callback began (header.stamp, "
-            f"{ages.len():,} callbacks)"
-        )
-    return "; ".join(clauses) + "."
-
-
 @dataclass(frozen=True)
 class BagBeside:
     """A bag joined with the trace of one run.
@@ -135,9 +107,9 @@ class BagBeside:
     name
         Name of the bag's file or folder.
     messages
-        From `bag_at_callbacks`.
+        From `_at_callbacks`.
     topics
-        From `bag_topics`.
+        From `_topics`.
     """
 
     name: str
@@ -145,9 +117,28 @@ class BagBeside:
     topics: pl.DataFrame
 
     def __str__(self) -> str:
-        return bag_sentence(self.name, self.topics, self.messages)
+        count, of = int(self.topics["messages"].sum()), self.topics.height
+        clauses = [
+            f"bag {self.name}: {count:,} message{'s' * (count != 1)} of {of} topic{'s' * (of != 1)}"
+        ]
+        traced = self.topics.drop_nulls("known")
+        if traced.height:
+            clauses.append(
+                f"its recorder missed {traced['missed'].sum():,} of {traced['known'].sum():,} that "
+                "the trace knows of"
+            )
+        else:
+            clauses.append("none of them is known to the trace by its time of publication")
+        ages = self.messages["age_ns"].drop_nulls()
+        if ages.len():
+            middle = float(ages.median() or 0) / 1e6  # type: ignore[arg-type]
+            clauses.append(
+                f"data were {middle:,.2f} ms old at the median when a callback began "
+                f"(header.stamp, {ages.len():,} callbacks)"
+            )
+        return "; ".join(clauses) + "."
 
 
 def join_bag(name: str, bag: pl.DataFrame, tables: Tables) -> BagBeside:
     """Join a bag with what the tables of its run contain about its messages."""
-    return BagBeside(name, bag_at_callbacks(bag, tables), bag_topics(bag, tables))
+    return BagBeside(name, _at_callbacks(bag, tables), _topics(bag, tables))

@@ -388,20 +388,19 @@ def changed(
         geometric_mean(slower.get(run, 1.0) for run in renamed.values()) if renamed else 1
         for renamed in numbers
     ]
-    tables = [side.group_by(_FUNCTION).agg("run", time) for side in sides]
+    taken = [
+        {tuple(key): ns for *key, ns in side.select(*_FUNCTION, "run", time).iter_rows()}
+        for side in sides
+    ]
     rows = []
     for key in _compared(sides, runs, time).iter_rows():
-        its = [pl.col(c).eq_missing(pl.lit(v)) for c, v in zip(_FUNCTION, key, strict=True)]
-        values = []
-        for table, renamed in zip(tables, numbers, strict=True):
-            row = table.filter(its)
-            taken_by_run = dict(zip(row["run"][0], row[time][0], strict=True)) if row.height else {}
-            values.append(
-                [
-                    taken_by_run.get(run, 0.0) / slower.get(run, 1.0) * means[0]
-                    for run in renamed.values()
-                ]
-            )
+        values = [
+            [
+                of_side.get((*key, run), 0.0) / slower.get(run, 1.0) * means[0]
+                for run in renamed.values()
+            ]
+            for of_side, renamed in zip(taken, numbers, strict=True)
+        ]
         before, after = (float(np.mean(ns)) if ns else math.nan for ns in values)
         if min(map(len, values)) < MINIMUM_RUNS:
             few = f"{len(values[0])} and {len(values[1])} runs; at least {MINIMUM_RUNS} a side"

@@ -24,24 +24,8 @@ MOST_ADDED = 10_000_000
 """Most samples that may be added: a period that adds more is a mistake in the unit."""
 
 
-@dataclass(frozen=True)
-class Corrected:
-    """Measured samples together with those that were omitted.
-
-    Attributes
-    ----------
-    samples
-        All samples: first the measured ones, in their order, then the added ones.
-    added
-        Number of added samples.
-    """
-
-    samples: Floats
-    added: int
-
-
-def corrected_by_schedule(published: ArrayLike, latencies: ArrayLike, period: float) -> Corrected:
-    """Add the messages that a publisher should have published but did not, as it was held up.
+def omitted_by_schedule(published: ArrayLike, latencies: ArrayLike, period: float) -> Floats:
+    """Return latencies of messages that a publisher should have published, but was held up.
 
     Between two publications a gap g of at least 1.5 periods T lacks round(g / T) - 1 messages.
     Each counts from when it was due until the next publication arrived: the k-th has the latency
@@ -73,8 +57,7 @@ def corrected_by_schedule(published: ArrayLike, latencies: ArrayLike, period: fl
         raise ValueError(f"a period of {period:g} would add {missing.sum():.3g} messages")
     counts = missing.astype(np.intp)
     steps = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts) + 1
-    added = np.repeat(gaps + following, counts) - steps * period
-    return Corrected(np.concatenate([x[~np.isnan(x)], added]), int(added.size))
+    return np.asarray(np.repeat(gaps + following, counts) - steps * period)
 
 
 def expected_period(times: ArrayLike) -> float | None:
@@ -147,23 +130,22 @@ def corrected_runs(messages: pl.LazyFrame) -> list[CorrectedRun]:
     )
     corrected = []
     for (run,), of_run in rows.partition_by("run", as_dict=True).items():
-        parts: list[Corrected] = []
+        parts: list[Floats] = []
         periods: list[float] = []
-        aperiodic = 0
+        added = aperiodic = 0
         for source in of_run.partition_by("publisher_id", "subscription_id"):
             latencies = source["latency"].to_numpy()
+            parts.append(latencies[~np.isnan(latencies)])
             # Relative to the first: nanoseconds since the epoch have no digits left for fractions.
             times = (source["publish_ns"] - source["publish_ns"].min()).to_numpy()
             period = expected_period(times)
             if period is None:
                 aperiodic += 1
-                parts.append(Corrected(latencies[~np.isnan(latencies)], 0))
-            else:
-                periods.append(period)
-                parts.append(corrected_by_schedule(times, latencies, period))
-        samples = np.concatenate([part.samples for part in parts])
-        if not samples.size:
-            continue
-        added = sum(part.added for part in parts)
-        corrected.append(CorrectedRun(str(run), samples, added, tuple(periods), aperiodic))
+                continue
+            periods.append(period)
+            parts.append(omitted_by_schedule(times, latencies, period))
+            added += parts[-1].size
+        samples = np.concatenate(parts)
+        if samples.size:
+            corrected.append(CorrectedRun(str(run), samples, added, tuple(periods), aperiodic))
     return corrected

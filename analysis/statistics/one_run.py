@@ -82,23 +82,20 @@ def percentile_of_one_run(
         reason = "there is what is not a number" if values.size else "there is no sample"
         return answer(Interval(None, refused=reason))
     effective = effective_samples_of_quantile(values, q)
-    ranks = order_statistics(math.floor(effective + 1e-9), q, level)
+    n = math.floor(effective + 1e-9)
+    ranks = order_statistics(n, q, level)
     value = quantile(values, q) if values.size >= least else None
     if ranks is None:
         wanted = math.ceil(least * values.size / effective)
         interval = Interval(
             value,
-            refused=f"{math.floor(effective + 1e-9):,} effective of {values.size:,} samples; "
-            f"{name} needs {least:,}: "
+            refused=f"{n:,} effective of {values.size:,} samples; {name} needs {least:,}: "
             f"about {wanted:,} samples",
         )
     else:
         ordered = np.sort(values)
-        n = math.floor(effective + 1e-9)
-        low = max(1, math.floor(ranks[0] * values.size / n)) if n < values.size else ranks[0]
-        high = (
-            min(values.size, math.ceil(ranks[1] * values.size / n)) if n < values.size else ranks[1]
-        )
+        low = max(1, math.floor(ranks[0] * values.size / n))
+        high = min(values.size, math.ceil(ranks[1] * values.size / n))
         bounds = float(ordered[low - 1]), float(ordered[high - 1])
         if math.isfinite(bounds[1]):
             tick = resolution([values]) if metric.unit == "ns" and bounds[0] == bounds[1] else 0.0

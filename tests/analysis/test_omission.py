@@ -9,33 +9,33 @@ import polars as pl
 import pytest
 
 from roslens.analysis.statistics.omission import (
-    corrected_by_schedule,
     corrected_runs,
     expected_period,
+    omitted_by_schedule,
 )
 
 
 def test_a_held_up_publisher_by_hand() -> None:
     # Period 10; due at 20 and 30, published at 40 with latency 2: late by 22 and 12.
-    corrected = corrected_by_schedule([0, 10, 40, 50], [1.0, 1.0, 2.0, 1.0], 10)
-    assert corrected.samples.tolist() == [1, 1, 2, 1, 22, 12]
+    held_up = omitted_by_schedule([0, 10, 40, 50], [1.0, 1.0, 2.0, 1.0], 10)
+    assert held_up.tolist() == [22, 12]
     # A caller that waits 1 s for its answer: 990 ms are missing, 980 ms, and so on.
-    closed = corrected_by_schedule([0, 1000, 1010], [1000.0, 0.5, 0.5], 10)
-    assert closed.added == 99
-    assert sorted(closed.samples[3:]) == [10 * k + 0.5 for k in range(1, 100)]
+    closed = omitted_by_schedule([0, 1000, 1010], [1000.0, 0.5, 0.5], 10)
+    assert closed.size == 99
+    assert sorted(closed) == [10 * k + 0.5 for k in range(1, 100)]
     # On schedule, however late: nothing was omitted.
-    queue = corrected_by_schedule(np.arange(100) * 10, np.full(100, 500.0), 10)
-    assert queue.added == 0
+    queue = omitted_by_schedule(np.arange(100) * 10, np.full(100, 500.0), 10)
+    assert queue.size == 0
     # Jitter is no gap; a lost message is no sample and dates nothing.
-    assert corrected_by_schedule([0, 14, 20], [1, 1, 1], 10).added == 0
-    lossy = corrected_by_schedule([0, 30, 60], [1, math.nan, 1], 10)
-    assert lossy.samples.tolist() == [1, 1, 21, 11]
-    assert corrected_by_schedule([], [], 10).added == 0
+    assert omitted_by_schedule([0, 14, 20], [1, 1, 1], 10).size == 0
+    lossy = omitted_by_schedule([0, 30, 60], [1, math.nan, 1], 10)
+    assert lossy.tolist() == [21, 11]
+    assert omitted_by_schedule([], [], 10).size == 0
     for t, latencies, period in (([1, 0], [1, 1], 1), ([0], [1, 1], 1), ([0, 1], [1, 1], 0)):
         with pytest.raises(ValueError, match=r"schedule|period"):
-            corrected_by_schedule(t, latencies, period)
+            omitted_by_schedule(t, latencies, period)
     with pytest.raises(ValueError, match="would add"):
-        corrected_by_schedule([0, 1e12], [1, 1], 1e-3)
+        omitted_by_schedule([0, 1e12], [1, 1], 1e-3)
 
 
 def test_runs_source_by_source() -> None:
