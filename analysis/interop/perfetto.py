@@ -55,7 +55,10 @@ def write_perfetto(tables: Mapping[str, pl.DataFrame], path: Path) -> None:
     writer = Writer()
     for host, vpid, name in tables["processes"].select("host", "vpid", "procname").iter_rows():
         writer.process(host, vpid, name)
-    calls = _calls(tables)
+    # Flows of messages are odd, those of calls even.
+    calls = tables["service_calls"].with_columns(
+        flow=pl.int_range(pl.len(), dtype=pl.Int64) * 2 + 2
+    )
     _callbacks(writer, tables, calls)
     _publications(writer, tables)
     _requests(writer, calls)
@@ -176,31 +179,6 @@ def _pairs(messages: pl.DataFrame) -> pl.DataFrame:
     """Return messages with the number of their flow; flows of messages are odd."""
     return messages.filter(pl.col("message_id").is_not_null()).with_columns(
         (pl.int_range(pl.len(), dtype=pl.Int64) * 2 + 1).alias("flow")
-    )
-
-
-def _calls(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
-    """Return service calls with their flow (even) and the execution that served them."""
-    served = (
-        tables["callback_instances"]
-        .filter(pl.col("kind") == "service")
-        .select(
-            pl.col("name").alias("service"),
-            pl.col("node").alias("server_node"),
-            pl.col("start_ns").alias("callback_start_ns"),
-            "callback_instance_id",
-        )
-        .unique(["service", "server_node", "callback_start_ns"], maintain_order=True)
-    )
-    return (
-        tables["service_calls"]
-        .with_columns((pl.int_range(pl.len(), dtype=pl.Int64) * 2 + 2).alias("flow"))
-        .join(
-            served,
-            on=["service", "server_node", "callback_start_ns"],
-            how="left",
-            maintain_order="left",
-        )
     )
 
 
