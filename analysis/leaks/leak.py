@@ -186,7 +186,7 @@ def _per_message(
     level = per_second.level
     slopes = [theil_sen(m, part.values) for m, part in zip(messages, parts, strict=True)]
     if len(parts) == 1:
-        interval = glsar(messages[0], parts[0].values, level).interval
+        interval, _ = glsar(messages[0], parts[0].values, level)
     else:
         interval = student_t(slopes, level)
     interval = no_better_than_pages(interval, name, min(float(m[-1] - m[0]) for m in messages))

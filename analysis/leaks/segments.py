@@ -88,11 +88,10 @@ class Terms:
             interval, trusted = student_t([run.slope for run in runs], self.level), True
             method = "Theil-Sen slope per run, Student t over runs"
         else:
-            line = glsar(runs[0].seconds, runs[0].values, self.level)
-            interval = line.interval
-            trusted = interval.refused is None and line.phi <= TRUSTED_PHI
+            interval, phi = glsar(runs[0].seconds, runs[0].values, self.level)
+            trusted = interval.refused is None and phi <= TRUSTED_PHI
             method = (
-                f"line with AR(1) errors (phi {line.phi:.2f}) through one run, which says nothing "
+                f"line with AR(1) errors (phi {phi:.2f}) through one run, which says nothing "
                 "about how much runs differ"
             )
             if not trusted:
@@ -405,11 +404,11 @@ def _bend(
 ) -> tuple[float | None, Interval | None]:
     grid = np.linspace(begin, end, _GRID)
     rows = np.array([np.interp(grid, part.seconds, part.values) for part in parts])
-    bend = best_bend(rows)
-    if bend.gain < BEND_GAIN and not _slopes_change(grid, rows, bend.index):
+    index, gain = best_bend(rows)
+    if gain < BEND_GAIN and not _slopes_change(grid, rows, index):
         return None, None
-    each = [float(grid[best_bend(row).index]) for row in rows]
-    return float(grid[bend.index]), student_t(each, level)
+    each = [float(grid[best_bend(row)[0]]) for row in rows]
+    return float(grid[index]), student_t(each, level)
 
 
 def _slopes_change(grid: Floats, rows: Floats, index: int) -> bool:

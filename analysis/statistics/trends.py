@@ -93,23 +93,7 @@ def least_squares(x: ArrayLike, y: ArrayLike) -> Line:
     )
 
 
-@dataclass(frozen=True)
-class AutoregressiveSlope:
-    """The slope of a line with autocorrelated errors.
-
-    Attributes
-    ----------
-    interval
-        The slope with its interval.
-    phi
-        Autocorrelation of neighbouring errors (lag 1).
-    """
-
-    interval: Interval
-    phi: float
-
-
-def glsar(x: ArrayLike, y: ArrayLike, level: float = 0.95) -> AutoregressiveSlope:
+def glsar(x: ArrayLike, y: ArrayLike, level: float = 0.95) -> tuple[Interval, float]:
     """Fit a line to one series with AR(1) errors, by iterated generalised least squares.
 
     Cochrane and Orcutt (1949, JASA 44): ordinary least squares, phi from the residuals, least
@@ -121,11 +105,15 @@ def glsar(x: ArrayLike, y: ArrayLike, level: float = 0.95) -> AutoregressiveSlop
     ----------
     x, y
         Finite, equally spaced x, at least 10 points.
+
+    Returns
+    -------
+    The slope with its interval, and the autocorrelation phi of neighbouring errors (lag 1).
     """
     a, b = finite_pairs(x, y, "a line")
     n = a.size
     if n < 10 or a[0] == a[-1]:
-        return AutoregressiveSlope(Interval(None, refused=f"{n} points; 10 are needed"), 0.0)
+        return Interval(None, refused=f"{n} points; 10 are needed"), 0.0
     # Centred and scaled, because times since the epoch would leave no digits.
     span = float(a[-1] - a[0])
     a = (a - a.mean()) / span
@@ -152,9 +140,7 @@ def glsar(x: ArrayLike, y: ArrayLike, level: float = 0.95) -> AutoregressiveSlop
     variance = float((error**2).sum()) / freedom / float(((u - u.mean()) ** 2).sum())
     half = t_quantile((1 + level) / 2, freedom) * math.sqrt(variance)
     unit = scale / span
-    return AutoregressiveSlope(
-        Interval(slope * unit, (slope - half) * unit, (slope + half) * unit), phi
-    )
+    return Interval(slope * unit, (slope - half) * unit, (slope + half) * unit), phi
 
 
 def _line(u: Floats, v: Floats) -> tuple[float, float]:
@@ -163,23 +149,7 @@ def _line(u: Floats, v: Floats) -> tuple[float, float]:
     return slope, float(v.mean() - slope * u.mean())
 
 
-@dataclass(frozen=True)
-class Bend:
-    """The best place to break a series into two lines.
-
-    Attributes
-    ----------
-    index
-        Index where the second line begins.
-    gain
-        Part of the squared error of one line that two lines remove, 0 to 1.
-    """
-
-    index: int
-    gain: float
-
-
-def best_bend(rows: ArrayLike) -> Bend:
+def best_bend(rows: ArrayLike) -> tuple[int, float]:
     """Break all rows at the one place where two lines for each fit best.
 
     Segmented least squares (Bai and Perron 1998, Econometrica 66, with one break), every row
@@ -190,6 +160,11 @@ def best_bend(rows: ArrayLike) -> Bend:
     ----------
     rows
         Series on a common, equally spaced grid, shape (runs, n), n >= 10.
+
+    Returns
+    -------
+    Index where the second line begins, and the gain: the part of the squared error of one line that
+    two lines remove, 0 to 1.
     """
     series = np.atleast_2d(np.asarray(rows, dtype=np.float64))
     n = series.shape[1]
@@ -201,14 +176,14 @@ def best_bend(rows: ArrayLike) -> Bend:
     whole = ahead[:, -1]
     bent = whole > 1e-12 * n
     if not bent.any():
-        return Bend(n // 2, 0.0)
+        return n // 2, 0.0
     back = _errors(series[:, ::-1])[:, ::-1]
     edge = max(3, math.ceil(0.1 * n))
     candidates = np.arange(edge, n - edge + 1)
     ratios = (ahead[bent][:, candidates - 1] + back[bent][:, candidates]) / whole[bent, None]
     left = ratios.mean(axis=0)
     best = int(np.argmin(left))
-    return Bend(int(candidates[best]), float(np.clip(1 - left[best], 0, 1)))
+    return int(candidates[best]), float(np.clip(1 - left[best], 0, 1))
 
 
 def _errors(y: Floats) -> Floats:

@@ -70,11 +70,11 @@ def test_bins_are_means() -> None:
 def test_glsar_against_statsmodels() -> None:
     # statsmodels 0.15.0: GLSAR(y, add_constant(i), rho=1).iterative_fit(200, rtol=1e-12)
     i = np.arange(60.0)
-    fit = glsar(i, 3 + 0.05 * i + np.sin(i / 7) + 0.3 * np.sin(i * i))
-    assert fit.phi == pytest.approx(0.9176868316936838, rel=1e-6)
-    assert fit.interval.value == pytest.approx(0.05976027628482197, rel=1e-6)
-    assert fit.interval.low == pytest.approx(-0.00195349, abs=1e-7)
-    assert fit.interval.high == pytest.approx(0.12147404, abs=1e-7)
+    interval, phi = glsar(i, 3 + 0.05 * i + np.sin(i / 7) + 0.3 * np.sin(i * i))
+    assert phi == pytest.approx(0.9176868316936838, rel=1e-6)
+    assert interval.value == pytest.approx(0.05976027628482197, rel=1e-6)
+    assert interval.low == pytest.approx(-0.00195349, abs=1e-7)
+    assert interval.high == pytest.approx(0.12147404, abs=1e-7)
 
 
 def test_lines_are_those_nist_certifies() -> None:
@@ -83,39 +83,39 @@ def test_lines_are_those_nist_certifies() -> None:
     y, x = norris().T
     order = np.argsort(x)
     assert theil_sen(x[order], y[order]) == pytest.approx(1.00211681802045, abs=2 * 0.00043)
-    fit = glsar(x[order], y[order])
-    assert fit.interval.value == pytest.approx(1.00211681802045, abs=2 * 0.00043)
+    interval, _ = glsar(x[order], y[order])
+    assert interval.value == pytest.approx(1.00211681802045, abs=2 * 0.00043)
 
 
 @given(st.floats(-5, 5), st.floats(-1e6, 1e6), st.floats(1e-3, 1e6))
 def test_glsar_of_an_exact_line(slope: float, start: float, scale: float) -> None:
     x = 1.7e9 + np.arange(50.0)
     y = start + slope * scale * (x - x[0])
-    interval = glsar(x, y).interval
+    interval, _ = glsar(x, y)
     assert interval.value == pytest.approx(slope * scale, rel=1e-6, abs=1e-6 * (1 + abs(start)))
 
 
 def test_glsar_needs_points() -> None:
-    assert glsar([1.0, 2.0], [1.0, 2.0]).interval.refused == "2 points; 10 are needed"
-    assert glsar(np.arange(20), np.full(20, 5.0)).interval.value == 0
+    assert glsar([1.0, 2.0], [1.0, 2.0])[0].refused == "2 points; 10 are needed"
+    assert glsar(np.arange(20), np.full(20, 5.0))[0].value == 0
 
 
 def test_bend_by_hand() -> None:
     # The series climbs to 40, then is flat: two lines are exact.
     x = np.arange(100.0)
-    bend = best_bend(np.minimum(x, 40))
-    assert abs(bend.index - 40) <= 1
-    assert bend.gain == pytest.approx(1)
+    index, gain = best_bend(np.minimum(x, 40))
+    assert abs(index - 40) <= 1
+    assert gain == pytest.approx(1)
 
 
 def test_bend_is_that_of_all_rows() -> None:
     rng = np.random.default_rng(1)
     x = np.arange(200.0)
     rows = np.minimum(x, 60) + rng.normal(0, 3, (5, 200))
-    assert abs(best_bend(rows).index - 60) <= 5
+    assert abs(best_bend(rows)[0] - 60) <= 5
     # A row of a thousand times the size has no more weight.
     rows[0] = 1000 * np.minimum(x, 150)
-    assert abs(best_bend(rows).index - 60) <= 10
+    assert abs(best_bend(rows)[0] - 60) <= 10
 
 
 def test_bend_agrees_with_trying_every_place() -> None:
@@ -127,13 +127,13 @@ def test_bend_agrees_with_trying_every_place() -> None:
         return float(((part - np.polyval(np.polyfit(x, part, 1), x)) ** 2).sum())
 
     errors = {k: error(y[:k]) + error(y[k:]) for k in range(6, 55)}
-    bend = best_bend(y)
-    assert bend.index == min(errors, key=errors.__getitem__)
-    assert bend.gain == pytest.approx(1 - min(errors.values()) / error(y))
+    index, gain = best_bend(y)
+    assert index == min(errors, key=errors.__getitem__)
+    assert gain == pytest.approx(1 - min(errors.values()) / error(y))
 
 
 def test_no_bend_in_what_is_straight_or_too_short() -> None:
-    assert best_bend(np.zeros(50)).gain == 0
-    assert best_bend(3.5 * np.arange(50)).gain == 0
+    assert best_bend(np.zeros(50))[1] == 0
+    assert best_bend(3.5 * np.arange(50))[1] == 0
     with pytest.raises(ValueError, match="at least 10"):
         best_bend(np.arange(5))
