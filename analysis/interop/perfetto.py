@@ -125,16 +125,13 @@ def _callbacks(writer: Writer, tables: Mapping[str, pl.DataFrame], calls: pl.Dat
             readable(pl.col("name")).fill_null("unknown"),
         ).alias("name"),
         pl.col("start_ns").alias("time_ns"),
-        pl.col("flow").alias("flow_0"),
     )
     whole = pl.col("end_ns").is_not_null()
-    linked = pl.col("flow_0").is_not_null()
     for kind, of_kind in ((BEGIN, whole), (INSTANT, ~whole)):
-        for chosen, flows_of in ((linked, 1), (~linked, 0)):
-            writer.events(
-                slices.filter(of_kind & chosen), kind, order=1, flows=flows_of, category="callback",
-                arguments=(number, "kind", "node", "symbol", "message_id", "latency_us"),
-            )  # fmt: skip
+        writer.events(
+            slices.filter(of_kind), kind, order=1, flows=("flow",), category="callback",
+            arguments=(number, "kind", "node", "symbol", "message_id", "latency_us"),
+        )  # fmt: skip
     _ends(writer, slices.filter(whole).select("track", "end_ns", begin_ns="start_ns"))
 
 
@@ -161,16 +158,13 @@ def _publications(writer: Writer, tables: Mapping[str, pl.DataFrame]) -> None:
         pl.format("publish {}", pl.col("topic").fill_null("unknown")).alias("name"),
         pl.col("publish_ns").alias("time_ns"),
         last.alias("last_ns"),
-        pl.col("flow").list.len().fill_null(0).alias("flows"),
     )
-    for count in sent["flows"].unique().sort().to_list():
-        of_count = sent.filter(pl.col("flows") == count).with_columns(
-            pl.col("flow").list.get(k, null_on_oob=True).alias(f"flow_{k}") for k in range(count)
-        )
-        writer.events(
-            of_count, BEGIN, order=2, flows=count, category="publish",
-            arguments=("message_id", "topic", "node"),
-        )  # fmt: skip
+    most = sent.select(pl.col("flow").list.len().max().fill_null(0)).item()
+    each = {f"flow_{k}": pl.col("flow").list.get(k, null_on_oob=True) for k in range(most)}
+    writer.events(
+        sent.with_columns(**each), BEGIN, order=2, flows=list(each), category="publish",
+        arguments=("message_id", "topic", "node"),
+    )  # fmt: skip
     # Slices without a length end after their begin, and before the next begin.
     writer.events(sent.select(pl.col("last_ns").alias("time_ns"), "track"), END, order=3)
 
@@ -194,11 +188,10 @@ def _requests(writer: Writer, calls: pl.DataFrame) -> None:
         moments = from_clients.filter(pl.col(column).is_not_null()).with_columns(
             name=pl.format("{} {}", pl.lit(step), pl.col("service").fill_null("unknown")),
             time_ns=pl.col(column),
-            flow_0="flow",
         )
         clients = moments.select(pl.col("client_node").unique().sort())
         moments = _with_tracks(moments, clients, track)
-        writer.events(moments, INSTANT, order=1, flows=1, category="service")
+        writer.events(moments, INSTANT, order=1, flows=("flow",), category="service")
 
 
 def _messages(writer: Writer, messages: pl.DataFrame, late: pl.DataFrame | None) -> None:

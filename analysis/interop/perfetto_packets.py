@@ -95,26 +95,26 @@ class Writer:
         kind: int,
         *,
         order: int,
-        flows: int = 0,
+        flows: Sequence[str] = (),
         category: str = "",
         arguments: Sequence[str] = (),
     ) -> None:
-        """Add packets: ``time_ns``, ``track``, ``name`` (except for ends), ``flow_0``, ``value``.
+        """Add packets: ``time_ns``, ``track``, ``name`` (except for ends), ``value`` of counters.
 
         Parameters
         ----------
         order
             Position among events of the same time.
-        flows
-            Number of the columns ``flow_0``, ``flow_1`` ...
-        arguments
-            Columns that become arguments with the same names; nulls are left out.
+        flows, arguments
+            Columns with numbers of flows, and those that become arguments with the same names;
+            nulls are left out.
         """
         if frame.is_empty():
             return
         columns = [name for name in arguments if name in frame.columns]
-        # Packets with the same arguments share one layout.
-        present = [pl.col(name).is_not_null() for name in columns] or [pl.lit(value=True)]
+        # Packets with the same arguments and number of flows share one layout.
+        filled = (*columns, *flows)
+        present = [pl.col(name).is_not_null() for name in filled] or [pl.lit(value=True)]
         marked = frame.with_columns(_has=pl.concat_list(present))
         for (has,), part in marked.group_by("_has", maintain_order=True):
             rows = part.height
@@ -130,7 +130,8 @@ class Writer:
                 event.append(_varints(_NAME_IID, names, 5))
             for name in compress(columns, has):
                 event += _wrapped(_ARGUMENT, self._argument(name, part[name]))
-            event += [_fixed(_FLOW, part[f"flow_{k}"].cast(pl.UInt64)) for k in range(flows)]
+            linked = compress(flows, has[len(columns) :])
+            event += [_fixed(_FLOW, part[name].cast(pl.UInt64)) for name in linked]
             if kind == COUNTER:
                 event.append(_fixed(_COUNTER_VALUE, part["value"].cast(pl.Float64)))
             self._add(part["time_ns"], order, _TRACK_EVENT, event)
