@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from roslens.analysis.timing.schema import Samples, TimedExecutor
+from roslens.analysis.timing.schema import TimedExecutor
 from roslens.recording.arrays import Ints, np
 
 _THREAD = ("host", "vpid", "vtid")
@@ -182,19 +182,3 @@ def _first_from_here(
     least = np.minimum.accumulate(times[::-1])[::-1]
     places = np.where(times == least, np.arange(len(times)), len(times))
     return np.minimum.accumulate(places[::-1])[::-1]
-
-
-def with_polls(
-    executor: TimedExecutor, rows: pl.DataFrame, number: int, begin: int
-) -> TimedExecutor:
-    """Return the executor with its polls since `begin`."""
-    polled = (
-        rows.filter(pl.col("executor") == number)
-        .drop_nulls("poll")
-        .select("poll", at=pl.col("woken_ns") - pl.col("poll"))
-        .sort("at")
-    )
-    polls = Samples(
-        at_ns=(polled["at"] - begin).clip(0).to_list(), value_ns=polled["poll"].to_list()
-    )
-    return executor.model_copy(update={"polls": polls})

@@ -12,7 +12,7 @@ from roslens.analysis.measures.pauses import whole_only
 from roslens.analysis.reports.numbers import duration
 from roslens.analysis.runs import Run
 from roslens.analysis.statistics.quantiles import quantile_of
-from roslens.analysis.timing.delays import delayed, with_polls, with_waits
+from roslens.analysis.timing.delays import delayed, with_waits
 from roslens.analysis.timing.executors import (
     grouped,
     on_wait_sets,
@@ -109,7 +109,8 @@ def recorded_timing(tables: Tables, run: Run, warm_up_s: float | None = None) ->
         cpus=_cpus(run),
         tracer_lost=frames["losses"].height > 0,
         executors=[
-            with_polls(executor, executions, n, begin) for n, executor in enumerate(executors)
+            executor.model_copy(update={"polls": polls_of(executions, n, begin)})
+            for n, executor in enumerate(executors)
         ],
         callbacks=callbacks,
         sources=_sources(executions, published, begin),
@@ -231,7 +232,7 @@ class _Of:
             jitter_ns=facts["jitter"],
             place=self._places.get(first["callback_id"]),
             lag_ns=first["lag"],
-            executions=self._samples(rows, "took"),
+            executions=_samples(rows, "took", pl.col("start_ns"), self._begin),
             takeovers_ns=rows["takeover"].drop_nulls().to_list(),
             publications=[
                 Publication(execution=number, offset_ns=offset, topic=topic)
@@ -239,18 +240,25 @@ class _Of:
                 .sort("number", "offset", maintain_order=True)
                 .iter_rows()
             ],
-            handovers=self._samples(rows, "handover", "ready"),
-            gaps=self._samples(
-                rows.with_columns(chosen=pl.col("start_ns") - pl.col("gap")), "gap", "chosen"
-            ),
+            handovers=_samples(rows, "handover", pl.col("ready"), self._begin),
+            gaps=_samples(rows, "gap", pl.col("start_ns") - pl.col("gap"), self._begin),
             waits_ns=(rows["start_ns"] - rows["ready"]).drop_nulls().to_list(),
             lost=self._lost.get(subscription, 0),
         )
 
-    def _samples(self, rows: pl.DataFrame, column: str, at: str = "start_ns") -> Samples:
-        samples = rows.drop_nulls(column).sort(at, maintain_order=True)
-        times = (samples[at] - self._begin).clip(0).to_list()
-        return Samples(at_ns=times, value_ns=samples[column].to_list())
+
+def polls_of(rows: pl.DataFrame, executor: int, begin: int) -> Samples:
+    """Return the polls of an executor, given by its number, since `begin`."""
+    own = rows.filter(pl.col("executor") == executor)
+    return _samples(own, "poll", pl.col("woken_ns") - pl.col("poll"), begin)
+
+
+def _samples(rows: pl.DataFrame, column: str, at: pl.Expr, begin: int) -> Samples:
+    """Return the samples in a column, in the order of their times `at`, since `begin`."""
+    samples = rows.select(at.alias("at"), value=column).drop_nulls("value")
+    samples = samples.sort("at", maintain_order=True)
+    times = (samples["at"] - begin).clip(0).to_list()
+    return Samples(at_ns=times, value_ns=samples["value"].to_list())
 
 
 def _phase(first: int, period: int) -> int:

@@ -15,9 +15,8 @@ from tests.samples import SAMPLES
 
 import roslens as rl
 from roslens.analysis.runs import Run
-from roslens.analysis.timing.delays import with_polls
-from roslens.analysis.timing.recorded import recorded_timing
-from roslens.analysis.timing.schema import TimedExecutor, TimingModel
+from roslens.analysis.timing.recorded import polls_of, recorded_timing
+from roslens.analysis.timing.schema import TimingModel
 from roslens.recording import NotEnoughEvidenceError, UsageError
 
 CHAIN = SAMPLES / "chain.tar.zst"
@@ -183,8 +182,7 @@ def test_another_thread_waits_soon_or_after_the_first_one_came_back() -> None:
 def test_polls_come_in_the_order_in_which_they_began() -> None:
     """One thread polls from 8 to 10, another from 2 to 11: the one that ended last began first."""
     rows = pl.DataFrame({"executor": [0, 0, 1], "woken_ns": [10, 11, 12], "poll": [2, 9, 1]})
-    executor = TimedExecutor(kind="MultiThreaded", kind_from="events", threads=2)
-    polls = with_polls(executor, rows, 0, 1).polls
+    polls = polls_of(rows, 0, 1)
     assert (polls.at_ns, polls.value_ns) == ([1, 7], [9, 2])
 
 
