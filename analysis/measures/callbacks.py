@@ -193,7 +193,7 @@ def periods(instances: pl.LazyFrame, losses: pl.LazyFrame, runs: Sequence[Run]) 
         .filter(~pl.col("paused"))
         .sort("start_ns")
         .with_columns(interval_ns=interval)
-        .join(labels_of(runs), on="run")
+        .pipe(with_cells, labels_of(runs))
         .collect()
     )
     gaps = starts.group_by(key).agg(
@@ -286,7 +286,7 @@ def worst_messages(
     first = processes.group_by("run").agg(pl.col("begin_ns").min())
     return (
         messages.select("run", *_OF_MESSAGE)
-        .join(labels_of(runs), on="run")
+        .pipe(with_cells, labels_of(runs))
         .join(first, on="run", how="left")
         .with_columns((pl.col("publish_ns") - pl.col("begin_ns")).alias("since_start_ns"))
         .filter((pl.col("outcome") == "delivered") & pl.col("latency_ns").is_not_null())

@@ -133,12 +133,9 @@ class TopicGroup:
         return {**run.cell, **({} if self.topic is None else {"topic": self.topic})}
 
 
-def labels_of(runs: Sequence[Run]) -> pl.LazyFrame:
-    """Return a frame with ``run`` and ``cell``, the label of each run's cell."""
-    return pl.LazyFrame(
-        {"run": [run.name for run in runs], "cell": [run.label for run in runs]},
-        schema={"run": pl.String, "cell": pl.String},
-    )
+def labels_of(runs: Sequence[Run]) -> dict[str, str]:
+    """Return the label of each run's cell, by the run's name."""
+    return {run.name: run.label for run in runs}
 
 
 def with_cells(rows: pl.LazyFrame, cells: Mapping[str, str]) -> pl.LazyFrame:
@@ -166,16 +163,15 @@ def topic_traffic(messages: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
     """
     outcome, latency = pl.col("outcome"), pl.col("latency_ns")
     heard = outcome != "no_subscriber"
-    labels = labels_of(runs)
+    messages = with_cells(messages, labels_of(runs))
     median = (
-        messages.join(labels, on="run")
+        messages
         .group_by(pl.col("topic").cast(pl.String), "cell", "run").agg(latency.median())
         .group_by("topic", "cell").agg(latency.mean())
         .group_by("topic").agg(latency.max())
     )  # fmt: skip
     return (
         messages.filter(pl.col("topic").is_not_null())
-        .join(labels, on="run")
         .group_by(pl.col("topic").cast(pl.String))
         .agg(
             pl.when(heard.any()).then(pl.col("run").filter(heard).unique().implode())

@@ -49,7 +49,7 @@ _NAMED = 12
 
 _TEXT = re.compile(
     r"\s*(?P<metric>[A-Za-z_][\w.]*)\s*(?P<sign><=|>=|<|>)\s*"
-    r"(?P<number>[-+]?[\d.]+(?:[eE][-+]?\d+)?)\s*(?P<unit>[%/\w]*)\s*"
+    r"(?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(?P<unit>[%/\w]*)\s*"
 )
 _EXAMPLE = "write it as 'latency_p99 < 50 ms'"
 
@@ -228,10 +228,7 @@ def parse_budget(entry: object) -> Budget:
         raise UsageError(f"unknown key {min(map(str, unknown))!r}; there are budget, topic, where")
     text = " ".join(given["budget"].split())
     match = _TEXT.fullmatch(text)
-    try:
-        number = float(match["number"]) if match else math.nan
-    except ValueError:
-        number = math.nan
+    number = float(match["number"]) if match else math.nan
     if match is None or not abs(number) < _LARGEST:
         raise UsageError(f"'{text}' is no budget; {_EXAMPLE}")
     percentile = re.search(r"_p(\d+(?:\.\d+)?)$", match["metric"])
