@@ -189,13 +189,11 @@ def with_traced_heap(resources: pl.LazyFrame, heap: pl.LazyFrame) -> pl.LazyFram
     heap
         The ``heap`` table with ``run``: a row per step of 100 ms in which the heap changed.
     """
-    sampled = (
-        resources.filter(pl.col("heap_bytes").is_not_null()).select("run").unique().collect()
-    )["run"]
+    sampled = resources.filter(pl.col("heap_bytes").is_not_null()).select("run").unique()
     traced = (
-        heap.filter(~pl.col("run").is_in(sampled.to_list()))
-        .select("run", "host", "vpid", "time_ns", pl.col("live_bytes").alias("heap_bytes"))
+        heap.join(sampled, on="run", how="anti")
+        .select("run", "host", "vpid", "time_ns", heap_bytes="live_bytes")
         .sort("time_ns")
     )
-    from_samplers = resources.filter(pl.col("run").is_in(sampled.to_list()))
+    from_samplers = resources.join(sampled, on="run", how="semi")
     return pl.concat([from_samplers, traced], how="diagonal")

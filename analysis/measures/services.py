@@ -87,18 +87,17 @@ def service_estimates(
         ``service_calls`` with ``run``.
     """
     rows = call_times(calls).collect()
+    by_run = rows.partition_by("service", "run", as_dict=True)
     estimates: list[Estimate] = []
     for service in sorted(s for s in rows["service"].unique() if s):
         if service.endswith(INFRASTRUCTURE):
             continue
         for members in cells_of(runs).values():
-            names = [run.name for run in members]
-            of_service = rows.filter((pl.col("service") == service) & pl.col("run").is_in(names))
+            frames = [by_run.get((service, run.name), rows.clear()) for run in members]
+            of_service = pl.concat(frames)
             if not of_service.height:
                 continue
-            arrays = [
-                of_service.filter(pl.col("run") == name)["took_ns"].to_numpy() for name in names
-            ]
+            arrays = [of_run["took_ns"].to_numpy() for of_run in frames]
             cell = {**members[0].cell, "service": service}
             metric = Metric("service_latency", DEFINITION, "ns")
             statistics = statistics_over_runs(metric, cell, arrays, ("mean", 0.5, 0.9), level)
