@@ -67,11 +67,8 @@ def library_source(instrumentation: Instrumentation, name: str) -> str:
     """
     instrumentation = with_calls(instrumentation)
     points = instrumentation.tracepoints
-    full = [f"{instrumentation.provider}:{point.name}" for point in points]
-    metadata = "".join(
-        _metadata(number, full[number], point, instrumentation)
-        for number, point in enumerate(points)
-    )
+    events = [_event(number, point, instrumentation) for number, point in enumerate(points)]
+    metadata = "".join(described for described, _ in events)
     # Programs with different events must not share a folder.
     digest = hashlib.sha256(metadata.encode()).hexdigest()[:8]
     lines = [
@@ -86,13 +83,13 @@ def library_source(instrumentation: Instrumentation, name: str) -> str:
         f"const unsigned tracer_event_count = {len(points)};",
         f"unsigned char tracer_enabled[{len(points)}];",
         "const char * const tracer_event_names[] = {",
-        *(f'  "{event}",' for event in full),
+        *(f'  "{instrumentation.provider}:{point.name}",' for point in points),
         "};",
         "const char tracer_event_metadata[] =",
         *(f"  {_quoted(line)}" for line in metadata.splitlines(keepends=True)),
         ";",
         THREADS,
-        *(_functions(number, point, instrumentation) for number, point in enumerate(points)),
+        *(functions for _, functions in events),
         FUNCTIONS,
     ]
     return "\n".join(lines) + "\n"
@@ -122,42 +119,82 @@ def _length(field: Field, instrumentation: Instrumentation) -> int:
         raise HeaderError(f"{field.name}: the length '{text}' of an array is no number") from None
 
 
-def _metadata(number: int, name: str, point: Tracepoint, instrumentation: Instrumentation) -> str:
-    fields = []
-    for field in point.fields:
-        kind = field.kind.removesuffix("_hex")
-        if kind == "ctf_string":
-            fields.append(f"string _{field.name};")
-            continue
-        if kind not in {"ctf_integer", "ctf_array", "ctf_sequence"}:
-            raise HeaderError(f"{name}: a field of kind {field.kind} is not understood")
-        element = _type(
-            field.arguments[0], hexadecimal=field.kind.endswith("_hex"), where=name
-        ).tsdl
-        if kind == "ctf_integer":
-            fields.append(f"{element} _{field.name};")
-        elif kind == "ctf_array":
-            fields.append(f"{element} _{field.name}[{_length(field, instrumentation)}];")
-        else:
-            length = _type(field.arguments[3], hexadecimal=False, where=name)
-            fields.append(f"{length.tsdl} __{field.name}_length;")
-            fields.append(f"{element} _{field.name}[__{field.name}_length];")
-    inner = "".join(f"\t\t{field}\n" for field in fields)
+_Written = tuple[str, str, str, str]
+"""A field as the metadata describe it, and in C what prepares, adds its size, and writes it."""
+_NO_FIELD: _Written = ("", "", "0", "")
+
+
+def _written(at: int, field: Field, event: str, instrumentation: Instrumentation) -> _Written:
+    """Return how the field number `at` of an event is written."""
+    kind, name = field.kind.removesuffix("_hex"), field.name
+    if kind == "ctf_string":
+        return (
+            f"\t\tstring _{name};\n",
+            (
+                f"  const char * text{at} = {field.arguments[1]};\n"
+                f'  text{at} = text{at} ? text{at} : "(null)";\n'
+                f"  size_t length{at} = strlen(text{at});\n"
+            ),
+            f" + length{at} + 1",
+            f"  at = tracer_put_string(at, text{at}, length{at});\n",
+        )
+    if kind not in {"ctf_integer", "ctf_array", "ctf_sequence"}:
+        raise HeaderError(f"{event}: a field of kind {field.kind} is not understood")
+    text, value = field.arguments[0], field.arguments[2]
+    element = _type(text, hexadecimal=kind != field.kind, where=event)
+    if kind == "ctf_integer":
+        cast = "(uintptr_t) " if "*" in text else ""
+        return (
+            f"\t\t{element.tsdl} _{name};\n",
+            f"  {element.c_type} value{at} = ({element.c_type}) {cast}({value});\n",
+            f" + {element.size}",
+            f"  at = tracer_put(at, &value{at}, {element.size});\n",
+        )
+    if kind == "ctf_array":
+        count = _length(field, instrumentation)
+        size = str(count * element.size)
+        put = f"  at = tracer_put_array(at, {value}, {size});\n"
+        return f"\t\t{element.tsdl} _{name}[{count}];\n", "", f" + {size}", put
+    length = _type(field.arguments[3], hexadecimal=False, where=event)
     return (
-        f'event {{\n\tname = "{name}";\n\tid = {number};\n\tstream_id = 0;\n\tloglevel = 13;\n'
-        f"\tfields := struct {{\n{inner}\t}};\n}};\n\n"
+        f"\t\t{length.tsdl} __{name}_length;\n\t\t{element.tsdl} _{name}[__{name}_length];\n",
+        (
+            f"  {length.c_type} length{at} = {value} ? {field.arguments[4]} : 0;\n"
+            f"  length{at} = length{at} < {_MOST_ELEMENTS} ? length{at} : {_MOST_ELEMENTS};\n"
+        ),
+        f" + {length.size} + length{at} * {element.size}",
+        (
+            f"  at = tracer_put(at, &length{at}, {length.size});\n"
+            f"  at = tracer_put_array(at, {value}, length{at} * {element.size});\n"
+        ),
     )
 
 
-def _functions(number: int, point: Tracepoint, instrumentation: Instrumentation) -> str:
+def _event(number: int, point: Tracepoint, instrumentation: Instrumentation) -> tuple[str, str]:
+    """Return an event's metadata, and the functions that record it."""
+    event = f"{instrumentation.provider}:{point.name}"
+    fields = [_written(at, field, event, instrumentation) for at, field in enumerate(point.fields)]
+    described, prepare, size, put = map("".join, zip(_NO_FIELD, *fields, strict=True))
+    metadata = (
+        f'event {{\n\tname = "{event}";\n\tid = {number};\n\tstream_id = 0;\n\tloglevel = 13;\n'
+        f"\tfields := struct {{\n{described}\t}};\n}};\n\n"
+    )
+    names = any(fnmatch(event, pattern) for pattern in INIT_EVENTS)
+    kind_of_writer = "tracer_kind_of_names" if names else "TRACER_EVENTS"
     parameters = instrumentation.functions[point.name]
     declared = ", ".join(f"{p.type} {p.name}" for p in parameters) or "void"
     passed = ", ".join(passed_arguments(point, parameters))
     recorded = ", ".join(f"{p.type} {p.name}" for p in point.parameters) or "void"
-    event = "".join(_event(number, point, instrumentation))
-    note = noted(point.name, point.parameters)
-    return (
-        f"static inline void event_{point.name}({recorded})\n{{\n{note}\n{event}}}\n"
+    functions = (
+        f"static inline void event_{point.name}({recorded})\n"
+        f"{{\n{noted(point.name, point.parameters)}\n"
+        f"  if (!tracer_enabled[{number}]) {{return;}}\n"
+        f"{prepare}"
+        f"  struct tracer_writer * writer = &tracer_writers[{kind_of_writer}];\n"
+        f"  unsigned char * at = tracer_begin(writer, {number}, {size});\n"
+        "  if (!at) {return;}\n"
+        f"{put}"
+        "  tracer_end(writer, at);\n}\n"
         f"TRACER_PUBLIC void ros_trace_{point.name}({declared})\n"
         f"{{event_{point.name}({passed});}}\n"
         f"TRACER_PUBLIC bool ros_trace_enabled_{point.name}(void)\n"
@@ -165,53 +202,4 @@ def _functions(number: int, point: Tracepoint, instrumentation: Instrumentation)
         f"TRACER_PUBLIC void ros_trace_do_{point.name}({declared})\n"
         f"{{event_{point.name}({passed});}}\n"
     )
-
-
-def _event(number: int, point: Tracepoint, instrumentation: Instrumentation) -> list[str]:
-    prepare, size, put = [], ["0"], []
-    full = f"{instrumentation.provider}:{point.name}"
-    names = any(fnmatch(full, pattern) for pattern in INIT_EVENTS)
-    kind_of_writer = "tracer_kind_of_names" if names else "TRACER_EVENTS"
-    for at, field in enumerate(point.fields):
-        kind = field.kind.removesuffix("_hex")
-        if kind == "ctf_string":
-            text = field.arguments[1]
-            prepare += [
-                f"  const char * text{at} = {text};\n",
-                f'  text{at} = text{at} ? text{at} : "(null)";\n',
-                f"  size_t length{at} = strlen(text{at});\n",
-            ]
-            size.append(f"length{at} + 1")
-            put.append(f"  at = tracer_put_string(at, text{at}, length{at});\n")
-            continue
-        element = _type(field.arguments[0], hexadecimal=True, where=point.name)
-        value = field.arguments[2]
-        if kind == "ctf_integer":
-            cast = "(uintptr_t) " if "*" in field.arguments[0] else ""
-            prepare.append(f"  {element.c_type} value{at} = ({element.c_type}) {cast}({value});\n")
-            size.append(str(element.size))
-            put.append(f"  at = tracer_put(at, &value{at}, {element.size});\n")
-        elif kind == "ctf_array":
-            bytes_ = _length(field, instrumentation) * element.size
-            size.append(str(bytes_))
-            put.append(f"  at = tracer_put_array(at, {value}, {bytes_});\n")
-        else:
-            length = _type(field.arguments[3], hexadecimal=False, where=point.name)
-            prepare += [
-                f"  {length.c_type} length{at} = {value} ? {field.arguments[4]} : 0;\n",
-                f"  length{at} = length{at} < {_MOST_ELEMENTS} ? length{at} : {_MOST_ELEMENTS};\n",
-            ]
-            size.append(f"{length.size} + length{at} * {element.size}")
-            put += [
-                f"  at = tracer_put(at, &length{at}, {length.size});\n",
-                f"  at = tracer_put_array(at, {value}, length{at} * {element.size});\n",
-            ]
-    return [
-        f"  if (!tracer_enabled[{number}]) {{return;}}\n",
-        *prepare,
-        f"  struct tracer_writer * writer = &tracer_writers[{kind_of_writer}];\n",
-        f"  unsigned char * at = tracer_begin(writer, {number}, {' + '.join(size)});\n",
-        "  if (!at) {return;}\n",
-        *put,
-        "  tracer_end(writer, at);\n",
-    ]
+    return metadata, functions

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from roslens.tracing.ros.header import Field, Instrumentation, Parameter, Tracepoint
+from roslens.tracing.ros.header import Field, Instrumentation, Tracepoint, tracepoint
 
 _TABLE = Path(__file__).with_name("tracepoints.yaml")
-_C_TYPES = {
-    "pointer": "const void *",
-    "string": "const char *",
-    "int64": "int64_t",
-    "uint64": "uint64_t",
-    "bool": "bool",
-    "gid": "const uint8_t *",
-    "pointers": "const void **",
-}
 
 
 @cache
@@ -61,31 +53,13 @@ def instrumentation_of(distribution: str) -> Instrumentation:
 
 
 def _tracepoint(entry: dict[str, Any], facts: dict[str, Any]) -> Tracepoint:
-    parameters, fields = [], []
-    for kind, name in map(str.split, entry["arguments"]):
-        parameters.append(Parameter(_C_TYPES[kind], name))
-        if kind == "pointers":
-            parameters.append(Parameter("size_t", f"{name}_length"))
-        if name not in entry.get("unrecorded", ()):
-            fields.append(_field(kind, name, facts["gid_bytes"]))
-    if "constant" in entry:
-        name = entry["constant"]
-        fields.append(Field("ctf_string", name, (name, f'"{facts["tracetools"]}"')))
-    return Tracepoint(entry["name"], tuple(parameters), tuple(fields))
-
-
-def _field(kind: str, name: str, gid_bytes: int) -> Field:
-    c_type = _C_TYPES[kind]
-    if kind == "pointer":
-        return Field("ctf_integer_hex", name, (c_type, name, name))
-    if kind == "string":
-        return Field("ctf_string", name, (name, name))
-    if kind == "bool":
-        return Field("ctf_integer", name, ("int", name, f"({name} ? 1 : 0)"))
-    if kind == "gid":
-        return Field("ctf_array", name, ("uint8_t", name, name, str(gid_bytes)))
-    if kind == "pointers":
-        return Field(
-            "ctf_sequence_hex", name, ("const void *", name, name, "size_t", f"{name}_length")
-        )
-    return Field("ctf_integer", name, (c_type, name, name))
+    point = tracepoint(
+        *(entry["name"], *entry["arguments"]),
+        gid_bytes=facts["gid_bytes"],
+        unrecorded=entry.get("unrecorded", ()),
+    )
+    if "constant" not in entry:
+        return point
+    name = entry["constant"]
+    constant = Field("ctf_string", name, (name, f'"{facts["tracetools"]}"'))
+    return replace(point, fields=(*point.fields, constant))

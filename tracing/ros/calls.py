@@ -12,41 +12,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from roslens.tracing.ros.header import Field, Instrumentation, Parameter, Tracepoint
+from roslens.tracing.ros.header import Instrumentation, Parameter, tracepoint
 
-_CLIENT = Parameter("const void *", "rmw_client_handle")
-_SERVICE = Parameter("const void *", "rmw_service_handle")
-_NUMBER = Parameter("int64_t", "sequence_number")
-_GOAL = Parameter("const uint8_t *", "goal_id")
-_GOAL_BYTES = 16
-_STATUS = Parameter("int64_t", "status")
-_ENDPOINT = Parameter("const void *", "handle")
-_TYPE = Parameter("const char *", "type")
-_MESSAGE = Parameter("const void *", "message")
-_SIZE = Parameter("uint64_t", "size")
-_STAMP = Parameter("int64_t", "header_stamp")
-_RECEIVED = Parameter("int64_t", "received_timestamp")
-_NUMBERS = (_NUMBER, _STATUS, _SIZE, _STAMP, _RECEIVED)
-_EVENTS = {
-    "rcl_send_request": (_CLIENT,),
-    "rcl_send_response": (_SERVICE,),
+_EVENTS = (
+    tracepoint("rcl_send_request", "pointer rmw_client_handle"),
+    tracepoint("rcl_send_response", "pointer rmw_service_handle"),
     # Emitted only for rclpy, by its instrumentation.
-    "client_callback_start": (_CLIENT, _NUMBER),
+    tracepoint("client_callback_start", "pointer rmw_client_handle", "int64 sequence_number"),
     # Next to rmw_take_request: the goal that a request to an action server concerns.
-    "action_request": (_GOAL,),
+    tracepoint("action_request", "gid goal_id"),
     # The new status of a goal: numbers of action_msgs/msg/GoalStatus.
-    "goal_status": (_GOAL, _STATUS),
+    tracepoint("goal_status", "gid goal_id", "int64 status"),
     # For a publisher or subscription, after its own event; not before Iron.
-    "message_type_init": (_ENDPOINT, _TYPE),
+    tracepoint("message_type_init", "pointer handle", "string type"),
     # For the message just written by rcl_publish: serialized size and stamp, each 0 if unknown.
-    "message_content": (_MESSAGE, _SIZE, _STAMP),
+    tracepoint("message_content", "pointer message", "uint64 size", "int64 header_stamp"),
     # For the message just taken by rcl_take, if the middleware notes when its reader received it.
-    "message_received": (_MESSAGE, _RECEIVED),
+    tracepoint("message_received", "pointer message", "int64 received_timestamp"),
     # Around each wait of an executor on a condition variable. Executors that wait in rcl have
     # events of rclcpp instead.
-    "executor_wait_start": (),
-    "executor_wait_end": (),
-}
+    tracepoint("executor_wait_start"),
+    tracepoint("executor_wait_end"),
+)
 
 THREADS = """
 /* The outermost callback that this thread is in, whether it ran one, and whether its executor waits
@@ -476,22 +463,9 @@ int rcl_publish(const void * publisher, const int32_t * message, void * allocati
 
 def with_calls(instrumentation: Instrumentation) -> Instrumentation:
     """Return the instrumentation with our own events after ROS's."""
-    added = tuple(
-        Tracepoint(name, parameters, tuple(map(_field, parameters)))
-        for name, parameters in _EVENTS.items()
-    )
+    functions = {point.name: point.parameters for point in _EVENTS}
     return replace(
         instrumentation,
-        tracepoints=(*instrumentation.tracepoints, *added),
-        functions={**instrumentation.functions, **_EVENTS},
+        tracepoints=(*instrumentation.tracepoints, *_EVENTS),
+        functions={**instrumentation.functions, **functions},
     )
-
-
-def _field(parameter: Parameter) -> Field:
-    name = parameter.name
-    if parameter is _GOAL:
-        return Field("ctf_array", name, ("uint8_t", name, name, str(_GOAL_BYTES)))
-    if parameter is _TYPE:
-        return Field("ctf_string", name, (name, name))
-    kind = "ctf_integer" if parameter in _NUMBERS else "ctf_integer_hex"
-    return Field(kind, name, (parameter.type, name, name))

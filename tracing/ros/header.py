@@ -8,6 +8,7 @@ few places (a function may keep an argument that its event no longer records), s
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -61,6 +62,40 @@ class Tracepoint:
     name: str
     parameters: tuple[Parameter, ...]
     fields: tuple[Field, ...]
+
+
+_KINDS: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "pointer": ("const void *", "ctf_integer_hex", ("const void *", "{0}", "{0}")),
+    "string": ("const char *", "ctf_string", ("{0}", "{0}")),
+    "int64": ("int64_t", "ctf_integer", ("int64_t", "{0}", "{0}")),
+    "uint64": ("uint64_t", "ctf_integer", ("uint64_t", "{0}", "{0}")),
+    "bool": ("bool", "ctf_integer", ("int", "{0}", "({0} ? 1 : 0)")),
+    "gid": ("const uint8_t *", "ctf_array", ("uint8_t", "{0}", "{0}", "{1}")),
+    "pointers": (
+        *("const void **", "ctf_sequence_hex"),
+        ("const void *", "{0}", "{0}", "size_t", "{0}_length"),
+    ),
+}
+"""C type, field macro and its arguments of each kind of an event's arguments."""
+
+
+def tracepoint(
+    name: str, *arguments: str, gid_bytes: int = 16, unrecorded: Collection[str] = ()
+) -> Tracepoint:
+    """Return an event that records its arguments, each given as ``kind name`` (see `_KINDS`).
+
+    `unrecorded` names the arguments that it does not record.
+    """
+    parameters, fields = [], []
+    for kind, argument in map(str.split, arguments):
+        c_type, macro, parts = _KINDS[kind]
+        parameters.append(Parameter(c_type, argument))
+        if kind == "pointers":
+            parameters.append(Parameter("size_t", f"{argument}_length"))
+        if argument not in unrecorded:
+            passed = tuple(part.format(argument, gid_bytes) for part in parts)
+            fields.append(Field(macro, argument, passed))
+    return Tracepoint(name, tuple(parameters), tuple(fields))
 
 
 @dataclass(frozen=True)
