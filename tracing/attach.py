@@ -189,7 +189,7 @@ def record_attached(
             domains=["ust", "kernel"] if kernel else ["ust"],
             events=["ros2:*", *(f"kernel:{event}" for event in recording.events)],
             contexts=list(NEEDED_CONTEXTS),
-            notes=[*recording.notes, *recording.not_called, *notes, followers[0].told],
+            notes=[*recording.notes, *recording.of_functions, *notes, followers[0].told],
         ),
         start_ns=begun,
         end_ns=time.time_ns(),

@@ -36,7 +36,7 @@ from roslens.recording.manifest import (
 )
 from roslens.recording.schema import ALLOCATION_SITES, CPU_SAMPLES
 from roslens.tracing import provenance
-from roslens.tracing.ftrace.functions import Function, find_functions, notes_of
+from roslens.tracing.ftrace.functions import Function, find_functions
 from roslens.tracing.ftrace.recorder import KernelRecording, monotonic_clock
 from roslens.tracing.host import HostLimits, HostWatch
 from roslens.tracing.interruption import Interruption
@@ -257,7 +257,7 @@ class _Run:
     failures: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     session: TracingSession | None = None
-    kernel: KernelRecording | None = None
+    kernel: KernelRecording = field(default_factory=KernelRecording)
     sampler: Sampler | None = None
     samplers: dict[str, TableSampler] = field(default_factory=dict)
     heap: HeapProbe | None = None
@@ -332,9 +332,8 @@ class _Run:
                 finally:
                     self._is_full(session)
         finally:
-            if self.kernel is not None:
-                self.failures += self.kernel.troubles
-                self.warnings += [*notes_of(self.functions), *self.kernel.not_called]
+            self.failures += self.kernel.troubles
+            self.warnings += self.kernel.of_functions
             if self.session is not None:
                 self.failures += self._troubles(self.session)
         written: dict[str, Callable[[Path], Iterable[str] | None]] = {
@@ -622,10 +621,7 @@ class _Run:
     def _settings(self) -> TracingSettings | None:
         if self.session is None:
             return None
-        settings = self.session.settings
-        if self.kernel is None:
-            return settings
-        recorded = bool(self.kernel.events)
+        settings, recorded = self.session.settings, bool(self.kernel.events)
         return settings.model_copy(
             update={
                 "domains": [*settings.domains, "kernel"] if recorded else settings.domains,
@@ -637,7 +633,7 @@ class _Run:
 
     def _loss(self) -> Loss:
         loss = self.session.loss if self.session else Loss()
-        if self.kernel is None or loss.discarded_events is None:
+        if loss.discarded_events is None:
             return loss
         lost = loss.discarded_events + self.kernel.lost
         return loss.model_copy(update={"discarded_events": lost})

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from roslens.recording import RunFailedError, UsageError
-from roslens.tracing.ftrace.functions import Function, place_functions
+from roslens.tracing.ftrace.functions import Function, notes_of, place_functions
 from roslens.tracing.ftrace.recorder import FUNCTIONS_NAME, KernelRecording, ftrace_recording
 from roslens.tracing.ftrace.tracefs import remove_leftovers, why_no_ftrace
 from roslens.tracing.lttng import Session, SessionDaemon, TracingOptions, recording_session
@@ -93,7 +93,7 @@ def kernel_recording(
     kind: KernelKind | None,
     output: Path,
     functions: Sequence[Function] = (),
-) -> Iterator[KernelRecording | None]:
+) -> Iterator[KernelRecording]:
     """Record the kernel into the folder `output`, unless a session of LTTng records it.
 
     Also record the calls of functions, in the programs that the calling thread starts.
@@ -103,42 +103,35 @@ def kernel_recording(
     RunFailedError
         The kernel cannot be recorded.
     """
-    if (kind is None or kind == "lttng") and not functions:
-        yield None
-        return
-    size = options.kernel_buffer
+    recording, size = KernelRecording(), options.kernel_buffer
     with ExitStack() as stack:
         try:
-            recording = (
-                KernelRecording()
-                if kind in {None, "lttng"}
-                else stack.enter_context(
-                    perf_recording(output, buffer_bytes=size)
-                    if kind == "perf"
-                    else ftrace_recording(
-                        output,
-                        options.kernel_events,
-                        buffer_bytes=size,
-                        descendants_only=options.kernel_of == "workload",
-                    )
+            if kind == "perf":
+                recording = stack.enter_context(perf_recording(output, buffer_bytes=size))
+            elif kind == "ftrace":
+                of_machine = ftrace_recording(
+                    output,
+                    options.kernel_events,
+                    buffer_bytes=size,
+                    descendants_only=options.kernel_of == "workload",
                 )
-            )
+                recording = stack.enter_context(of_machine)
         except RunFailedError as error:
             if options.kernel != "auto":
                 raise
-            recording = KernelRecording(notes=[str(error)])
+            recording.notes.append(str(error))
         if functions:
-            stack.enter_context(
-                ftrace_recording(
-                    output,
-                    (),
-                    buffer_bytes=size,
-                    descendants_only=True,
-                    prepare=lambda instance: place_functions(instance, functions, own=True),
-                    raw_name=FUNCTIONS_NAME,
-                    recording=recording,
-                )
+            of_functions = ftrace_recording(
+                output,
+                (),
+                buffer_bytes=size,
+                descendants_only=True,
+                prepare=lambda instance: place_functions(instance, functions, own=True),
+                raw_name=FUNCTIONS_NAME,
+                recording=recording,
             )
+            stack.enter_context(of_functions)
+            recording.of_functions += notes_of(functions)
         yield recording
 
 

@@ -97,8 +97,8 @@ class KernelRecording:
         Number of missing events according to the trace; known after the end.
     notes, troubles
         Notes for the user, and errors, one line each.
-    not_called
-        Notes about probed functions that were not called, one line each.
+    of_functions
+        Notes about probed functions, such as those that were not called, one line each.
     """
 
     kind: str = "ftrace"
@@ -106,7 +106,7 @@ class KernelRecording:
     lost: int = 0
     notes: list[str] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
-    not_called: list[str] = field(default_factory=list)
+    of_functions: list[str] = field(default_factory=list)
 
 
 class Instance:
@@ -414,7 +414,7 @@ def _convert(raw: Path, output: Path, recording: KernelRecording) -> None:
         return
     shutil.rmtree(raw, ignore_errors=True)
     recording.lost += done.missing
-    recording.not_called += done.notes
+    recording.of_functions += done.notes
     if done.complaint:
         recording.troubles.append(done.complaint)
     if done.of_others:
