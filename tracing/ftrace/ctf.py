@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -67,7 +68,7 @@ class Converted:
     damaged_pages: int = 0
     missing: int = 0
     of_others: int = 0
-    by_name: dict[str, int] = field(default_factory=dict)
+    by_name: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -80,7 +81,7 @@ class Converted:
     @property
     def events(self) -> int:
         """Return how many events were written."""
-        return sum(self.by_name.values())
+        return self.by_name.total()
 
 
 def write_ctf(raw: RawTrace, folder: Path, clock: Clock, own: UUID | None = None) -> Converted:
@@ -259,8 +260,7 @@ class _Stream:
         rows = self._encoder.encode(data, begin, size, time)
         done = self._done
         done.of_others += rows.of_others
-        for name, count in rows.by_name.items():
-            done.by_name[name] = done.by_name.get(name, 0) + count
+        done.by_name += rows.by_name
         if rows.wrong:
             # The wrong events may be anywhere among these.
             done.damaged_pages += 1

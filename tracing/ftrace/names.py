@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import os
 import struct
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from roslens.recording.arrays import Bytes, Ints, np
 from roslens.recording.manifest import Endpoint
@@ -103,7 +104,7 @@ class FoundHandle(Frozen):
     data: str
 
 
-@dataclass
+@dataclass(frozen=True)
 class Sighting:
     """An endpoint seen in events: first time, a thread, its name, number of events."""
 
@@ -111,6 +112,9 @@ class Sighting:
     tid: int
     name: str
     count: int = 0
+
+
+_FIRST = attrgetter("time")
 
 
 def event_name(probe: str) -> str:
@@ -141,14 +145,9 @@ def sightings(
                     continue
                 key = (thread[0], NAMED[name], int(handle[at]))
                 sighting = Sighting(int(time[at]), int(tid[at]), text)
-                before = seen.setdefault(key, sighting)
-                before.count += number
-                if sighting.time < before.time:
-                    before.time, before.tid, before.name = (
-                        sighting.time,
-                        sighting.tid,
-                        sighting.name,
-                    )
+                before = seen.get(key, sighting)
+                earliest = min(before, sighting, key=_FIRST)
+                seen[key] = replace(earliest, count=before.count + number)
     return seen
 
 
@@ -291,26 +290,16 @@ class _Graph:
         self.participants[key[0]].add(fitting[0].gid[: 2 * _PREFIX_BYTES])
         return fitting[0]
 
-    def of_program(self, vpid: int, kind: str, name: str) -> list[GraphEndpoint]:
-        """Return the endpoints with a name that belong to a program's participants."""
+    def of_program(self, vpid: int, kind: str, name: str | None = None) -> list[GraphEndpoint]:
+        """Return the endpoints of a kind, of any or one name, of a program's participants."""
         prefixes = self.participants[vpid]
         return [
             endpoint
-            for endpoint in self._named[kind, name]
+            for (of_kind, of_name), endpoints in self._named.items()
+            if of_kind == kind and name in (None, of_name)
+            for endpoint in endpoints
             if endpoint.gid[: 2 * _PREFIX_BYTES] in prefixes
         ]
-
-    def subscriptions(self, vpid: int) -> Iterator[GraphEndpoint]:
-        """Yield the topic subscriptions that belong to a program's participants."""
-        prefixes = self.participants[vpid]
-        for (kind, _), endpoints in self._named.items():
-            if kind == "subscription":
-                for endpoint in endpoints:
-                    if (
-                        endpoint.name.startswith("rt/")
-                        and endpoint.gid[: 2 * _PREFIX_BYTES] in prefixes
-                    ):
-                        yield endpoint
 
 
 class Names:
@@ -382,9 +371,7 @@ class Names:
                 ]
                 self._steps.append(np.stack(rows, axis=1))
         for key, sighting in sightings(self._trace, [data], self._threads).items():
-            before = self._seen.setdefault(key, sighting)
-            if sighting.time < before.time:
-                self._seen[key] = sighting
+            self._seen[key] = min(self._seen.get(key, sighting), sighting, key=_FIRST)
 
     def _call(self, tid: Ints, function: Ints, time: Ints) -> None:
         pairs, first = np.unique(np.stack([tid, function]), axis=1, return_index=True)
@@ -451,18 +438,12 @@ class Names:
         ]
         matched = {endpoint.graph.gid for endpoint in objects if endpoint.graph is not None}
         for endpoint in objects:
-            if endpoint.graph is None and endpoint.kind == "service":
-                candidates = self._graph.of_program(
-                    endpoint.vpid, "subscription", f"rq{endpoint.name}Request"
-                )
-            elif endpoint.graph is None and endpoint.kind == "client":
-                candidates = self._graph.of_program(
-                    endpoint.vpid, "publisher", f"rq{endpoint.name}Request"
-                )
-            else:
-                continue
-            if len({candidate.full_node for candidate in candidates}) == 1:
-                endpoint.graph = candidates[0]
+            kind = {"service": "subscription", "client": "publisher"}.get(endpoint.kind)
+            if endpoint.graph is None and kind is not None:
+                name = f"rq{endpoint.name}Request"
+                candidates = self._graph.of_program(endpoint.vpid, kind, name)
+                if len({candidate.full_node for candidate in candidates}) == 1:
+                    endpoint.graph = candidates[0]
         unclear = {
             (endpoint.vpid, endpoint.name)
             for endpoint in objects
@@ -476,22 +457,16 @@ class Names:
                 continue
             # A subscription that took nothing can have lost messages, too. Its address is unknown,
             # so it gets one in the first page, where no object lies.
-            silent = [
+            silent = (
                 endpoint
-                for endpoint in self._graph.subscriptions(vpid)
-                if endpoint.gid not in matched
+                for endpoint in self._graph.of_program(vpid, "subscription")
+                if endpoint.name.startswith("rt/") and endpoint.gid not in matched
+            )
+            objects += [
+                _Object(vpid, "subscription", 16 + 8 * number, endpoint.ros_name, endpoint)
+                for number, endpoint in enumerate(silent)
+                if (vpid, endpoint.ros_name) not in unclear
             ]
-            for number, subscription in enumerate(silent):
-                if (vpid, subscription.ros_name) not in unclear:
-                    objects.append(
-                        _Object(
-                            vpid,
-                            "subscription",
-                            16 + 8 * number,
-                            subscription.ros_name,
-                            subscription,
-                        )
-                    )
         return objects
 
     def _id_of(self, endpoint: _Object) -> bytes:
@@ -524,27 +499,14 @@ class Names:
             published = same & (ahead[:, 2] == _RCL_PUBLISH) & (behind[:, 2] == _PUBLISH)
             published &= ahead[:, 4] == behind[:, 4]
             self._pairs(behind[published], ahead[published], "publisher", uppers)
-            started = same & (behind[:, 2] == _START) & (behind[:, 4] == 0)
+            begun = same & (behind[:, 2] == _START) & (behind[:, 4] == 0)
             took = ahead[:, 4] != 0
             for code, kind in ((_TAKE, "subscription"), (_TAKE_REQUEST, "service")):
-                fits = started & took & (ahead[:, 2] == code)
+                fits = begun & took & (ahead[:, 2] == code)
                 self._pairs(ahead[fits], behind[fits], kind, callbacks)
-        owners: dict[tuple[int, int], set[Key]] = defaultdict(set)
-        for key, addresses in callbacks.items():
-            for address in addresses:
-                owners[key[0], address].add(key)
-        return (
-            {
-                key: next(iter(addresses))
-                for key, addresses in uppers.items()
-                if len(addresses) == 1
-            },
-            {
-                key: next(iter(addresses))
-                for key, addresses in callbacks.items()
-                if len(addresses) == 1 and len(owners[key[0], next(iter(addresses))]) == 1
-            },
-        )
+        owners = Counter((key[0], each) for key, all_of in callbacks.items() for each in all_of)
+        started = {key: each for key, each in _single(callbacks) if owners[key[0], each] == 1}
+        return dict(_single(uppers)), started
 
     def _pairs(self, steps: Ints, neighbours: Ints, kind: str, into: dict[Key, set[int]]) -> None:
         if not len(steps):
@@ -554,6 +516,11 @@ class Names:
             thread = self._threads.get(tid)
             if thread is not None:
                 into[thread[0], kind, handle].add(neighbour)
+
+
+def _single(addresses: Mapping[Key, set[int]]) -> Iterator[tuple[Key, int]]:
+    """Yield the keys that have exactly one address, and this address."""
+    return ((key, each) for key, (each, *more) in addresses.items() if not more)
 
 
 _RCL_PUBLISH, _PUBLISH, _TAKE, _TAKE_REQUEST, _START, _OTHER = range(6)

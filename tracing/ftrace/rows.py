@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -46,7 +47,7 @@ class Rows:
     kept: Bools
     wrong: int = 0
     of_others: int = 0
-    by_name: dict[str, int] = field(default_factory=dict)
+    by_name: Counter[str] = field(default_factory=Counter)
 
 
 class Encoder:
@@ -108,8 +109,7 @@ class Encoder:
         writable = fitting if layout is not None else events[:0]
         rows.wrong += len(events) - len(writable)
         if layout is not None and len(writable):
-            name = layout.format.name
-            rows.by_name[name] = rows.by_name.get(name, 0) + len(writable)
+            rows.by_name[layout.format.name] += len(writable)
         return writable
 
 
