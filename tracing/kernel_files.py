@@ -6,8 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from roslens.tracing.ftrace.ctf import Converted
-from roslens.tracing.ftrace.trace_dat import convert_trace_dat, is_kernel_trace
-from roslens.tracing.perf.perf_data import convert_perf_data, is_perf_data
+from roslens.tracing.ftrace.trace_dat import MAGIC as TRACE_DAT
+from roslens.tracing.ftrace.trace_dat import convert_trace_dat
+from roslens.tracing.perf.perf_data import MAGIC as PERF_DATA
+from roslens.tracing.perf.perf_data import convert_perf_data
 from roslens.tracing.perfetto.trace import convert_perfetto, is_perfetto
 
 
@@ -18,8 +20,9 @@ def reader_of(path: Path) -> Callable[..., Converted] | None:
     of programs, whose clock is then used) and ``max_bytes``. A damaged file may raise any
     exception: call the converter through `roslens.recording.foreign.read_foreign`.
     """
-    if is_kernel_trace(path):
-        return convert_trace_dat
-    if is_perf_data(path):
-        return convert_perf_data
+    with path.open("rb") as stream:
+        head = stream.read(16)
+    for magic, convert in ((TRACE_DAT, convert_trace_dat), (PERF_DATA, convert_perf_data)):
+        if head.startswith(magic):
+            return convert
     return convert_perfetto if is_perfetto(path) else None

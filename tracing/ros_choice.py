@@ -12,6 +12,7 @@ from roslens.tracing.ros import RosEnvironment, embedded_ros, sourced_ros
 from roslens.tracing.ros.cyclonedds import NAME as CYCLONE
 from roslens.tracing.ros.cyclonedds import cyclonedds_for
 from roslens.tracing.ros.environment import RMW_VARIABLE
+from roslens.tracing.ros.packages import with_prefix
 from roslens.tracing.ros.rclcpp import rclcpp_for
 from roslens.tracing.ros.zenoh import NAME as ZENOH
 from roslens.tracing.ros.zenoh import zenoh_for
@@ -51,7 +52,7 @@ def choose_ros(
             return sourced_ros(os.environ, rclpy=False)
         embedded = _as_asked(embedded_ros(note), note)
         try:
-            return rclcpp_for(embedded, note).environment(embedded)
+            return with_prefix(embedded, rclcpp_for(embedded, note).prefix)
         except (UsageError, RunFailedError) as error:
             raise type(error)(
                 f"{error}; or take a suite without -rclcpp in its name: it does the like with "

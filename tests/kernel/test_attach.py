@@ -25,6 +25,7 @@ from roslens.tracing.ftrace.tracefs import tracefs, why_no_ftrace
 from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.ros import RosEnvironment, embedded_ros
 from roslens.tracing.ros.cyclonedds import cyclonedds_for
+from roslens.tracing.ros.packages import with_prefix
 from roslens.tracing.ros.rclcpp import rclcpp_for
 from roslens.tracing.workloads.rclcpp_workloads import prepare, run
 
@@ -75,7 +76,7 @@ def rclpy_pair(ros: RosEnvironment, folder: Path, started: list[subprocess.Popen
 
 def rclcpp_pair(ros: RosEnvironment, folder: Path, started: list[subprocess.Popen[bytes]]) -> Pair:
     need_sources()
-    ros = rclcpp_for(embedded_ros()).environment(ros)
+    ros = with_prefix(ros, rclcpp_for(embedded_ros()).prefix)
     programs = Path(prepare.prepare()["RCLCPP_WORKLOADS"])
     ready = {"ROSLENS_READY_FILE": str(folder / "ready")}
     environment = ros.process_environment(os.environ | ready)

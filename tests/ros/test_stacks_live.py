@@ -30,6 +30,7 @@ from roslens.tracing.command import record_command
 from roslens.tracing.ftrace.tracefs import why_no_ftrace
 from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.ros import RosEnvironment
+from roslens.tracing.ros.packages import with_prefix
 from roslens.tracing.ros.rclcpp import rclcpp_for
 from roslens.tracing.sampling.rates import SamplerRates
 from roslens.tracing.sampling.stacks import StackSampler, forget_old_maps
@@ -171,7 +172,7 @@ def alpha_split(stacks: Stacks, kind: str | None, share: float) -> dict[str, flo
 def test_a_program_that_runs_already(ros: RosEnvironment, tmp_path: Path) -> None:
     """The events that name timers came before attaching; perf and its file go, the node stays."""
     folder = tmp_path / "run"
-    with rclcpp_for(ros).environment(ros).isolated(tmp_path / "log") as isolated:
+    with with_prefix(ros, rclcpp_for(ros).prefix).isolated(tmp_path / "log") as isolated:
         program = subprocess.Popen(
             [*rclcpp_program(ros, tmp_path), str(1000 * EXECUTIONS)],
             env=isolated.process_environment(dict(os.environ)),

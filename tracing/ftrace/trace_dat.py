@@ -115,12 +115,6 @@ def formats_of_perf(content: bytes, where: str) -> list[tuple[str, str]]:
     return headers.formats
 
 
-def is_kernel_trace(path: Path) -> bool:
-    """Return whether a file was written by trace-cmd."""
-    with path.open("rb") as stream:
-        return stream.read(len(MAGIC)) == MAGIC
-
-
 def _read(reader: Reader) -> _Content:
     if reader.bytes(len(MAGIC)) != MAGIC:
         raise UsageError(f"{reader.where}: not written by trace-cmd")

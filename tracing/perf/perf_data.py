@@ -55,12 +55,6 @@ class _Cpu:
     lost: list[tuple[int, int]] = field(default_factory=list)
 
 
-def is_perf_data(path: Path) -> bool:
-    """Return whether a file was written by perf."""
-    with path.open("rb") as stream:
-        return stream.read(len(MAGIC)) == MAGIC
-
-
 def convert_perf_data(path: Path, folder: Path, *, beside: Path, max_bytes: int) -> Converted:
     """Convert the tracepoints in a file of perf to a CTF trace.
 

@@ -185,7 +185,7 @@ def sourced_ros(environ: Mapping[str, str], *, rclpy: bool = True) -> RosEnviron
     # Our own virtual environment in front of PATH hides the interpreter that ROS was built for.
     python = str(Path(python).absolute())
     candidates = [python, *(p for p in ("/usr/bin/python3",) if p != python and Path(p).exists())]
-    failure = ""
+    failure, facts = "", {}
     for candidate in candidates:
         probe = subprocess.run(
             [candidate, "-c", _PROBE],
@@ -196,28 +196,21 @@ def sourced_ros(environ: Mapping[str, str], *, rclpy: bool = True) -> RosEnviron
             cwd="/",  # never modules of the working directory
         )
         if probe.returncode == 0:
-            facts = json.loads(probe.stdout)
-            return RosEnvironment(
-                kind="sourced",
-                distro=distro,
-                rmw=facts["rmw"],
-                python=Path(candidate),
-                python_version=facts["python"],
-                packages=ament_packages(environ["AMENT_PREFIX_PATH"]),
-            )
+            python, facts = candidate, json.loads(probe.stdout)
+            break
         failure = failure or (probe.stderr.strip().splitlines() or ["no message"])[-1]
-    if not rclpy:
-        return RosEnvironment(
-            kind="sourced",
-            distro=distro,
-            rmw=environ.get("RMW_IMPLEMENTATION") or None,
-            python=Path(python),
-            python_version=platform.python_version(),
-            packages=ament_packages(environ["AMENT_PREFIX_PATH"]),
+    if not facts and rclpy:
+        raise UsageError(
+            f"ROS 2 {distro} is sourced, but rclpy cannot be imported ({failure}); "
+            "repair it, or start roslens in a shell where no ROS is sourced"
         )
-    raise UsageError(
-        f"ROS 2 {distro} is sourced, but rclpy cannot be imported ({failure}); "
-        "repair it, or start roslens in a shell where no ROS is sourced"
+    return RosEnvironment(
+        kind="sourced",
+        distro=distro,
+        rmw=facts.get("rmw") or environ.get(RMW_VARIABLE) or None,
+        python=Path(python),
+        python_version=facts.get("python") or platform.python_version(),
+        packages=ament_packages(environ["AMENT_PREFIX_PATH"]),
     )
 
 

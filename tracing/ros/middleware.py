@@ -12,7 +12,7 @@ from pathlib import Path
 
 from roslens.tracing.ros.compiling import Step, run_steps
 from roslens.tracing.ros.environment import RosEnvironment
-from roslens.tracing.ros.packages import CPP, LOG, bundled, facts_of, header_folders, soname
+from roslens.tracing.ros.packages import CPP, LOG, bundled, header_folders, soname, with_prefix
 
 # Libraries of Fast DDS that rcl names.
 REPLACED = ("librmw_fastrtps_cpp.so", "librmw_fastrtps_shared_cpp.so", "libfastdds.so.[0-9].[0-9]")
@@ -21,13 +21,8 @@ REPLACED = ("librmw_fastrtps_cpp.so", "librmw_fastrtps_shared_cpp.so", "libfastd
 def with_library(ros: RosEnvironment, prefix: Path, name: str) -> RosEnvironment:
     """Return the embedded ROS 2 with one more middleware; Fast DDS remains the one in use."""
     replacing = sorted((prefix / "lib").glob("no_*.so*"))
-    paths = f"{prefix}:{ros.variables['AMENT_PREFIX_PATH']}"
-    return replace(
-        ros,
-        variables={**ros.variables, "AMENT_PREFIX_PATH": paths},
-        packages={**ros.packages, **facts_of(prefix).packages},
-        middlewares={**ros.middlewares, name: (prefix / "lib" / soname(name), *replacing)},
-    )
+    library = (prefix / "lib" / soname(name), *replacing)
+    return replace(with_prefix(ros, prefix), middlewares={**ros.middlewares, name: library})
 
 
 def compile_library(

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from roslens.recording import RunFailedError
@@ -123,6 +123,16 @@ class Facts:
 def facts_of(prefix: Path) -> Facts:
     """Return the facts of a complete prefix."""
     return Facts(**json.loads((prefix / MARKER).read_text(encoding="utf-8")))
+
+
+def with_prefix(ros: RosEnvironment, prefix: Path) -> RosEnvironment:
+    """Return the embedded ROS 2 with the packages of a complete prefix."""
+    paths = f"{prefix}:{ros.variables['AMENT_PREFIX_PATH']}"
+    return replace(
+        ros,
+        variables={**ros.variables, "AMENT_PREFIX_PATH": paths},
+        packages={**ros.packages, **facts_of(prefix).packages},
+    )
 
 
 def existing() -> Iterator[Path]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from roslens.recording.files import shipped
@@ -25,7 +25,6 @@ from roslens.tracing.ros.packages import (
     Note,
     bundled,
     described,
-    facts_of,
     generating,
     header_folders,
     joined,
@@ -97,16 +96,6 @@ class Rclcpp:
             *("-Wl,--as-needed", *(f"-l:{name}" for name in names if "generator_py" not in name)),
             *_wheel_libraries(self.ros),
         ]
-
-    def environment(self, ros: RosEnvironment) -> RosEnvironment:
-        """Return the embedded ROS 2 including this rclcpp."""
-        packages = facts_of(self.prefix).packages
-        paths = f"{self.prefix}:{ros.variables['AMENT_PREFIX_PATH']}"
-        return replace(
-            ros,
-            variables={**ros.variables, "AMENT_PREFIX_PATH": paths},
-            packages={**ros.packages, **packages},
-        )
 
 
 def rclcpp_for(ros: RosEnvironment, note: Note = lambda _: None) -> Rclcpp:
