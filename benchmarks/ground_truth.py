@@ -50,6 +50,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import polars as pl
+import polars.selectors as cs
 
 from roslens.analysis.flow.chain import Chain
 from roslens.analysis.flow.chains import chain_instances
@@ -83,20 +84,38 @@ WITHOUT = {
     "galactic": _SINCE_KILTED + _SINCE_IRON + _SINCE_HUMBLE,
 }
 """Events that each distribution does not have."""
-_CALL_TIMES = {
-    "sent_ns": "request(_sent)?_realtime_ns",
-    "called_ns": "(service_)?callback_realtime_ns",
-    "received_ns": "response(_received)?_realtime_ns",
+LOGS = {
+    "timers.csv": {"first_ns": "start_realtime_ns", "last_ns": "end_realtime_ns"},
+    "calls.csv": {
+        "service": "service",
+        "sent_ns": "request(_sent)?_realtime_ns",
+        "called_ns": "(service_)?callback_realtime_ns",
+        "received_ns": "response(_received)?_realtime_ns",
+    },
+    # "goal_response" is logged by the client, "accepted" by the server.
+    "goals.csv": {
+        "action": "action",
+        "sent_ns": "(goal_sent|send)_realtime_ns",
+        "accepted_ns": "(goal_response|accepted)_realtime_ns",
+        "received_ns": "result(_received)?_realtime_ns",
+        "feedback": "feedback_count|action",
+    },
+    "transitions.csv": {
+        "node": "node",
+        "state": "resulting_state",
+        "called_ns": "start_realtime_ns",
+        "returned_ns": "end_realtime_ns",
+    },
+    "samples.csv": {
+        "sent_ns": "a_publish_realtime_ns",
+        "b_ns": "c_b_start_realtime_ns",
+        "a2_ns": "c_a2_start_realtime_ns",
+        "c_ns": "c_publish_realtime_ns",
+        "received_ns": "sink_start_realtime_ns",
+    },
 }
-_GOAL_TIMES = {
-    "sent_ns": "(goal_sent|send)_realtime_ns",
-    "accepted_ns": "(goal_response|accepted)_realtime_ns",
-    "received_ns": "result(_received)?_realtime_ns",
-}
-_FILES = (
-    *("messages.csv", "messages_publisher.csv", "samples.csv", "calls.csv", "goals.csv"),
-    *("transitions.csv", "timers.csv"),
-)
+"""What is read of each log but that of messages, and of which column; if several fit, the last."""
+_FILES = ("messages.csv", "messages_publisher.csv", *LOGS)
 _WAY = ["topic", "publisher", "subscription"]
 _INSIDE = ("rclcpp_intra_publish", "rclcpp_ring_buffer_enqueue")
 _COPY_NS = 50_000_000
@@ -191,13 +210,19 @@ def _of_two_processes(run: Path) -> pl.DataFrame | None:
     )
 
 
-def timers_of(run: Path) -> pl.DataFrame | None:
-    """Return logged timer callbacks: first_ns, last_ns; None if the run has none."""
-    frame = log_of(run, "timers.csv")
-    return None if frame is None else frame.select(
-        pl.col("start_realtime_ns").cast(pl.Int64).alias("first_ns"),
-        pl.col("end_realtime_ns").cast(pl.Int64).alias("last_ns"),
-    )  # fmt: skip
+def logged_of(run: Path, name: str) -> pl.DataFrame | None:
+    """Return what `LOGS` says of one of a run's logs; None if the run has none."""
+    frame = log_of(run, name)
+    if frame is None:
+        return None
+    columns = {
+        column: max(c for c in frame.columns if re.fullmatch(pattern, c))
+        for column, pattern in LOGS[name].items()
+    }
+    return frame.select(pl.col(of).alias(column) for column, of in columns.items()).with_columns(
+        cs.ends_with("_ns").cast(pl.Int64),
+        cs.by_name("feedback", require_all=False).cast(pl.Int64, strict=False),
+    )
 
 
 def compare_timers(instances: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
@@ -244,20 +269,6 @@ def _compare_executions(rows: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
     return verdict
 
 
-def calls_of(run: Path) -> pl.DataFrame | None:
-    """Return logged calls: service, sent_ns, called_ns, received_ns; None if the run has none."""
-    frame = log_of(run, "calls.csv")
-    return None if frame is None else frame.select(
-        "service",
-        *(
-            pl.coalesce(c for c in frame.columns if re.fullmatch(pattern, c))
-            .cast(pl.Int64)
-            .alias(name)
-            for name, pattern in _CALL_TIMES.items()
-        ),
-    )  # fmt: skip
-
-
 def compare_calls(calls: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
     """Hold a service_calls table against logged calls, in the order in which they were made."""
     rows = calls.filter(pl.col("service").is_in(truth["service"].unique().to_list()))
@@ -288,24 +299,6 @@ def compare_calls(calls: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
         longer = pl.col("received_ns") - pl.col("sent_ns") - (pl.col("response_taken_ns") - begin)
     verdict.longer_ns = pairs.select(longer).to_series().drop_nulls()
     return verdict
-
-
-def goals_of(run: Path) -> pl.DataFrame | None:
-    """Return logged goals: action, sent_ns, accepted_ns, received_ns, feedback; None if none."""
-    frame = log_of(run, "goals.csv")
-    if frame is None:
-        return None
-    # "goal_response" is logged by the client, "accepted" by the server.
-    times = {
-        name: max(c for c in frame.columns if re.fullmatch(pattern, c))
-        for name, pattern in _GOAL_TIMES.items()
-    }
-    feedback = pl.col("feedback_count" if "feedback_count" in frame.columns else "action")
-    return frame.select(
-        "action",
-        *(pl.col(column).cast(pl.Int64).alias(name) for name, column in times.items()),
-        feedback.cast(pl.Int64, strict=False).alias("feedback"),
-    )
 
 
 def compare_goals(goals: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
@@ -352,21 +345,6 @@ CHAIN = Chain.of("/source -> /a -> /node_b -> /b -> /node_c -> /c -> /sink")
 SYNC = tuple(Link("partial_sync", "/node_c", topic, "/c") for topic in ("/b", "/a2"))
 
 
-def chain_samples_of(run: Path) -> pl.DataFrame | None:
-    """Return samples of the chain workload: sent_ns, b_ns and a2_ns (node C), c_ns, received_ns."""
-    frame = log_of(run, "samples.csv")
-    times = {
-        "sent_ns": "a_publish_realtime_ns",
-        "b_ns": "c_b_start_realtime_ns",
-        "a2_ns": "c_a2_start_realtime_ns",
-        "c_ns": "c_publish_realtime_ns",
-        "received_ns": "sink_start_realtime_ns",
-    }
-    return None if frame is None else frame.select(
-        pl.col(c).cast(pl.Int64).alias(n) for n, c in times.items()
-    )  # fmt: skip
-
-
 def along_the_chain(samples: pl.DataFrame, *, linked: bool) -> pl.DataFrame:
     """Return which publication each sample leads to, by the log alone: sent_ns and received_ns.
 
@@ -409,17 +387,6 @@ def compare_chain(tables: dict[str, pl.DataFrame], truth: pl.DataFrame, *, linke
         (pl.col("received_ns") - pl.col("sent_ns")) - (pl.col("sink_ns") - pl.col("begin_ns"))
     ).to_series()
     return verdict
-
-
-def transitions_of(run: Path) -> pl.DataFrame | None:
-    """Return logged transitions: node, state, called_ns, returned_ns; None if the run has none."""
-    frame = log_of(run, "transitions.csv")
-    return None if frame is None else frame.select(
-        "node",
-        pl.col("resulting_state").alias("state"),
-        pl.col("start_realtime_ns").cast(pl.Int64).alias("called_ns"),
-        pl.col("end_realtime_ns").cast(pl.Int64).alias("returned_ns"),
-    )  # fmt: skip
 
 
 def compare_transitions(states: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
@@ -602,26 +569,29 @@ def verdicts_of(
     called = "ros2:callback_start"
     named = "ros2:rcl_service_init" in recorded
     calls = (compare_calls, "service_calls") if named else (compare_unowned, "callback_instances")
+    logs = {name: logged_of(run, name) for name in LOGS}
     checks = (
-        ("messages", truth_of, compare if whole else compare_told, "messages", called),
-        ("calls" if named else "calls, of services not recorded", calls_of, *calls, called),
-        ("goals", goals_of, compare_goals, "action_goals", "ros2:rmw_send_request"),
+        ("messages", truth_of(run), compare if whole else compare_told, "messages", called),
         (
-            "transitions",
-            transitions_of,
-            compare_transitions,
-            "lifecycle_states",
+            *("calls" if named else "calls, of services not recorded", logs["calls.csv"]),
+            *(*calls, called),
+        ),
+        ("goals", logs["goals.csv"], compare_goals, "action_goals", "ros2:rmw_send_request"),
+        (
+            *("transitions", logs["transitions.csv"], compare_transitions, "lifecycle_states"),
             "ros2:rcl_lifecycle_transition",
         ),
-        ("timers", timers_of, compare_timers, "callback_instances", "ros2:rclcpp_timer_link_node"),
+        (
+            *("timers", logs["timers.csv"], compare_timers, "callback_instances"),
+            "ros2:rclcpp_timer_link_node",
+        ),
     )
-    for kind, truth, check, table, needed in checks:
-        logged = truth(run)
+    for kind, logged, check, table, needed in checks:
         if logged is not None and needed not in recorded:
             print(f"{run.parent.name}/{run.name}\n    {kind}: {needed} was not recorded")
         elif logged is not None:
             yield kind, check(tables[table], logged)
-    if whole and (samples := chain_samples_of(run)) is not None:
+    if whole and (samples := logs["samples.csv"]) is not None:
         yield "chain, by callback", compare_chain(tables, samples, linked=False)
         yield "chain, by link", compare_chain(tables, samples, linked=True)
 

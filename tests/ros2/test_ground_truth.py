@@ -9,17 +9,14 @@ import pytest
 from benchmarks.ground_truth import (
     along_the_chain,
     as_recorded_by,
-    calls_of,
     compare,
     compare_calls,
     compare_goals,
     compare_timers,
     compare_transitions,
     compare_unowned,
-    goals_of,
+    logged_of,
     recordings,
-    timers_of,
-    transitions_of,
     truth_of,
     verdicts_of,
 )
@@ -54,11 +51,11 @@ def test_every_logged_message_and_call_is_one_row(run: Path) -> None:
         factors = recording.manifest.factors if recording.manifest else {}
         if factors.get("callback") != "unique_ptr" or factors.get("intra_process"):
             assert -20_000 < verdicts[0].longer_ns.median() < 50_000
-    if (calls := calls_of(run)) is not None:
+    if (calls := logged_of(run, "calls.csv")) is not None:
         verdicts.append(compare_calls(tables["service_calls"], calls))
-    if (sent := goals_of(run)) is not None and "ros2:rmw_send_request" in raw.events:
+    if (sent := logged_of(run, "goals.csv")) is not None and "ros2:rmw_send_request" in raw.events:
         verdicts.append(compare_goals(tables["action_goals"], sent))
-    if (moves := transitions_of(run)) is not None:
+    if (moves := logged_of(run, "transitions.csv")) is not None:
         verdicts.append(compare_transitions(tables["lifecycle_states"], moves))
     assert verdicts
     for verdict in verdicts:
@@ -282,7 +279,7 @@ def test_the_check_of_timers(tmp_path: Path) -> None:
     (tmp_path / "timers.csv").write_text(
         "timer,sequence,start_realtime_ns,end_realtime_ns\n0,0,110,190\n0,1,310,390\n"
     )
-    truth = timers_of(tmp_path)
+    truth = logged_of(tmp_path, "timers.csv")
 
     def instances(*spans: tuple[int, int]) -> pl.DataFrame:
         rows = [
