@@ -21,15 +21,15 @@ import argparse
 import json
 import os
 import re
-import resource
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Self, TypeAlias
+
+from model import collect, used
 
 ROOT = Path(__file__).resolve().parents[1]
 DECODE = """
@@ -104,14 +104,6 @@ def run(*command: object) -> str:
     ).stdout
 
 
-def cpu_of(work: Callable[[], object]) -> float:
-    """Return the CPU seconds of the child processes that `work` runs."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    work()
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
 def ours(trace: Path, work: str, setup: str = "") -> tuple[float, int]:
     """Return the CPU seconds of `work` alone, warm, and the number of events it saw."""
     words = run(sys.executable, "-c", DECODE.format(setup=setup, work=work), trace).split()
@@ -168,26 +160,6 @@ def two_against_one(trace: Path, out: Path, what: str, turns: int) -> dict[str, 
     return {name: median(values) for name, values in seconds.items()}
 
 
-def collect(trace: Path, folder: Path, threads: int = 1) -> None:
-    """Collect all events to Parquet, as from the command line."""
-    run(
-        *(sys.executable, "-m", "roslens", "collect", trace, "--events-only", "--force"),
-        *("--threads", threads, "-o", folder),
-    )
-
-
-def peak_mib(trace: Path, folder: Path) -> float:
-    """Return the largest resident set of `collect --events-only`, in MiB."""
-    script = (
-        "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, "
-        "stdout=subprocess.DEVNULL); "
-        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024)"
-    )
-    command = (sys.executable, "-m", "roslens", "collect", trace, "--events-only", "--force")
-    output = run(sys.executable, "-c", script, *command, "--threads", 2, "-o", folder)
-    return float(output.split()[-1])
-
-
 def instructions(trace: Path, events: int) -> float | None:
     """Return the instructions per event by callgrind: decoding the trace minus opening it."""
     if shutil.which("valgrind") is None:
@@ -230,13 +202,13 @@ def rounds(options: argparse.Namespace, n: Path, out: Path) -> dict[str, float]:
     for round_ in range(options.rounds):
         print(f"round {round_ + 1} of {options.rounds}", flush=True)
         if babeltrace:
-            note("dummy", cpu_of(lambda: run(babeltrace, "-o", "dummy", n)))
+            note("dummy", used([babeltrace, "-o", "dummy", str(n)])[1])
         cpu, count = ours(n, STREAM)
         assert count >= options.events // 8 * 8, count
         note("stream", cpu)
         note("read", ours(n, READ)[0])
         note("write", ours(n, WRITE.format(out=str(out)))[0])
-        note("collect", cpu_of(lambda: collect(n, out)))
+        note("collect", collect(n, out, 1, "--events-only")[1])
         note("window", ours(n, READ_WINDOW, WINDOW)[0])
     return {name: median(values) for name, values in seconds.items()}
 
@@ -267,7 +239,7 @@ def against_babeltrace(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=lambda text: Path(text).resolve())
     parser.add_argument("--events", type=int, default=5_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--turns", type=int, default=12, help="of one thread and two")
@@ -299,7 +271,7 @@ def main() -> None:
         if per is not None:
             bars.append(("instructions per event", per, "<=", 500))
         small, large = (
-            median(peak_mib(trace, out) for _ in range(options.rounds))
+            median(collect(trace, out, 2, "--events-only")[2] for _ in range(options.rounds))
             for trace in (n, traces["10n"])
         )
         bars.append(("peak memory, MiB, 10 x the trace", large, "<=", 512))

@@ -28,20 +28,25 @@ BAR = 3.0
 """Largest allowed ratio of the time of a full collection to that of the events alone."""
 
 
+def used(command: list[str], **variables: str) -> tuple[float, float, float]:
+    """Run a command; return its wall and CPU seconds, and the largest resident set in MiB."""
+    begin = time.perf_counter()
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), **variables}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
+        _, status, usage = os.wait4(process.pid, 0)
+    wall = time.perf_counter() - begin
+    if status:
+        raise SystemExit(f"{' '.join(command)}: failed")
+    return wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+
+
 def collect(trace: Path, output: Path, threads: int, *more: str) -> tuple[float, float, float]:
-    """Collect and return the wall and CPU seconds, and the largest resident set in MiB."""
+    """Collect a trace as from the command line, and return what `used` does."""
     command = [
         *(sys.executable, "-m", "roslens", "collect", str(trace), "--force"),
         *("-o", str(output), "--threads", str(threads), *more),
     ]
-    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "POLARS_MAX_THREADS": str(threads)}
-    begin = time.perf_counter()
-    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
-        _, status, used = os.wait4(process.pid, 0)
-    wall = time.perf_counter() - begin
-    if status:
-        raise SystemExit(f"{trace}: collecting failed")
-    return wall, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+    return used(command, POLARS_MAX_THREADS=str(threads))
 
 
 def make(trace: Path, events: int) -> None:
