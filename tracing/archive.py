@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, cast
 
-from roslens.recording import RunFailedError, UsageError, find_recordings
+from roslens.recording import UsageError, find_recordings
+from roslens.recording.errors import failing
 from roslens.recording.files import replaced_whole
 from roslens.recording.zstd import ZstdFile
 from roslens.tracing.archive_names import FORMAT, HEAD, SUMS
@@ -27,7 +28,6 @@ from roslens.tracing.plan import PLAN_NAME
 from roslens.tracing.scrub import text_scrubber
 
 _REBUILT = ("events", "tables")
-_BLOCK = 1 << 20
 _LARGEST_TEXT = 64 << 20
 _NO_NAME = {"host", "localhost"}
 _HOSTNAME = re.compile(rb'(hostname = ")([^"]*)(")')
@@ -87,15 +87,12 @@ def pack(
         raise UsageError(f"{output}: is there already; give another name")
     members = _members(paths, with_tables)
     packed = Packed(output)
-    try:
-        with (
-            replaced_whole(output) as temporary,
-            ZstdFile(temporary, "wb") as stream,
-        ):
-            _write(stream, members, packed, _Anonymiser(members, keep_names), progress)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise RunFailedError(f"{output}: cannot be written: {reason}") from error
+    with (
+        failing(f"{output}: cannot be written"),
+        replaced_whole(output) as temporary,
+        ZstdFile(temporary, "wb") as stream,
+    ):
+        _write(stream, members, packed, _Anonymiser(members, keep_names), progress)
     return packed
 
 
@@ -233,9 +230,7 @@ def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
 def _add_file(tar: tarfile.TarFile, name: str, path: Path) -> tuple[str, int]:
     with path.open("rb") as stream:
         size = os.fstat(stream.fileno()).st_size
-        digest = hashlib.sha256()
-        while block := stream.read(_BLOCK):
-            digest.update(block)
+        digest = hashlib.file_digest(stream, "sha256")
         stream.seek(0)
         tar.addfile(_entry(name, size), stream)
     return digest.hexdigest(), size

@@ -24,6 +24,7 @@ from roslens.recording import (
     RunFailedError,
     UsageError,
 )
+from roslens.recording.errors import failing
 from roslens.recording.manifest import Design, Level, Timing
 from roslens.tracing.claim import claimed
 from roslens.tracing.interruption import Interruption
@@ -231,11 +232,8 @@ def run_campaign(
         only=chosen,
         runs=tuple(plan_runs(suite, seed, chosen)),
     )
-    try:
+    with failing(f"{folder}: cannot be written"):
         write_plan(plan, folder)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise RunFailedError(f"{folder}: cannot be written: {reason}") from error
     try:
         return _execute(folder, given, on_event)
     except RoslensError:

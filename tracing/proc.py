@@ -54,5 +54,10 @@ def number_after(text: bytes, name: bytes) -> int:
 
 def namespace_id(pid: int) -> int:
     """Return the id of a process or thread in its own PID namespace."""
-    line = read(f"/proc/{pid}/status").partition(b"\nNSpid:")[2].partition(b"\n")[0].split()
-    return int(line[-1]) if line else pid
+    return innermost(read(f"/proc/{pid}/status"), b"\nNSpid:", pid)
+
+
+def innermost(status: bytes, name: bytes, otherwise: int) -> int:
+    """Return the id in the innermost PID namespace that follows `name` in a ``status``."""
+    line = status.partition(name)[2].partition(b"\n")[0].split()
+    return int(line[-1]) if line else otherwise

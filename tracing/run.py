@@ -9,8 +9,8 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -20,6 +20,7 @@ from typing import IO, Literal, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from roslens.recording import Manifest, RunFailedError, UsageError, write_manifest
+from roslens.recording.errors import failing
 from roslens.recording.layout import MANIFEST_NAME
 from roslens.recording.manifest import (
     Design,
@@ -764,12 +765,6 @@ def _reserve(folder: Path) -> Path:
     return path
 
 
-@contextmanager
-def _clear_disk_errors(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise RunFailedError(
-            f"{folder}: cannot be written: {reason}; free space or record to another folder"
-        ) from error
+def _clear_disk_errors(folder: Path) -> AbstractContextManager[None]:
+    advice = "; free space or record to another folder"
+    return failing(f"{folder}: cannot be written", advice)

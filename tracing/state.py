@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from roslens.recording import Manifest, RunFailedError, UsageError, read_manifest
+from roslens.recording import Manifest, UsageError, read_manifest
+from roslens.recording.errors import failing
 from roslens.recording.layout import MANIFEST_NAME
 from roslens.tracing.claim import is_claimed
 from roslens.tracing.plan import PLAN_NAME, Plan, PlannedRun, read_plan
@@ -111,11 +112,8 @@ def clear_torn(state: CampaignState, note: Callable[[str], None]) -> None:
         if run.torn is None:
             continue
         note(f"{run.torn.name} was torn and is made again")
-        try:
+        with failing(f"{run.torn}: cannot be removed"):
             shutil.rmtree(run.torn)
-        except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise RunFailedError(f"{run.torn}: cannot be removed: {reason}") from error
         run.torn = None
 
 

@@ -29,7 +29,7 @@ from roslens.tracing.ftrace.recorder import Instance
 from roslens.tracing.ftrace.tracefs import group_of, write
 from roslens.tracing.native_tracer.library import native_library
 from roslens.tracing.native_tracer.table import distributions, instrumentation_of
-from roslens.tracing.proc import process_name
+from roslens.tracing.proc import innermost, process_name, read
 from roslens.tracing.ros.header import Instrumentation, Tracepoint
 
 _LIBRARY = re.compile(r"libtracetools\.so[.\d]*$")
@@ -341,15 +341,10 @@ def threads_of(targets: Sequence[Target], known: Container[int] = ()) -> dict[in
                 tid = int(task.name)
                 if tid in known:
                     continue
-                with suppress(OSError):
-                    text = (task / "status").read_text(errors="replace")
+                if status := read(f"{task}/status"):
                     vpid, vtid = (
-                        int(match[1].split()[-1])
-                        for match in (
-                            re.search(rf"^{name}:(.*)$", text, re.MULTILINE) or ("", "0")
-                            for name in ("NStgid", "NSpid")
-                        )
+                        innermost(status, b"\n%b:" % of, 0) for of in (b"NStgid", b"NSpid")
                     )
-                    name = (task / "comm").read_text(errors="replace").strip()
+                    name = read(f"{task}/comm").decode(errors="replace").strip()
                     by_tid[tid] = (vpid, vtid, name)
     return by_tid

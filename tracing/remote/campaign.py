@@ -32,6 +32,7 @@ from roslens.recording import (
     UsageError,
     read_manifest,
 )
+from roslens.recording.errors import failing
 from roslens.recording.files import write_atomically
 from roslens.recording.layout import MANIFEST_NAME
 from roslens.recording.models import Strict
@@ -155,23 +156,20 @@ def record_on_hosts(
     refuse_used(output)
     find_ssh()
     folder = output or new_campaign(RECORDINGS / HOSTS_SUITE, None)
-    try:
+    state = HostsState(
+        hosts=[
+            HostState(
+                name=name,
+                destination=host.destination,
+                command=host.command,
+                folder=f"roslens-{folder.name}-{secrets.token_hex(4)}/{name}",
+            )
+            for name, host in zip(_names(hosts), hosts, strict=True)
+        ]
+    )
+    with failing(f"{folder}: cannot be written"):
         folder.mkdir(parents=True, exist_ok=True)
-        state = HostsState(
-            hosts=[
-                HostState(
-                    name=name,
-                    destination=host.destination,
-                    command=host.command,
-                    folder=f"roslens-{folder.name}-{secrets.token_hex(4)}/{name}",
-                )
-                for name, host in zip(_names(hosts), hosts, strict=True)
-            ]
-        )
         _write(state, folder)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise RunFailedError(f"{folder}: cannot be written: {reason}") from error
     result = HostsResult(folder)
     with held(folder), Interruption() as interruption:
         recorders = {

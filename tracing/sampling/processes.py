@@ -96,10 +96,10 @@ class ProcessReader:
         ended = fields[0] in {b"Z", b"X"} and int(fields[_THREADS]) < 2
         if ended or fields[STARTED] != self.started:
             raise ProcessLookupError(self.pid)
-        counted, voluntary, involuntary = Memory(), None, None
+        rss = pss = uss = voluntary = involuntary = None
         due = self._memory_seconds < math.inf and time.monotonic() >= self._memory_due
         if due:
-            counted = memory(self.pid)
+            rss, pss, uss = memory(self.pid)
             voluntary, involuntary = switches(self.pid)
         # Counting takes longer the more memory there is, and memory gained meanwhile is counted:
         # with a time from before it, a growing process would seem to grow faster than it does.
@@ -111,9 +111,9 @@ class ProcessReader:
             vpid=self.vpid,
             process=process_name(self.pid),
             cpu_time_ns=cpu_time_ns(self.pid),
-            rss_bytes=counted.rss_bytes,
-            pss_bytes=counted.pss_bytes,
-            uss_bytes=counted.uss_bytes,
+            rss_bytes=rss,
+            pss_bytes=pss,
+            uss_bytes=uss,
             heap_bytes=self._heap(self.pid),
             minor_faults=int(fields[_MINOR_FAULTS]),
             major_faults=int(fields[_MAJOR_FAULTS]),
@@ -130,26 +130,14 @@ def cpu_time_ns(pid: int) -> int | None:
     return None
 
 
-@dataclass(frozen=True)
-class Memory:
-    """Resident, proportional and unique set size of a process in bytes; None if unreadable."""
-
-    rss_bytes: int | None = None
-    pss_bytes: int | None = None
-    uss_bytes: int | None = None
-
-
-def memory(pid: int) -> Memory:
-    """Return the current memory of a process from ``smaps_rollup``."""
+def memory(pid: int) -> tuple[int | None, int | None, int | None]:
+    """Return RSS, PSS and USS of a process in bytes from ``smaps_rollup``; None if unreadable."""
     text = read(f"/proc/{pid}/smaps_rollup")
     if not text:
-        return Memory()
+        return None, None, None
     private = (b"\nPrivate_Clean:", b"\nPrivate_Dirty:", b"\nPrivate_Hugetlb:")
-    return Memory(
-        rss_bytes=number_after(text, b"\nRss:") * 1024,
-        pss_bytes=number_after(text, b"\nPss:") * 1024,
-        uss_bytes=sum(number_after(text, name) for name in private) * 1024,
-    )
+    uss = sum(number_after(text, name) for name in private)
+    return number_after(text, b"\nRss:") * 1024, number_after(text, b"\nPss:") * 1024, uss * 1024
 
 
 def switches(pid: int) -> tuple[int, int]:

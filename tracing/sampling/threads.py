@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from roslens.recording.schema import THREADS
-from roslens.tracing.proc import namespace_id, number_after, read
+from roslens.tracing.proc import innermost, namespace_id, number_after, read
 from roslens.tracing.sampling.periodic import TableSampler
 
 _HOST = "h0"
@@ -53,13 +53,12 @@ def _threads(pid: int) -> list[dict[str, object]]:
         status = read(f"{folder}/status")
         if not status:
             continue
-        inside = status.partition(b"\nNSpid:")[2].partition(b"\n")[0].split()
         rows.append(
             {
                 "time_ns": now,
                 "host": _HOST,
                 "vpid": vpid,
-                "vtid": int(inside[-1]) if inside else int(task),
+                "vtid": innermost(status, b"\nNSpid:", int(task)),
                 "thread": status.partition(b"\n")[0].partition(b"\t")[2].decode(errors="replace"),
                 "cpu_time_ns": int(schedule[0]) if schedule else None,
                 "run_delay_ns": int(schedule[1]) if schedule else None,

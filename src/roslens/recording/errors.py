@@ -91,6 +91,22 @@ def writing(path: Path) -> Iterator[None]:
         raise cannot_be_written(path, error) from error
 
 
+@contextmanager
+def failing(what: str, advice: str = "") -> Iterator[None]:
+    """Do something that the operating system may refuse, such as ``FOLDER: cannot be written``.
+
+    Raises
+    ------
+    RunFailedError
+        It refuses; the message is `what`, the reason, and `advice`.
+    """
+    try:
+        yield
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise RunFailedError(f"{what}: {reason}{advice}") from error
+
+
 def lacks(package: str, extra: str) -> str:
     """Return the message that a package is missing, with the command to install its extra."""
     return f"{package} is missing: run \"pip install 'roslens[{extra}]'\""
