@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, Self
@@ -396,7 +396,12 @@ class _Execution:
                 if self.interruption.wanted:
                     break
                 self._tell("run_begin", run.planned)
-                spec = self._spec(run, execution)
+                spec = run_spec(
+                    *(self.plan, run.planned, self.state.folder, self.given),
+                    attempt=len(run.attempts),
+                    execution=execution,
+                    git=self.git,
+                )
                 manifest = record_run(spec, self.daemons.current(spec.options), self.interruption)
                 if manifest.status == "interrupted":
                     result.interrupted_run = manifest
@@ -461,14 +466,6 @@ class _Execution:
             )
         )
 
-    def _spec(self, run: RunState, execution: int) -> RunSpec:
-        spec = run_spec(
-            *(self.plan, run.planned, self.state.folder, self.given),
-            attempt=len(run.attempts),
-            execution=execution,
-        )
-        return replace(spec, git=self.git)
-
 
 def run_spec(
     plan: Plan,
@@ -478,6 +475,7 @@ def run_spec(
     *,
     attempt: int = 0,
     execution: int = 0,
+    git: tuple[str | None, bool | None],
 ) -> RunSpec:
     """Return the specification of one run of a plan, in the folder of its campaign."""
     suite = plan.suite
@@ -539,6 +537,7 @@ def run_spec(
         expect_files=suite.expect.files,
         expect_status=suite.expect.exit_status,
         max_discarded=suite.expect.max_discarded_events,
+        git=git,
     )
 
 

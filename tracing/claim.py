@@ -11,7 +11,7 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from roslens.recording import RunFailedError
@@ -48,18 +48,13 @@ def is_claimed(folder: Path) -> bool:
         return free is False
 
 
-def _locked(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
 def _wait(descriptor: int, folder: Path, note: Callable[[str], None]) -> None:
     deadline = time.monotonic() + CLEARING_SECONDS
     noted = False
-    while not _locked(descriptor):
+    while True:
+        with suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
         if not noted:
             note(f"{folder.name}: waiting until what the killed recorder left has ended")
             noted = True

@@ -149,7 +149,7 @@ def side_of_suite(name: str, suite_name: str, only: Sequence[str], note: Note) -
         plan = Plan(
             campaign=folder.name, created_ns=0, seed=0, suite=once, suite_text=text, runs=(run,)
         )
-        return replace(run_spec(plan, run, folder / name, given), git=git, design=None)
+        return replace(run_spec(plan, run, folder / name, given, git=git), design=None)
 
     return Side(suite_name, spec, suite.host_limits)
 

@@ -46,12 +46,10 @@ def choose_kernel(options: TracingOptions) -> tuple[KernelKind | None, list[str]
     """
     if options.kernel == "off":
         return None, []
-    reasons = {"lttng": _why_no_lttng, "ftrace": _why_no_ftrace, "perf": _why_no_perf}
     kinds: tuple[KernelKind, ...] = ("lttng", "ftrace", "perf")
-    wanted = [k for k in kinds if options.kernel in (k, "auto", "required")]
     complaints: list[str] = []
-    for kind in wanted:
-        reason = reasons[kind](options)
+    for kind in (k for k in kinds if options.kernel in (k, "auto", "required")):
+        reason = _why_not(kind, options)
         if reason is None:
             return kind, ["; ".join([_ONLY, *complaints])] if kind == "perf" else []
         complaints.append(reason)
@@ -61,21 +59,15 @@ def choose_kernel(options: TracingOptions) -> tuple[KernelKind | None, list[str]
     return None, [text]
 
 
-def _why_no_lttng(options: TracingOptions) -> str | None:
-    if options.tracer == "native":
-        return "no kernel trace by LTTng: the native tracer runs without it"
-    return why_no_kernel_tracing()
-
-
-def _why_no_ftrace(options: TracingOptions) -> str | None:
-    return _why_not_bounded(options, "ftrace") or why_no_ftrace()
-
-
-def _why_no_perf(options: TracingOptions) -> str | None:
-    return _why_not_bounded(options, "perf_event_open") or why_no_perf()
-
-
-def _why_not_bounded(options: TracingOptions, what_records: str) -> str | None:
+def _why_not(kind: KernelKind, options: TracingOptions) -> str | None:
+    """Return in one line why a recorder cannot record the kernel with the options, or None."""
+    if kind == "lttng":
+        native = "no kernel trace by LTTng: the native tracer runs without it"
+        return native if options.tracer == "native" else why_no_kernel_tracing()
+    what_records, why_no = {
+        "ftrace": ("ftrace", why_no_ftrace),
+        "perf": ("perf_event_open", why_no_perf),
+    }[kind]
     bounded = {
         "mode: snapshot": options.mode == "snapshot",
         "max_disk": options.max_disk is not None,
@@ -84,7 +76,7 @@ def _why_not_bounded(options: TracingOptions, what_records: str) -> str | None:
     for setting, wanted in bounded.items():
         if wanted:
             return f"no kernel trace by {what_records}: it keeps all, which is not '{setting}'"
-    return None
+    return why_no()
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import struct
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +13,7 @@ from pathlib import Path
 from roslens.recording import RunFailedError
 from roslens.recording.manifest import Loss, TracingSettings
 from roslens.tracing.lttng.daemon import SessionDaemon
-from roslens.tracing.lttng.settings import INIT_EVENTS, TracingOptions
+from roslens.tracing.lttng.settings import INIT_EVENTS, NEEDED_CONTEXTS, TracingOptions
 from roslens.tracing.lttng.tool import LttngError, lttng_version
 
 CHANNEL = "ros2"
@@ -114,12 +114,11 @@ class Session:
         output = self.output.resolve()
         snapshot = ["--snapshot"] if self.options.mode == "snapshot" else []
         call("create", self.name, *snapshot, f"--output={output}")
-        self._channel("--userspace", CHANNEL)
-        self._contexts("--userspace", CHANNEL, self.options.all_contexts)
+        contexts = self.options.all_contexts
+        self._channel("--userspace", CHANNEL, contexts)
         if self.options.split:
-            self._channel("--userspace", INIT_CHANNEL, _INIT_SUBBUF)
-            self._contexts("--userspace", INIT_CHANNEL, self.options.all_contexts)
-            call(*self._enable(INIT_CHANNEL), ",".join(INIT_EVENTS))
+            self._channel("--userspace", INIT_CHANNEL, contexts, _INIT_SUBBUF)
+            self._enable("--userspace", INIT_CHANNEL, INIT_EVENTS)
         if self.options.start == "begin":
             self.begin_events()
         if self.daemon.kernel:
@@ -141,7 +140,7 @@ class Session:
         """
         # Init events are included although they have their own channel: the session daemon of LTTng
         # 2.13 crashes when it lists events with exclusions. Readers leave duplicates out.
-        self.daemon.tool.call(*self._enable(CHANNEL), ",".join(self.options.events))
+        self._enable("--userspace", CHANNEL, self.options.events)
 
     def snapshot(self) -> None:
         """Write the current contents of the buffers.
@@ -154,17 +153,16 @@ class Session:
         self.daemon.tool.call("snapshot", "record", "--session", self.name)
         self.snapshots += 1
 
-    def _enable(self, channel: str) -> tuple[str, ...]:
-        return ("enable-event", "--userspace", "--session", self.name, "--channel", channel)
+    def _enable(self, domain: str, channel: str, events: Sequence[str]) -> None:
+        self.daemon.tool.call(
+            *("enable-event", domain, "--session", self.name, "--channel", channel),
+            ",".join(events),
+        )
 
     def _begin_kernel(self) -> None:
         try:
-            self._channel("--kernel", KERNEL_CHANNEL)
-            self.daemon.tool.call(
-                *("enable-event", "--kernel", "--session", self.name),
-                *("--channel", KERNEL_CHANNEL, ",".join(self.options.kernel_events)),
-            )
-            self._contexts("--kernel", KERNEL_CHANNEL, ("vpid", "vtid", "procname"))
+            self._channel("--kernel", KERNEL_CHANNEL, NEEDED_CONTEXTS)
+            self._enable("--kernel", KERNEL_CHANNEL, self.options.kernel_events)
         except LttngError as error:
             if self.options.kernel != "auto":
                 raise
@@ -172,7 +170,9 @@ class Session:
         else:
             self.kernel = True
 
-    def _channel(self, domain: str, name: str, subbuf_size: int | None = None) -> None:
+    def _channel(
+        self, domain: str, name: str, contexts: Sequence[str], subbuf_size: int | None = None
+    ) -> None:
         options = self.options
         mode = {
             "discard": ["--discard"],
@@ -191,6 +191,10 @@ class Session:
             *("--subbuf-size", str(size), *self._ring(name, size)),
             *("--num-subbuf", str(options.subbuf_count), name),
         )
+        types = [part for context in contexts for part in ("--type", context)]
+        self.daemon.tool.call(
+            *("add-context", domain, "--session", self.name, "--channel", name, *types)
+        )
 
     def _ring(self, channel: str, subbuf_size: int) -> list[str]:
         """Return the options of a channel whose files are overwritten at their maximum size."""
@@ -200,12 +204,6 @@ class Session:
         options = self.options.model_copy(update={"subbuf_size": subbuf_size})
         size, count = options.ring_files(budget)
         return ["--tracefile-size", str(size), "--tracefile-count", str(count)]
-
-    def _contexts(self, domain: str, channel: str, names: tuple[str, ...]) -> None:
-        types = [part for name in names for part in ("--type", name)]
-        self.daemon.tool.call(
-            *("add-context", domain, "--session", self.name, "--channel", channel, *types)
-        )
 
     def _end(self) -> None:
         """Stop the session, read the loss, destroy the session; do each step even if one fails."""
