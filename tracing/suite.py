@@ -258,16 +258,11 @@ class Suite(Frozen):
 
     def settings(self, factors: Mapping[str, Level]) -> LevelSettings:
         """Return the special settings of a combination's runs; later factors take precedence."""
-        level_settings = [self.level(name, level) for name, level in factors.items()]
-        return LevelSettings(
-            parameters={
-                k: v for settings in level_settings for k, v in settings.parameters.items()
-            },
-            environment={
-                k: v for settings in level_settings for k, v in settings.environment.items()
-            },
-            tracing={k: v for settings in level_settings for k, v in settings.tracing.items()},
-        )
+        merged: dict[str, dict[str, Any]] = {"parameters": {}, "environment": {}, "tracing": {}}
+        for name, level in factors.items():
+            for field, values in merged.items():
+                values.update(getattr(self.level(name, level), field))
+        return LevelSettings.model_validate(merged)
 
     def level(self, factor: str, level: Level) -> LevelSettings:
         """Return the special settings of one level of a factor."""

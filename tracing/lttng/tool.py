@@ -74,13 +74,13 @@ class LttngTool:
     variables: Mapping[str, str] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()
 
-    def call(self, *arguments: str, seconds: float = SECONDS) -> ET.Element:
+    def call(self, *arguments: str) -> ET.Element:
         """Run a command and return its output as XML, without namespaces.
 
         Raises
         ------
         LttngError
-            The command failed or took longer than `seconds`.
+            The command failed or took longer than `SECONDS`.
         """
         command = [
             *(*self.prefix, find_program("lttng"), "--no-sessiond", *self.arguments),
@@ -95,13 +95,13 @@ class LttngTool:
                 errors="replace",
                 capture_output=True,
                 check=False,
-                timeout=seconds,
+                timeout=SECONDS,
                 start_new_session=True,
                 stdin=subprocess.DEVNULL,
             )
         except subprocess.TimeoutExpired as error:
             raise LttngError(
-                f"lttng {arguments[0]}: no answer within {seconds:.0f} s; the session daemon hangs"
+                f"lttng {arguments[0]}: no answer within {SECONDS:.0f} s; the session daemon hangs"
             ) from error
         root = _parse(run.stdout)
         if run.returncode or root is None or root.findtext("success") == "false":

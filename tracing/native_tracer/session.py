@@ -107,8 +107,7 @@ class NativeSession:
 
     def has_events(self) -> bool:
         """Whether any event was recorded or discarded."""
-        written = read_written(self.output)
-        return written.any_event or written.discarded > 0
+        return any(read_written(self.output))
 
     def begin_events(self) -> None:
         """Do nothing: events are recorded from the beginning."""
@@ -208,5 +207,5 @@ def native_session(
         if session.written != output:
             take_snapshot(session.written, output)
             shutil.rmtree(session.written, ignore_errors=True)
-        session.loss = Loss(discarded_events=read_written(output).discarded, lost_packets=0)
+        session.loss = Loss(discarded_events=read_written(output)[1], lost_packets=0)
         cut_to_content(output)

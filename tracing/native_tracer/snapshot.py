@@ -122,7 +122,7 @@ def _manifest(folder: Path, recording: Path, triggered: Sequence[Hit]) -> Manife
         end_ns=time.time_ns(),
         status="complete",
         triggered=list(triggered),
-        loss=Loss(discarded_events=read_written(recording / TRACE_NAME).discarded),
+        loss=Loss(discarded_events=read_written(recording / TRACE_NAME)[1]),
     )
 
 

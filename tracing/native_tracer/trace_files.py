@@ -22,22 +22,6 @@ _PACKET_BITS_AT = 32
 
 
 @dataclass(frozen=True)
-class Written:
-    """The contents of a trace.
-
-    Attributes
-    ----------
-    any_event
-        Whether the trace holds any event.
-    discarded
-        The number of discarded events.
-    """
-
-    any_event: bool
-    discarded: int
-
-
-@dataclass(frozen=True)
 class Packet:
     """A packet: its offset in the file, its content size and total size in bytes, and its head."""
 
@@ -83,8 +67,11 @@ def opened(path: Path) -> Iterator[int]:
         os.close(file)
 
 
-def read_written(trace: Path) -> Written:
-    """Return what the files below a folder hold, possibly while they are written."""
+def read_written(trace: Path) -> tuple[bool, int]:
+    """Return whether the files below a folder hold an event, and how many were discarded.
+
+    The files may still be written.
+    """
     any_event, discarded = False, 0
     for path in trace.glob("ros2-*/ros2_*"):
         last = 0
@@ -93,7 +80,7 @@ def read_written(trace: Path) -> Written:
                 any_event = any_event or packet.content > HEAD.size
                 last = packet.discarded
         discarded += last
-    return Written(any_event, discarded)
+    return any_event, discarded
 
 
 def cut_to_content(trace: Path) -> None:

@@ -75,21 +75,24 @@ static void * next_function(const char * name, void * caller)
   return found;
 }
 
-typedef int (* roslens_send)(const void *, void *, void *);
-typedef const void * (* roslens_handle)(const void *);
-static roslens_handle rmw_client_of;
+#define FIND(variable, name, caller) \\
+  if (!variable) { \\
+    variable = (__typeof__(variable)) next_function(name, caller); \\
+  }
+/* Defines `next`, what the function that it is in stands before. */
+#define FIND_NEXT(function) \\
+  static __typeof__(function) * next; \\
+  FIND(next, #function, __builtin_return_address(0))
+
+static const void * (* rmw_client_of)(const void *);
 /* The client whose call rclpy said to begin, before it comes to rcl. */
 static __thread const void * announced;
 
 __attribute__((visibility("default")))
 int rcl_send_request(const void * client, void * request, void * sequence_number)
 {
-  static roslens_send next;
-  if (!next || !rmw_client_of) {
-    void * caller = __builtin_return_address(0);
-    next = (roslens_send) next_function("rcl_send_request", caller);
-    rmw_client_of = (roslens_handle) next_function("rcl_client_get_rmw_handle", caller);
-  }
+  FIND_NEXT(rcl_send_request)
+  FIND(rmw_client_of, "rcl_client_get_rmw_handle", __builtin_return_address(0))
   if (rmw_client_of && client != announced && ros_trace_enabled_rcl_send_request()) {
     ros_trace_do_rcl_send_request(rmw_client_of(client));
   }
@@ -100,13 +103,9 @@ int rcl_send_request(const void * client, void * request, void * sequence_number
 __attribute__((visibility("default")))
 int rcl_send_response(const void * service, void * header, void * response)
 {
-  static roslens_send next;
-  static roslens_handle rmw_service_of;
-  if (!next || !rmw_service_of) {
-    void * caller = __builtin_return_address(0);
-    next = (roslens_send) next_function("rcl_send_response", caller);
-    rmw_service_of = (roslens_handle) next_function("rcl_service_get_rmw_handle", caller);
-  }
+  static const void * (* rmw_service_of)(const void *);
+  FIND_NEXT(rcl_send_response)
+  FIND(rmw_service_of, "rcl_service_get_rmw_handle", __builtin_return_address(0))
   if (rmw_service_of && ros_trace_enabled_rcl_send_response()) {
     ros_trace_do_rcl_send_response(rmw_service_of(service));
   }
@@ -138,22 +137,18 @@ struct roslens_goal {
   int32_t seconds;
   uint32_t nanoseconds;
 };
-typedef int (* roslens_get_goal)(const void *, struct roslens_goal *);
-typedef int (* roslens_get_status)(const void *, int8_t *);
 
 static void tell_status(const void * handle, void * caller)
 {
-  static roslens_get_goal get_goal;
-  static roslens_get_status get_status;
+  static int (* get_goal)(const void *, struct roslens_goal *);
+  static int (* get_status)(const void *, int8_t *);
   struct roslens_goal goal;
   int8_t status;
   if (!ros_trace_enabled_goal_status()) {
     return;
   }
-  if (!get_goal || !get_status) {
-    get_goal = (roslens_get_goal) next_function("rcl_action_goal_handle_get_info", caller);
-    get_status = (roslens_get_status) next_function("rcl_action_goal_handle_get_status", caller);
-  }
+  FIND(get_goal, "rcl_action_goal_handle_get_info", caller)
+  FIND(get_status, "rcl_action_goal_handle_get_status", caller)
   if (get_goal && get_status && !get_goal(handle, &goal) && !get_status(handle, &status)) {
     ros_trace_do_goal_status(goal.id, status);
   }
@@ -162,14 +157,10 @@ static void tell_status(const void * handle, void * caller)
 __attribute__((visibility("default")))
 void * rcl_action_accept_new_goal(void * server, const void * goal)
 {
-  static void * (* next)(void *, const void *);
-  void * caller = __builtin_return_address(0);
-  if (!next) {
-    next = (void * (*)(void *, const void *)) next_function("rcl_action_accept_new_goal", caller);
-  }
+  FIND_NEXT(rcl_action_accept_new_goal)
   void * handle = next ? next(server, goal) : NULL;
   if (handle) {
-    tell_status(handle, caller);
+    tell_status(handle, __builtin_return_address(0));
   }
   return handle;
 }
@@ -177,14 +168,10 @@ void * rcl_action_accept_new_goal(void * server, const void * goal)
 __attribute__((visibility("default")))
 int rcl_action_update_goal_state(void * handle, int event)
 {
-  static int (* next)(void *, int);
-  void * caller = __builtin_return_address(0);
-  if (!next) {
-    next = (int (*)(void *, int)) next_function("rcl_action_update_goal_state", caller);
-  }
+  FIND_NEXT(rcl_action_update_goal_state)
   int failed = next ? next(handle, event) : 1;
   if (!failed) {
-    tell_status(handle, caller);
+    tell_status(handle, __builtin_return_address(0));
   }
   return failed;
 }
@@ -194,11 +181,7 @@ int rcl_action_update_goal_state(void * handle, int event)
   __attribute__((visibility("default"))) \\
   int function(const void * server, void * header, void * request) \\
   { \\
-    static int (* next)(const void *, void *, void *); \\
-    if (!next) { \\
-      next = (int (*)(const void *, void *, void *)) next_function( \\
-        #function, __builtin_return_address(0)); \\
-    } \\
+    FIND_NEXT(function) \\
     int failed = next ? next(server, header, request) : 1; \\
     if (!failed) { \\
       ros_trace_action_request(request); \\
@@ -281,9 +264,7 @@ static void keep_stamped(const void * publisher, bool stamped)
 static void tell_type(const void * endpoint, const struct roslens_support * of, void * caller)
 {
   static const void * described; /* Up to Humble type supports end before that. */
-  if (!described) {
-    described = next_function("rosidl_runtime_c__type_description__TypeDescription__init", caller);
-  }
+  FIND(described, "rosidl_runtime_c__type_description__TypeDescription__init", caller)
   if (described && of && of->description) {
     const struct roslens_described * found = of->description(of);
     keep_stamped(endpoint, begins_with_stamp(found));
@@ -297,15 +278,10 @@ static void tell_type(const void * endpoint, const struct roslens_support * of, 
     void * endpoint, const void * node, const struct roslens_support * support, \\
     const char * topic, const void * options) \\
   { \\
-    static int (* next)(void *, const void *, const void *, const char *, const void *); \\
-    void * caller = __builtin_return_address(0); \\
-    if (!next) { \\
-      next = (int (*)(void *, const void *, const void *, const char *, const void *)) \\
-        next_function(#function, caller); \\
-    } \\
+    FIND_NEXT(function) \\
     int failed = next ? next(endpoint, node, support, topic, options) : 1; \\
     if (!failed) { \\
-      tell_type(endpoint, support, caller); \\
+      tell_type(endpoint, support, __builtin_return_address(0)); \\
     } \\
     return failed; \\
   }
@@ -331,12 +307,8 @@ static bool notes_reception(void * caller)
   __attribute__((visibility("default"))) \\
   int function(const void * subscription, void * taken, const int64_t * info, void * allocation) \\
   { \\
-    static int (* next)(const void *, void *, const int64_t *, void *); \\
     void * caller = __builtin_return_address(0); \\
-    if (!next) { \\
-      next = (int (*)(const void *, void *, const int64_t *, void *)) next_function( \\
-        #function, caller); \\
-    } \\
+    FIND_NEXT(function) \\
     int failed = next ? next(subscription, taken, info, allocation) : 1; \\
     if (!failed && info && ros_trace_enabled_message_received() && notes_reception(caller)) { \\
       ros_trace_do_message_received(message, info[1]); \\
@@ -361,10 +333,7 @@ TAKES_MESSAGE(rcl_take_loaned_message, *(void **) taken)
 __attribute__((visibility("default")))
 void _ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE(void * condition, void * lock)
 {
-  static void (* next)(void *, void *);
-  if (!next) {
-    next = (void (*)(void *, void *)) next_function(__func__, __builtin_return_address(0));
-  }
+  FIND_NEXT(_ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE)
   WAITS_FOR_WORK(next(condition, lock))
 }
 
@@ -374,12 +343,8 @@ int pthread_cond_clockwait(
   pthread_cond_t * condition, pthread_mutex_t * mutex, clockid_t clock,
   const struct timespec * until)
 {
-  static int (* next)(pthread_cond_t *, pthread_mutex_t *, clockid_t, const struct timespec *);
+  FIND_NEXT(pthread_cond_clockwait)
   int result;
-  if (!next) {
-    next = (int (*)(pthread_cond_t *, pthread_mutex_t *, clockid_t, const struct timespec *))
-      next_function(__func__, __builtin_return_address(0));
-  }
   if (!next) {
     return ENOSYS; /* A C library without it. */
   }
@@ -419,10 +384,7 @@ void ddsi_serdata_init(void * data, const void * type, int kind)
 __attribute__((visibility("default")))
 size_t _ZNK8eprosima7fastcdr3Cdr26get_serialized_data_lengthEv(const void * cdr)
 {
-  static size_t (* next)(const void *);
-  if (!next) {
-    next = (size_t (*)(const void *)) next_function(__func__, __builtin_return_address(0));
-  }
+  FIND_NEXT(_ZNK8eprosima7fastcdr3Cdr26get_serialized_data_lengthEv)
   serialized = next(cdr);
   return serialized;
 }
@@ -430,11 +392,7 @@ size_t _ZNK8eprosima7fastcdr3Cdr26get_serialized_data_lengthEv(const void * cdr)
 __attribute__((visibility("default")))
 int rcl_publish(const void * publisher, const int32_t * message, void * allocation)
 {
-  static int (* next)(const void *, const void *, void *);
-  if (!next) {
-    next = (int (*)(const void *, const void *, void *)) next_function(
-      "rcl_publish", __builtin_return_address(0));
-  }
+  FIND_NEXT(rcl_publish)
   if (!next || !message || !ros_trace_enabled_message_content()) {
     return next ? next(publisher, message, allocation) : 1;
   }
