@@ -174,7 +174,7 @@ def record_attached(
         if stacks:
             offset_ns = monotonic_clock(folder / "trace").offset_ns
             unseen = sampler.write(folder / f"{CPU_SAMPLES.name}.parquet", offset_ns)
-    host, graph = watch.facts(), followers[0].graph
+    host, graph = watch.facts(), followers[0].instance.graph
     manifest = Manifest(
         suite=ATTACH_SUITE,
         campaign=folder.parent.name,
@@ -219,7 +219,7 @@ class _Follower:
         limit: Limit,
         note: Callable[[str], None],
     ) -> None:
-        self._targets, self._instance, self._raw = targets, instance, raw
+        self._targets, self.instance, self._raw = targets, instance, raw
         self._limit, self._note = limit, note
         self.told = ""
         self._threads = instance.threads = threads_of(targets)
@@ -239,13 +239,13 @@ class _Follower:
 
         def see() -> None:
             pids = [target.pid for target in self._targets]
-            self._instance.graph = self._look_at_graph(pids)
+            self.instance.graph = self._look_at_graph(pids)
             # On a busy machine, a participant may be discovered seconds after the others.
             stop.wait(_LOOK_AGAIN_SECONDS)
-            if not is_whole(self._instance.graph, self._instance.handles):
+            if not is_whole(self.instance.graph, self.instance.handles):
                 again = {endpoint.gid: endpoint for endpoint in self._look_at_graph(pids)}
-                before = {endpoint.gid: endpoint for endpoint in self._instance.graph}
-                self._instance.graph = list((before | again).values())
+                before = {endpoint.gid: endpoint for endpoint in self.instance.graph}
+                self.instance.graph = list((before | again).values())
 
         threads = [
             threading.Thread(target=run, name="roslens-attach", daemon=True)
@@ -258,7 +258,7 @@ class _Follower:
         finally:
             # The look at the graph may take longer than the recording, so recording stops first.
             with suppress(OSError):
-                write(self._instance.path / "tracing_on", "0")
+                write(self.instance.path / "tracing_on", "0")
             self._ended = time.monotonic()
             stop.set()
             for thread in threads:
@@ -292,11 +292,6 @@ class _Follower:
         self._limit.looked_s += cpu_of_children() - before
         return graph
 
-    @property
-    def graph(self) -> list[GraphEndpoint]:
-        """Return the endpoints that the ROS graph showed."""
-        return self._instance.graph
-
     def _look(self) -> None:
         """Read the pages that were written since the last call."""
         counts: dict[tuple[str, str], int] = defaultdict(int)
@@ -313,7 +308,7 @@ class _Follower:
                     self._known.add(key)
                     handle = read_handle(key, sighting.tid)
                     if handle is not None:
-                        self._instance.handles.append(handle)
+                        self.instance.handles.append(handle)
         if counts and not self._told:
             self._told = True
             after = (self._ended or time.monotonic()) - self._begun

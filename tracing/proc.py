@@ -52,6 +52,19 @@ def number_after(text: bytes, name: bytes) -> int:
     return int(rest[0]) if rest else 0
 
 
+def environment(pid: int) -> dict[str, str]:
+    """Return the environment with which a process was started.
+
+    Raises
+    ------
+    OSError
+        The process is gone, or belongs to another user.
+    """
+    with open(f"/proc/{pid}/environ", "rb") as file:  # noqa: PTH123 (as for all files here)
+        words = file.read().decode(errors="replace").split("\0")
+    return dict(word.split("=", 1) for word in words if "=" in word)
+
+
 def namespace_id(pid: int) -> int:
     """Return the id of a process or thread in its own PID namespace."""
     return innermost(read(f"/proc/{pid}/status"), b"\nNSpid:", pid)

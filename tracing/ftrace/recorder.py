@@ -172,11 +172,8 @@ class Instance:
 
     def overruns(self) -> dict[int, int]:
         """Return the number of events lost so far, by CPU."""
-        by_cpu = {}
-        for cpu in self.cpus:
-            text = (self.path / "per_cpu" / f"cpu{cpu}" / "stats").read_text()
-            by_cpu[cpu] = lost_of(text)
-        return by_cpu
+        folder = self.path / "per_cpu"
+        return {cpu: lost_of((folder / f"cpu{cpu}" / "stats").read_text()) for cpu in self.cpus}
 
 
 def lost_of(stats: str) -> int:

@@ -191,12 +191,7 @@ def _version_7(reader: Reader) -> _Content:
 def _section(reader: Reader, at: int, kind: int, headers: _Content) -> Reader:
     """Return the content of a section of version 7, decompressed if needed."""
     section = Reader(reader.data, reader.where, at)
-    number, flags, _, size = (
-        section.number(2),
-        section.number(2),
-        section.number(4),
-        section.number(8),
-    )
+    number, flags, _, size = map(section.number, (2, 2, 4, 8))
     if number != kind:
         raise UsageError(f"{reader.where}: damaged: section {number} where {kind} should be")
     if not flags & 1:

@@ -29,7 +29,7 @@ from roslens.tracing.ftrace.recorder import Instance
 from roslens.tracing.ftrace.tracefs import group_of, write
 from roslens.tracing.native_tracer.library import native_library
 from roslens.tracing.native_tracer.table import distributions, instrumentation_of
-from roslens.tracing.proc import innermost, process_name, read
+from roslens.tracing.proc import environment, innermost, process_name, read
 from roslens.tracing.ros.header import Instrumentation, Tracepoint
 
 _LIBRARY = re.compile(r"libtracetools\.so[.\d]*$")
@@ -312,15 +312,7 @@ def _instrumentation(target: Target, exported: set[str]) -> Instrumentation:
     """Return the parameters of events, for the distribution the process names or the best fit."""
     named = None
     with suppress(OSError):
-        variables = Path(f"/proc/{target.pid}/environ").read_bytes().split(b"\0")
-        named = next(
-            (
-                variable[11:].decode()
-                for variable in variables
-                if variable.startswith(b"ROS_DISTRO=")
-            ),
-            None,
-        )
+        named = environment(target.pid).get("ROS_DISTRO")
     if named in distributions():
         return instrumentation_of(str(named))
     fitting = [instrumentation_of(name) for name in distributions()]

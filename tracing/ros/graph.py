@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from roslens.recording.files import shipped
 from roslens.tracing.ftrace.names import GraphEndpoint
 from roslens.tracing.native_tracer.library import FOLDER_VARIABLE
+from roslens.tracing.proc import environment as environment_of
 
 _SCRIPT = shipped("tracing", "ros", "graph_look.py")
 _MATTERS = re.compile(r"ROS_|RMW_|CYCLONE|FAST|ZENOH|AMENT_|PATH$|PYTHON|LD_")
@@ -40,8 +41,7 @@ def look_at_graph(pids: Iterable[int]) -> list[GraphEndpoint]:
         with suppress(OSError):
             if Path(f"/proc/{pid}/ns/mnt").readlink() != Path("/proc/self/ns/mnt").readlink():
                 continue
-            words = Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0")
-            environment = dict(word.split("=", 1) for word in words if "=" in word)
+            environment = environment_of(pid)
             environment.pop(FOLDER_VARIABLE, None)
             # Shared memory of Fast DDS would remain there for as long as the programs run.
             environment.setdefault("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4")

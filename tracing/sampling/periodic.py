@@ -23,15 +23,15 @@ class Periodic:
 
     Parameters
     ----------
-    name
-        The thread's name.
     hz
         Rounds per second.
     gives_way
         Whether everything else goes first, even if rounds are skipped as a result.
     """
 
-    def __init__(self, name: str, hz: float, *, gives_way: bool = True) -> None:
+    thread_name: ClassVar[str]
+
+    def __init__(self, hz: float, *, gives_way: bool = True) -> None:
         self.hz = hz
         self._gives_way = gives_way
         self.overruns = 0
@@ -39,7 +39,7 @@ class Periodic:
         self._own_cpu_ns = 0
         self.elapsed_ns = 0
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._run, name=self.thread_name, daemon=True)
 
     def _round(self) -> None:
         """Do one round."""
@@ -98,8 +98,8 @@ class TableSampler(Periodic):
 
     table: ClassVar[Table]
 
-    def __init__(self, name: str, hz: float, *, gives_way: bool = True) -> None:
-        super().__init__(name, hz, gives_way=gives_way)
+    def __init__(self, hz: float, *, gives_way: bool = True) -> None:
+        super().__init__(hz, gives_way=gives_way)
         self.rows: list[Any] = []
 
     def write(self, path: Path) -> None:

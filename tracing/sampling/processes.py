@@ -182,7 +182,7 @@ class Sampler(TableSampler):
         As for `Periodic`.
     """
 
-    table = RESOURCES
+    table, thread_name = RESOURCES, "sampler"
 
     def __init__(
         self,
@@ -195,7 +195,7 @@ class Sampler(TableSampler):
         memory_hz: float = SamplerRates().memory,
         gives_way: bool = True,
     ) -> None:
-        super().__init__("sampler", hz, gives_way=gives_way)
+        super().__init__(hz, gives_way=gives_way)
         self.seen = False
         self._heap = heap
         self._watch_for = watch_for

@@ -24,10 +24,7 @@ _VIRTUAL_DISKS = re.compile(r"loop|ram|zram|dm-|md|sr")
 class SystemSampler(TableSampler):
     """A sampler that reads the machine's state `hz` times a second."""
 
-    table = SYSTEM
-
-    def __init__(self, hz: float, *, gives_way: bool = True) -> None:
-        super().__init__("system sampler", hz, gives_way=gives_way)
+    table, thread_name = SYSTEM, "system sampler"
 
     def _round(self) -> None:
         self.rows.append(system_sample())

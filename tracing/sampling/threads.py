@@ -29,12 +29,12 @@ class ThreadSampler(TableSampler):
         Samples per second.
     """
 
-    table = THREADS
+    table, thread_name = THREADS, "thread sampler"
 
     def __init__(
         self, processes: Callable[[], Iterable[int]], hz: float, *, gives_way: bool = True
     ) -> None:
-        super().__init__("thread sampler", hz, gives_way=gives_way)
+        super().__init__(hz, gives_way=gives_way)
         self._processes = processes
 
     def _round(self) -> None:

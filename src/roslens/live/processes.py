@@ -44,9 +44,11 @@ class Processes(Periodic):
         Nodes whose process was seen and later gone, with the time when that was found.
     """
 
+    thread_name = "processes"
+
     def __init__(self, window_s: float, *, memory: bool) -> None:
         tick_s = min(_TICK_S, window_s / _TICKS)
-        super().__init__("processes", 1 / tick_s, gives_way=False)
+        super().__init__(1 / tick_s, gives_way=False)
         # Half a tick less, because rounds come a little early or late.
         seconds = max(tick_s, window_s / _POINTS) - tick_s / 2
         self._memory_seconds = seconds if memory else math.inf
