@@ -25,11 +25,17 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
-from typing import Self, TypeAlias
+from typing import TypeAlias
 
 from model import collect, used
+
+from roslens.collectors.reader import Trace, open_trace
 
 ROOT = Path(__file__).resolve().parents[1]
 DECODE = """
@@ -46,23 +52,6 @@ print(time.process_time() - cpu, count)
 STREAM = "count = sum(b.height for _, b in trace.stream(threads=1))"
 READ = "count = sum(f.height for f in trace.read(threads=1).values())"
 WRITE = "count = trace.write_events(Path({out!r}), threads=1).events"
-WORKER = """
-import sys, time
-from pathlib import Path
-import polars
-from roslens.collectors.reader import open_trace
-trace, out = open_trace(Path(sys.argv[1])), Path(sys.argv[2])
-def stream(threads):
-    return sum(batch.height for _, batch in trace.stream(threads=threads))
-def write(threads):
-    return trace.write_events(out, threads=threads).events
-work = globals()[sys.argv[3]]
-work(1)
-for line in sys.stdin:
-    begin = time.perf_counter()
-    work(int(line))
-    print(time.perf_counter() - begin, flush=True)
-"""
 WINDOW = """
 info = trace._reader.summary(1)
 begin, end = info["begin_ns"], info["end_ns"]
@@ -110,53 +99,40 @@ def ours(trace: Path, work: str, setup: str = "") -> tuple[float, int]:
     return float(words[0]), int(words[1])
 
 
-class Worker:
-    """A process that repeats the same work and reports how long each repetition took."""
+@cache
+def opened(trace: Path) -> Trace:
+    """Open a trace once in each process."""
+    return open_trace(trace)
 
-    def __init__(self, trace: Path, out: Path, what: str) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", WORKER, str(trace), str(out), what],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-            env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
-        )
 
-    def begin(self, threads: int) -> None:
-        """Start one repetition with so many threads."""
-        assert self._process.stdin is not None
-        print(threads, file=self._process.stdin, flush=True)
-
-    def seconds(self) -> float:
-        """Wait for the repetition and return its wall seconds."""
-        assert self._process.stdout is not None
-        return float(self._process.stdout.readline())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
+def timed(what: str, trace: Path, out: Path, threads: int) -> float:
+    """Stream or write all events, and return how many wall seconds this took."""
+    source = opened(trace)
+    begin = time.perf_counter()
+    if what == "stream":
+        sum(batch.height for _, batch in source.stream(threads=threads))
+    else:
+        source.write_events(out, threads=threads)
+    return time.perf_counter() - begin
 
 
 def two_against_one(trace: Path, out: Path, what: str, turns: int) -> dict[str, float]:
     """Return median wall seconds with one thread, with two, and of two processes with one each."""
     seconds: dict[str, list[float]] = {"1": [], "2": [], "both": []}
-    with Worker(trace, out / "a", what) as first, Worker(trace, out / "b", what) as second:
-        # Wait until both have opened the trace and are warm.
-        for worker in (first, second):
-            worker.begin(1)
-            worker.seconds()
+    spawn = get_context("spawn")
+    with ProcessPoolExecutor(1, spawn) as first, ProcessPoolExecutor(1, spawn) as second:
+        # The first repetitions open the trace and warm up.
+        for pool, place in ((first, "a"), (second, "b")):
+            pool.submit(timed, what, trace, out / place, 1).result()
         for _ in range(turns):
             for threads in (1, 2):
-                first.begin(threads)
-                seconds[str(threads)].append(first.seconds())
-            first.begin(1)
-            second.begin(1)
-            seconds["both"].append(max(first.seconds(), second.seconds()))
+                alone = first.submit(timed, what, trace, out / "a", threads)
+                seconds[str(threads)].append(alone.result())
+            both = [
+                pool.submit(timed, what, trace, out / place, 1)
+                for pool, place in ((first, "a"), (second, "b"))
+            ]
+            seconds["both"].append(max(each.result() for each in both))
     return {name: median(values) for name, values in seconds.items()}
 
 
