@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.reports.numbers import significant
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.runs import by_cell
-from roslens.analysis.statistics.over_runs import value_over_runs
-from roslens.studies.storage.live import MEMORY, LiveRun
+from roslens.studies.storage.live import MEMORY, LiveRun, Measure, estimates_per_run
 from roslens.studies.storage.pairs import cells_table
 
 PER_CALL = Metric(
@@ -27,20 +26,30 @@ PER_BYTE = Metric(
     "bytes that those calls asked for, per byte of messages",
     "byte/byte",
 )
-_METRICS = (PER_CALL, PER_MESSAGE, PER_BYTE, MEMORY)
+
+
+def _sum(live: LiveRun, column: str, calls: int | None = None) -> int:
+    """Return the sum over the first write calls; None: over all, and the close."""
+    assert live.storage.allocations is not None
+    return int(live.storage.allocations[column][:calls].sum())
+
+
+def _per_call(live: LiveRun) -> float:
+    calls = live.storage.facts.write_calls
+    return _sum(live, "allocations", calls) / calls
+
+
+_MEASURES: Mapping[Metric, Measure] = {
+    PER_CALL: _per_call,
+    PER_MESSAGE: lambda live: _sum(live, "allocations") / live.storage.facts.message_count,
+    PER_BYTE: lambda live: _sum(live, "allocated_bytes") / live.storage.facts.bytes,
+    MEMORY: lambda live: live.memory,
+}
 
 
 def allocation_estimates(runs: Sequence[LiveRun], level: float) -> list[Estimate]:
     """Estimate allocations and peak memory, cell by cell, as means over runs."""
-    estimates = []
-    for members in by_cell(runs):
-        rows = [_of_run(live) for live in members]
-        for at, metric in enumerate(_METRICS):
-            values = [value for row in rows if (value := row[at]) is not None]
-            if values:
-                cell = members[0].run.cell
-                estimates.append(value_over_runs(metric, cell, values, len(values), level))
-    return estimates
+    return [e for members in by_cell(runs) for e in estimates_per_run(members, _MEASURES, level)]
 
 
 def allocation_sentences(found: Sequence[Estimate]) -> list[str]:
@@ -69,19 +78,6 @@ def _by_config(estimates: Sequence[Estimate], metric: Metric) -> dict[str, list[
 def _range(values: Sequence[float]) -> str:
     low, high = (significant(value, 2) for value in (min(values), max(values)))
     return low if low == high else f"{low} to {high}"
-
-
-def _of_run(live: LiveRun) -> tuple[float | None, ...]:
-    frame, facts = live.storage.allocations, live.storage.facts
-    if frame is None:
-        raise ValueError(f"{live.run.name}: its allocations were not counted")
-    number, size = frame["allocations"], int(frame["allocated_bytes"].sum())
-    return (
-        float(number.head(facts.write_calls).sum()) / facts.write_calls,
-        float(number.sum()) / facts.message_count,
-        size / facts.bytes,
-        live.memory,
-    )
 
 
 def allocations_table(found: Sequence[Estimate]) -> ReportTable:

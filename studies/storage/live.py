@@ -5,7 +5,7 @@ The throughput of a run is computed in two ways: as in the study, and correctly.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -81,17 +81,6 @@ MEMORY = Metric(
 )
 ON_DISK = Metric("storage_bytes_on_disk", "bytes of the files when closed", "byte")
 SIZE = Metric("storage_size", "bytes of the files over bytes of the messages", "byte/byte")
-_PER_RUN = {
-    "close_ns": Metric("storage_close_time", "time of closing the file", "ns"),
-    "cpu_ns_per_byte": Metric(
-        "storage_cpu_per_byte",
-        "CPU time of all threads from the first write call to the close, per byte of messages",
-        "ns/byte",
-    ),
-    "memory_bytes": MEMORY,
-    "bytes_on_disk": ON_DISK,
-    "size_ratio": SIZE,
-}
 
 
 @dataclass(frozen=True)
@@ -113,6 +102,24 @@ class LiveRun:
         """Value of `MEMORY` in bytes; None where the system does not report it."""
         before, peak = self.storage.facts.rss_before_bytes, self.storage.facts.rss_peak_bytes
         return None if before is None or peak is None else float(max(0, peak - before))
+
+
+Measure = Callable[[LiveRun], float | None]
+"""A figure of one run; None where it is not known."""
+
+_PER_RUN: Mapping[Metric, Measure] = {
+    Metric("storage_close_time", "time of closing the file", "ns"): lambda live: float(
+        live.storage.facts.close_ns
+    ),
+    Metric(
+        "storage_cpu_per_byte",
+        "CPU time of all threads from the first write call to the close, per byte of messages",
+        "ns/byte",
+    ): lambda live: live.storage.facts.cpu_ns / live.storage.facts.bytes,
+    MEMORY: lambda live: live.memory,
+    ON_DISK: lambda live: float(live.storage.facts.bytes_on_disk),
+    SIZE: lambda live: live.storage.facts.bytes_on_disk / live.storage.facts.bytes,
+}
 
 
 def machine_of(recording: Recording) -> str:
@@ -187,26 +194,22 @@ def _of_cell(runs: Sequence[LiveRun], cell: Cell, level: float) -> list[Estimate
     for name, q in _PERCENTILES.items():
         metric = Metric(name, f"P{100 * q:g} of the {_WRITE_TIME}", "ns")
         results.append(percentile_over_runs(metric, cell, times, q, level))
-    per_run = [_per_run(live) for live in runs]
-    for column, metric in _PER_RUN.items():
-        values = [row[column] for row in per_run]
-        measured = [value for value in values if value is not None]
-        if measured:
-            results.append(value_over_runs(metric, cell, measured, len(measured), level))
+    return results + estimates_per_run(runs, _PER_RUN, level)
+
+
+def estimates_per_run(
+    runs: Sequence[LiveRun], measures: Mapping[Metric, Measure], level: float
+) -> list[Estimate]:
+    """Estimate figures of one cell as means over the runs in which they are known."""
+    results = []
+    for metric, measure in measures.items():
+        values = [value for live in runs if (value := measure(live)) is not None]
+        if values:
+            cell = runs[0].run.cell
+            results.append(value_over_runs(metric, cell, values, len(values), level))
     return results
 
 
 def write_times(live: LiveRun) -> Floats:
     """Return the time of each write call in ns, in their order."""
     return live.storage.batches.calls["write_ns"].to_numpy().astype(np.float64)
-
-
-def _per_run(live: LiveRun) -> Mapping[str, float | None]:
-    facts = live.storage.facts
-    return {
-        "close_ns": float(facts.close_ns),
-        "cpu_ns_per_byte": facts.cpu_ns / facts.bytes,
-        "memory_bytes": live.memory,
-        "bytes_on_disk": float(facts.bytes_on_disk),
-        "size_ratio": facts.bytes_on_disk / facts.bytes,
-    }

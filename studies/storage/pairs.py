@@ -15,7 +15,7 @@ from roslens.analysis.statistics.over_runs import MINIMUM_RUNS
 from roslens.analysis.statistics.ratio import Effect, Spread, ratio_of_means
 from roslens.analysis.verdicts.comparison import LEVEL
 from roslens.analysis.verdicts.statement import Statement
-from roslens.studies.storage.live import LiveRun, overall
+from roslens.studies.storage.live import LiveRun, Measure, overall
 from roslens.studies.storage.statements import ALPHA, over_cells
 
 RULE = (
@@ -39,7 +39,7 @@ class Claim:
     """
 
     text: str
-    value: Callable[[LiveRun], float | None]
+    value: Measure
     new: str
     base: str
 
@@ -159,35 +159,22 @@ def _per_byte(live: LiveRun) -> float:
 
 def disk_claims(runs: Sequence[LiveRun]) -> list[Statement]:
     """Judge what a disk and a sync cost; the claims were declared before data."""
-    synced = [live for live in runs if _is_synced(live)]
-    unsynced = [live for live in runs if not _is_synced(live)]
-    on_disk = [live for live in runs if not _is_memory(live)]
-    disk = "writing to a disk takes longer than to memory, {}"
-    by_place = [
-        (unsynced, Claim(disk.format("without a sync"), _per_byte, "memory", "disk")),
-        (synced, Claim(disk.format("with a sync at close"), _per_byte, "memory", "disk")),
-    ]
     statements = []
-    for members, claim in by_place:
-        statements += judged(members, [claim], _place, _cell)
-    sync = Claim("a sync at close takes time on a disk", _per_byte, "unsynced", "synced")
-    return statements + judged(on_disk, [sync], _sync, _cell)
-
-
-def _is_synced(live: LiveRun) -> bool:
-    return live.storage.facts.plugin_config.endswith(FSYNC)
-
-
-def _is_memory(live: LiveRun) -> bool:
-    return live.storage.facts.file_system in {"tmpfs", "ramfs"}
-
-
-def _place(live: LiveRun) -> str:
-    return "memory" if _is_memory(live) else "disk"
+    for sync, words in (("unsynced", "without a sync"), ("synced", "with a sync at close")):
+        text = f"writing to a disk takes longer than to memory, {words}"
+        members = [live for live in runs if _sync(live) == sync]
+        statements += judged(members, [Claim(text, _per_byte, "memory", "disk")], _place, _cell)
+    cost = Claim("a sync at close takes time on a disk", _per_byte, "unsynced", "synced")
+    on_disk = [live for live in runs if _place(live) == "disk"]
+    return statements + judged(on_disk, [cost], _sync, _cell)
 
 
 def _sync(live: LiveRun) -> str:
-    return "synced" if _is_synced(live) else "unsynced"
+    return "synced" if live.storage.facts.plugin_config.endswith(FSYNC) else "unsynced"
+
+
+def _place(live: LiveRun) -> str:
+    return "memory" if live.storage.facts.file_system in {"tmpfs", "ramfs"} else "disk"
 
 
 def _cell(live: LiveRun) -> tuple[str, str]:
