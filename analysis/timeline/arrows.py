@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,7 +9,7 @@ import polars as pl
 
 from roslens.analysis.measures.samples import LOST
 from roslens.collectors.ros2.services import begin_of
-from roslens.recording.arrays import Ints, NDArray, np
+from roslens.recording.arrays import Ints, np
 
 MOST_ARROWS = 500
 """Beyond this number arrows are unreadable: none is drawn, and their number is shown."""
@@ -56,16 +55,18 @@ class Arrows:
 
 
 class _Spans:
-    """Intervals sorted by begin, some of which may be long."""
+    """Rows with ``begin_ns`` and ``end_ns``, sorted by begin, some of which may be long."""
 
-    def __init__(self, begin_ns: Ints, end_ns: Ints) -> None:
-        self.begin_ns, self.end_ns = begin_ns, end_ns
-        self._latest = np.maximum.accumulate(end_ns) if end_ns.size else end_ns
+    def __init__(self, rows: pl.DataFrame) -> None:
+        self.rows = rows if rows["begin_ns"].is_sorted() else rows.sort("begin_ns")
+        self._begin_ns, self._end_ns = (self.rows[n].to_numpy() for n in ("begin_ns", "end_ns"))
+        self._latest = np.maximum.accumulate(self._end_ns)
 
-    def touching(self, begin_ns: int, end_ns: int) -> NDArray[np.intp]:
-        last = int(np.searchsorted(self.begin_ns, end_ns, side="right"))
+    def touching(self, begin_ns: int, end_ns: int) -> Ints:
+        """Return the places of the rows that touch a window."""
+        last = int(np.searchsorted(self._begin_ns, end_ns, side="right"))
         first = int(np.searchsorted(self._latest[:last], begin_ns, side="left"))
-        return np.flatnonzero(self.end_ns[first:last] >= begin_ns) + first
+        return np.flatnonzero(self._end_ns[first:last] >= begin_ns) + first
 
 
 class _Index:
@@ -121,20 +122,14 @@ class Flows:
         self._messages, self._publications, self._calls = messages, publications, calls
 
     @cached_property
-    def _times(self) -> tuple[_Spans, pl.DataFrame]:
-        frame = (
-            self._messages.select(
-                *("message_id", "publish_ns", "callback_start_ns", _NUMBER),
-                place=_PLACE,
-            )
+    def _delivered(self) -> _Spans:
+        known = {"begin_ns": "publish_ns", "end_ns": "callback_start_ns", "to_id": _NUMBER}
+        return _Spans(
+            self._messages.select("message_id", place=_PLACE, **known)
             .with_row_index("row")
-            .drop_nulls(["message_id", "publish_ns", "callback_start_ns", _NUMBER])
+            .drop_nulls(["message_id", *known])
             .collect()
         )
-        if not frame["publish_ns"].is_sorted():
-            frame = frame.sort("publish_ns")
-        spans = _Spans(frame["publish_ns"].to_numpy(), frame["callback_start_ns"].to_numpy())
-        return spans, frame
 
     @cached_property
     def _sent(self) -> pl.DataFrame:
@@ -151,13 +146,13 @@ class Flows:
 
     @cached_property
     def _inputs(self) -> _Index:
-        return _Index(self._times[1][_NUMBER], self._times[1]["message_id"])
+        return _Index(self._delivered.rows["to_id"], self._delivered.rows["message_id"])
 
     @cached_property
     def _receivers(self) -> _Index:
         """Receiving callbacks, sorted by their begin, so that the earliest is found first."""
-        frame = self._times[1].sort("callback_start_ns")
-        return _Index(frame["message_id"], frame[_NUMBER])
+        rows = self._delivered.rows.sort("end_ns")
+        return _Index(rows["message_id"], rows["to_id"])
 
     def way(self, callback_instance_id: int) -> list[int]:
         """Return the callbacks that received a message on the way through one, in time order.
@@ -186,10 +181,10 @@ class Flows:
 
     @cached_property
     def _begins(self) -> _Index:
-        return _Index(self._times[1][_NUMBER], self._times[1]["callback_start_ns"])
+        return _Index(self._delivered.rows["to_id"], self._delivered.rows["end_ns"])
 
     @cached_property
-    def _services(self) -> tuple[_Spans, pl.DataFrame]:
+    def _services(self) -> _Spans:
         parts = [pl.DataFrame(schema=_COLUMNS)]
         if self._calls is not None:
             calls = self._calls.collect()
@@ -215,11 +210,10 @@ class Flows:
                     place=pl.lit(None, dtype=pl.Float64),
                 )
                 parts.append(rows.drop_nulls(["begin_ns", "end_ns"]))
-        frame = pl.concat(parts).sort("begin_ns")
-        return _Spans(frame["begin_ns"].to_numpy(), frame["end_ns"].to_numpy()), frame
+        return _Spans(pl.concat(parts).sort("begin_ns"))
 
     @cached_property
-    def _lost(self) -> tuple[_Spans, pl.DataFrame]:
+    def _lost(self) -> _Spans:
         """Messages that did not arrive; begin and end are both the publication."""
         frame = (
             self._messages.filter(
@@ -239,53 +233,40 @@ class Flows:
             .sort("begin_ns")
             .collect()
         )
-        senders = self._senders.of(frame["message_id"].fill_null(-1).to_numpy())
-        from_id = pl.Series("from_id", senders, dtype=pl.Int64).replace(-1, None)
-        frame = frame.with_columns(from_id).select(*_COLUMNS)
-        return _Spans(frame["begin_ns"].to_numpy(), frame["end_ns"].to_numpy()), frame
+        return _Spans(frame.with_columns(from_id=self._sent_by(frame)).select(*_COLUMNS))
 
     def arrows(self, begin_ns: int, end_ns: int, most: int = MOST_ARROWS) -> Arrows:
         """Return the arrows that touch a window."""
-        times, messages = self._times
-        between, calls = self._services
-        lost_spans, lost = self._lost
-        sent = times.touching(begin_ns, end_ns)
-        called = between.touching(begin_ns, end_ns)
-        left = lost_spans.touching(begin_ns, end_ns)
-        count = int(sent.size + called.size + left.size)
+        spans = (self._delivered, self._services, self._lost)
+        places = [each.touching(begin_ns, end_ns) for each in spans]
+        count = sum(place.size for place in places)
         if count > most:
-            return Arrows(calls.clear(), count)
-        rows = pl.concat(
-            [self._named(messages[_list(sent)]), calls[_list(called)], lost[_list(left)]]
+            return Arrows(self._services.rows.clear(), count)
+        messages, *others = (
+            each.rows[place.tolist()] for each, place in zip(spans, places, strict=True)
         )
-        return Arrows(rows.sort("begin_ns"), count)
+        return Arrows(pl.concat([self._named(messages), *others]).sort("begin_ns"), count)
+
+    def _sent_by(self, rows: pl.DataFrame) -> pl.Series:
+        """Return the callback in which the message of each row was published; null for none."""
+        senders = self._senders.of(rows["message_id"].fill_null(-1).to_numpy())
+        return pl.Series(senders, dtype=pl.Int64).replace(-1, None)
 
     def _named(self, chosen: pl.DataFrame) -> pl.DataFrame:
         """Return messages with their topic, nodes and sender added to their times."""
         if chosen.is_empty():
-            return self._services[1].clear()
-        rows = chosen["row"].to_numpy()
-        first, last = int(rows.min()), int(rows.max())
+            return self._services.rows.clear()
+        first, last = chosen.select(pl.col("row").min(), last=pl.col("row").max()).row(0)
         # The rows lie close together, so little is read.
         about = (
-            self._messages.select("topic", "publisher_node", "subscription_node")
+            self._messages.select(
+                name="topic", from_node="publisher_node", to_node="subscription_node"
+            )
             .slice(first, last - first + 1)
-            .collect()[_list(rows - first)]
+            .collect()[(chosen["row"] - first).to_list()]
         )
-        senders = self._senders.of(chosen["message_id"].to_numpy())
-        return chosen.hstack(about).select(
-            begin_ns="publish_ns",
-            end_ns="callback_start_ns",
-            from_id=pl.Series(senders, dtype=pl.Int64).replace(-1, None),
-            to_id="callback_instance_id",
-            name="topic",
-            from_node="publisher_node",
-            to_node="subscription_node",
-            kind=pl.lit(MESSAGE, dtype=pl.Int32),
-            place="place",
+        return (
+            chosen.hstack(about)
+            .with_columns(from_id=self._sent_by(chosen), kind=pl.lit(MESSAGE, dtype=pl.Int32))
+            .select(*_COLUMNS)
         )
-
-
-def _list(places: NDArray[np.intp]) -> Sequence[int]:
-    numbers: list[int] = places.tolist()
-    return numbers
