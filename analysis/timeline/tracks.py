@@ -224,40 +224,33 @@ class Timeline:
         return Picture(begin_ns, end_ns, self._slices(whole), self._bins(binned, edges, columns))
 
     def _slices(self, parts: Sequence[tuple[int, int, int]]) -> Slices:
-        def gather(name: str, kind: type[np.generic]) -> NDArray[np.generic]:
-            arrays = [getattr(self.tracks[index], name)[first:last] for index, first, last in parts]
-            return np.concatenate(arrays) if arrays else np.zeros(0, dtype=kind)
-
+        ranges = [(self.tracks[index], slice(first, last)) for index, first, last in parts]
         counts = [last - first for _, first, last in parts]
+        levels = (
+            np.zeros(count) if track.levels is None else track.levels[part]
+            for (track, part), count in zip(ranges, counts, strict=True)
+        )
+        none = np.zeros(0, np.int64)
         return Slices(
             np.repeat(np.array([i for i, _, _ in parts], dtype=np.int32), counts),
-            gather("begin_ns", np.int64),  # type: ignore[arg-type]
-            gather("end_ns", np.int64),  # type: ignore[arg-type]
-            gather("names", np.int32),  # type: ignore[arg-type]
-            gather("ids", np.int64),  # type: ignore[arg-type]
-            np.concatenate([np.zeros(0), *(self._levels(*part) for part in parts)]),
+            np.concatenate([none, *(track.begin_ns[part] for track, part in ranges)]),
+            np.concatenate([none, *(track.end_ns[part] for track, part in ranges)]),
+            np.concatenate([none.astype(np.int32), *(track.names[part] for track, part in ranges)]),
+            np.concatenate([none, *(track.ids[part] for track, part in ranges)]),
+            np.concatenate([np.zeros(0), *levels]),
         )
 
-    def _levels(self, index: int, first: int, last: int) -> Floats:
-        levels = self.tracks[index].levels
-        return np.zeros(last - first) if levels is None else levels[first:last]
-
     def _bins(self, indices: Sequence[int], edges: Ints, columns: int) -> Bins:
-        tracks, places, busy, counts = [], [], [], []
-        for index in indices:
-            part = self.tracks[index].busy(edges)
-            begun = self.tracks[index].starts(edges)
-            drawn = np.flatnonzero((part > 0) | (begun > 0))
-            tracks.append(np.full(drawn.size, index, dtype=np.int32))
-            places.append(drawn.astype(np.int32))
-            busy.append(part[drawn])
-            counts.append(begun[drawn])
-        empty = np.zeros(0)
+        shape = (len(indices), edges.size - 1)
+        tracks = [self.tracks[index] for index in indices]
+        busy = np.array([track.busy(edges) for track in tracks], np.float64).reshape(shape)
+        begun = np.array([track.starts(edges) for track in tracks], np.int64).reshape(shape)
+        row, column = np.nonzero((busy > 0) | (begun > 0))
         return Bins(
-            np.concatenate(tracks) if tracks else empty.astype(np.int32),
-            np.concatenate(places) if places else empty.astype(np.int32),
-            np.concatenate(busy) if busy else empty,
-            np.concatenate(counts) if counts else empty.astype(np.int64),
+            np.array(indices, dtype=np.int32)[row],
+            column.astype(np.int32),
+            busy[row, column],
+            begun[row, column],
             columns,
         )
 
