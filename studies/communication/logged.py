@@ -98,7 +98,8 @@ def compare_with_log(linked: pl.DataFrame, logged: pl.DataFrame) -> pl.DataFrame
     -------
     ``run``, ``publications``, ``logged_publications``, ``receptions``, ``logged_receptions``,
     ``latency_p50_ns`` and ``logged_latency_p50_ns`` (medians, each over its own messages),
-    ``longer_p50_ns`` and ``longer_p99_ns`` (of logged minus traced latency, message by message).
+    ``longer_p50_ns`` and ``longer_p99_ns`` (of logged minus traced latency, message by message),
+    ``differs`` (whether the counts do).
     """
     longer = pl.col("logged_callback_ns") - pl.col("logged_publish_ns") - pl.col("latency_ns")
     seen = linked.group_by("run").agg(
@@ -117,6 +118,8 @@ def compare_with_log(linked: pl.DataFrame, logged: pl.DataFrame) -> pl.DataFrame
     return lines.join(seen, on="run", how="left").select(
         "run", "publications", "logged_publications", "receptions", "logged_receptions",
         "latency_p50_ns", "logged_latency_p50_ns", "longer_p50_ns", "longer_p99_ns",
+        differs=pl.col("publications").ne_missing(pl.col("logged_publications"))
+        | pl.col("receptions").ne_missing(pl.col("logged_receptions")),
     ).sort("run")  # fmt: skip
 
 

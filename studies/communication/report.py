@@ -233,10 +233,7 @@ class CommunicationReport(Report[CommunicationParameters]):
         if not self.logged.height:
             return Section("The programs logged nothing of their messages themselves.")
         compared = compare_with_log(self.copied, self.logged)
-        wrong = compared.filter(
-            pl.col("publications").ne_missing(pl.col("logged_publications"))
-            | pl.col("receptions").ne_missing(pl.col("logged_receptions"))
-        )
+        wrong = compared.filter("differs")
         parts: list[Part] = []
         if self.parameters.warm_up_s or self.parameters.topics:
             parts.append("The log is of the whole run and all topics, the trace of a part.")

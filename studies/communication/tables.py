@@ -34,11 +34,6 @@ def log_table(compared: pl.DataFrame, runs: Sequence[Run]) -> ReportTable:
     """Return the comparison from `logged.compare_with_log` as a table."""
     label = {run.name: run.label for run in runs}
     rows = [row for row in compared.iter_rows(named=True) if row["run"] in label]
-    differs = [
-        row["publications"] != row["logged_publications"]
-        or row["receptions"] != row["logged_receptions"]
-        for row in rows
-    ]
     return ReportTable(
         [
             *("run", "cell", "publications", "logged", "receptions", "logged "),
@@ -64,7 +59,7 @@ def log_table(compared: pl.DataFrame, runs: Sequence[Run]) -> ReportTable:
             ),
             *hidden_rows(len(rows), 2 * _MOST_ROWS),
         ],
-        marked=frozenset(i for i, d in enumerate(differs[: 2 * _MOST_ROWS]) if d),
+        marked=frozenset(i for i, row in enumerate(rows[: 2 * _MOST_ROWS]) if row["differs"]),
         left=frozenset({"run", "cell"}),
     )
 
@@ -236,29 +231,24 @@ def backlog_table(
     rows: list[list[str]] = []
     marked: set[int] = set()
     for label, members in cells_of(runs).items():
-        by_metric = {e.metric: e for e in estimates if dict(e.cell) == dict(members[0].cell)}
-        seen, period, latency = (
-            by_metric.get(name) for name in ("queue_depth_seen", "publisher_period", "latency_mean")
-        )
+        by_metric = _by_metric(estimates, members[0])
+        period, latency = (by_metric.get(name) for name in ("publisher_period", "latency_mean"))
         full, known = full_runs(members, backlogs)
         depths = {b.queue_depth for run in members if (b := backlogs.get(run.name)) is not None}
         depth = next(iter(depths)) if len(depths) == 1 else None
-        product = ratio = None
-        if period is not None and period.value is not None and period.value > 0:
-            product = depth * period.value / 1e6 if depth else None
-            if latency is not None and latency.value is not None:
-                ratio = latency.value / period.value
         if full:
             marked.add(len(rows))
         rows.append(
             [
                 label,
                 _count(depth),
-                "-" if seen is None else " ".join(value_and_interval(seen)),
+                _with_interval(by_metric.get("queue_depth_seen")),
                 f"{full} of {known} runs" if known else "not known",
                 milliseconds(None if latency is None else latency.value),
-                significant(ratio, 3),
-                significant(product),
+                significant(_in_periods(latency, period), 3),
+                significant(
+                    depth * period.value / 1e6 if depth and period and period.value else None
+                ),
                 latency_measures(members, backlogs),
             ]
         )
@@ -310,7 +300,7 @@ def copies_table(found: Traffic, runs: Sequence[Run], estimates: Sequence[Estima
         sharers = taken.count("const")
         within = bool(intra.all())
         copies = copies_of(owners, sharers, subscriptions - owners - sharers, intra_process=within)
-        by_metric = {e.metric: e for e in estimates if dict(e.cell) == dict(first.cell)}
+        by_metric = _by_metric(estimates, first)
         counted = _count(copies.by_rclcpp)
         if intra.any() and copies.by_rclcpp is not None:
             # No event shows which variant of publish() sent a message.
@@ -323,12 +313,7 @@ def copies_table(found: Traffic, runs: Sequence[Run], estimates: Sequence[Estima
                 ", ".join(sorted(set(taken) - {"unknown"})) or "not known",
                 counted,
                 _count(copies.by_middleware),
-                *(
-                    "-"
-                    if metric.name not in by_metric
-                    else " ".join(value_and_interval(by_metric[metric.name]))
-                    for metric in (BEFORE_HOP, COPY_HOP)
-                ),
+                *(_with_interval(by_metric.get(hop.name)) for hop in (BEFORE_HOP, COPY_HOP)),
             ]
         )
     return ReportTable(
@@ -370,17 +355,7 @@ def published_table(
     estimates: Sequence[Estimate],
 ) -> ReportTable:
     """Return the printed figures, what they imply, and ours of the same cell."""
-    ours: dict[tuple[str, bool], dict[str, Estimate]] = {}
-    measures: dict[tuple[str, bool], str] = {}
-    names: dict[tuple[str, bool], str] = {}
-    for members in cells_of(runs).values():
-        cell = published_cell(members[0])
-        if cell is not None:
-            # Some recordings only show the argument of the callback.
-            taken = members[0].cell.get("callback")
-            names[cell] = "" if "pointer" in members[0].cell else f"callback takes {taken}"
-            ours[cell] = {e.metric: e for e in estimates if dict(e.cell) == dict(members[0].cell)}
-            measures[cell] = latency_measures(members, backlogs)
+    ours = {published_cell(members[0]): members for members in cells_of(runs).values()}
     rows: list[list[str]] = []
     marked: set[int] = set()
     for row in published.iter_rows(named=True):
@@ -400,28 +375,25 @@ def published_table(
                 _MEASURES["backlog"] if row["full"] else "latency",
             ]
         )
-        by_metric = ours.get((row["pointer"], row["intra_process"]))
-        if by_metric is None:
+        members = ours.get((row["pointer"], row["intra_process"]))
+        if members is None:
             rows.append(["", "here: no such cell", *[""] * 6])
             continue
-        key = row["pointer"], row["intra_process"]
-        measure = measures[key]
+        cell, by_metric = members[0].cell, _by_metric(estimates, members[0])
+        measure = latency_measures(members, backlogs)
         # The study's program took its time before publish() and in the callback.
         period, latency = by_metric.get("publisher_period"), by_metric.get(LOGGED_LATENCY.name)
-        periods = None
-        spacing, takes = (None if e is None else e.value for e in (period, latency))
-        if takes is not None and spacing is not None and spacing > 0:
-            periods = takes / spacing
         if measure == "backlog":
             marked.add(len(rows))
         rows.append(
             [
-                names[key],
+                # Some recordings only show the argument of the callback.
+                "" if "pointer" in cell else f"callback takes {cell.get('callback')}",
                 f"here, {count_of_runs(period.runs if period is not None else 0)}",
                 *(_estimate(by_metric.get(n)) for n in ("publisher_period", "subscription_period")),
                 _estimate(latency) if latency else _from_the_event(by_metric.get("latency_mean")),
                 f"{_estimate(by_metric.get('loss'))} % (counted)",
-                significant(periods, 3),
+                significant(_in_periods(latency, period), 3),
                 _MEASURES.get(measure, measure),
             ]
         )
@@ -457,6 +429,22 @@ def published_table(
         marked=frozenset(marked),
         left=frozenset({"cell (1 x 10 MB)", "source", "what latency measures"}),
     )
+
+
+def _by_metric(estimates: Sequence[Estimate], run: Run) -> dict[str, Estimate]:
+    """Return the estimates of the cell of a run."""
+    return {e.metric: e for e in estimates if dict(e.cell) == dict(run.cell)}
+
+
+def _in_periods(latency: Estimate | None, period: Estimate | None) -> float | None:
+    """Return a latency as a multiple of the publisher's period."""
+    if latency is None or latency.value is None or period is None or not period.value:
+        return None
+    return latency.value / period.value
+
+
+def _with_interval(estimate: Estimate | None) -> str:
+    return "-" if estimate is None else " ".join(value_and_interval(estimate))
 
 
 def _estimate(estimate: Estimate | None) -> str:
