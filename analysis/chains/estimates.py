@@ -60,15 +60,8 @@ class FollowedChain:
 
     def of_runs(self, runs: Sequence[Run]) -> Self:
         """Return the same chain with its instances in these runs alone."""
-        ours, followed = pl.col("run").is_in([run.name for run in runs]), self.found
-        return replace(
-            self,
-            found=replace(
-                followed,
-                instances=followed.instances.filter(ours),
-                made_hops=lambda: followed.hops.filter(ours),
-            ),
-        )
+        of_runs = pl.col("run").is_in([run.name for run in runs])
+        return replace(self, found=self.found.only(of_runs))
 
     def of_run(self, run: Run) -> pl.DataFrame:
         """Return the chain's instances in one run, in order of their begin."""

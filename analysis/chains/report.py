@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -121,13 +120,7 @@ class ChainsReport(Report[ChainsParameters]):
         if not warm_up_ns:
             return followed
         first = pl.col("begin_ns").min().over("run")
-        kept = followed.instances.filter(pl.col("begin_ns") >= first + warm_up_ns)
-
-        def hops() -> pl.DataFrame:
-            on = ["run", "instance"]
-            return followed.hops.join(kept, on=on, how="semi", maintain_order="left")
-
-        return replace(followed, instances=kept, made_hops=hops)
+        return followed.only(pl.col("begin_ns") >= first + warm_up_ns)
 
     @cached_property
     def _complete(self) -> list[FollowedChain]:

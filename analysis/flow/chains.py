@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Literal, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 import polars as pl
 
@@ -64,6 +64,15 @@ class ChainInstances:
     @cached_property
     def hops(self) -> pl.DataFrame:  # noqa: D102
         return self.made_hops()
+
+    def only(self, condition: pl.Expr) -> Self:
+        """Return the same chain with the instances that meet a condition."""
+        on, kept = ["run", "instance"], self.instances.filter(condition)
+        return replace(
+            self,
+            instances=kept,
+            made_hops=lambda: self.hops.join(kept, on=on, how="semi", maintain_order="left"),
+        )
 
     @property
     def complete(self) -> pl.DataFrame:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import polars as pl
 
@@ -35,15 +34,13 @@ def worst_messages(messages: pl.LazyFrame, origin_ns: int) -> pl.DataFrame:
         .top_k(MOST_WORST, by="latency_ns")
         .sort("latency_ns", "publish_ns", descending=[True, False])
         .select(
-            *("topic", "callback_instance_id", "run", "publish_ns"),
+            (pl.col("latency_ns") / 1e6).alias("latency_ms"),
+            ((pl.col("publish_ns") - origin_ns) / 1e9).alias("at_s"),
+            "topic",
+            pl.col("publisher_node").alias("from"),
+            pl.col("subscription_node").alias("to"),
+            *("callback_instance_id", "run", "publish_ns"),
             callback_start_ns=pl.col("publish_ns") + pl.col("latency_ns"),
-            latency_ms=pl.col("latency_ns") / 1e6,
-            at_s=(pl.col("publish_ns") - origin_ns) / 1e9,
-            **{"from": "publisher_node", "to": "subscription_node"},
-        )
-        .select(
-            *("latency_ms", "at_s", "topic", "from", "to", "callback_instance_id"),
-            *("run", "publish_ns", "callback_start_ns"),
         )
         .collect()
     )
@@ -65,17 +62,17 @@ def chains_overview(
         runs, except for the worst), ``at_least`` (whether these are lower bounds).
     """
     rows = []
+    if begin_ns is not None and end_ns is not None:
+        began = pl.col("begin_ns").is_between(begin_ns, end_ns)
+        found = [each.only(began) for each in found]
     for each in found:
-        began = each.instances
-        if begin_ns is not None and end_ns is not None:
-            began = began.filter(pl.col("begin_ns").is_between(begin_ns, end_ns))
-        in_range = replace(each, instances=began)
-        done, of_runs = in_range.complete, in_range.times_of_runs()
+        done, of_runs = each.complete, each.times_of_runs()
         times = (*(told_over_runs(of_runs, q) for q in (0.5, 0.99)), done["latency_ns"].max())
-        told = [in_range.told(time) for time in times]  # type: ignore[arg-type]
+        told = [each.told(time) for time in times]  # type: ignore[arg-type]
         rows.append(
-            (str(each.chain), began.height, done.height, done.filter(match="approximate").height,
-             *(None if time is None else time / 1e6 for time in told), in_range.at_least)
+            (str(each.chain), each.instances.height, done.height,
+             done.filter(match="approximate").height,
+             *(None if time is None else time / 1e6 for time in told), each.at_least)
         )  # fmt: skip
     schema = {"chain": pl.String, "instances": pl.UInt32, "complete": pl.UInt32,
               "approximate": pl.UInt32, "p50_ms": pl.Float64, "p99_ms": pl.Float64,

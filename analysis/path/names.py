@@ -7,11 +7,6 @@ import polars as pl
 from roslens.analysis.measures.callbacks import readable
 from roslens.analysis.path.causes import Kernel
 
-_SEGMENT = (
-    *("message", "message_id", "subscription_id", "segment", "kind", "begin_ns", "end_ns"),
-    *("duration_ns", "who", "who_node", "who_callback", "who_vtid", "source"),
-)
-
 
 def named(
     pieces: pl.DataFrame, messages: pl.DataFrame, executions: pl.DataFrame, kernel: Kernel | None
@@ -71,7 +66,7 @@ def named(
         pl.col("node").alias("who_node"), pl.col("callback").alias("who_callback"),
         number.cast(pl.Int64).alias("who_vtid"),
         pl.when("kernel").then(pl.lit("kernel")).otherwise(pl.lit("ros events")).alias("source"),
-    ).select(_SEGMENT)  # fmt: skip
+    )  # fmt: skip
 
 
 def _callback() -> pl.Expr:

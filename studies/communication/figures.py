@@ -14,6 +14,7 @@ from roslens.analysis.estimate import Estimate, cell_label, not_none
 from roslens.analysis.figures import style
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.runs import Run, cells_of, constant_factors
+from roslens.analysis.timeline.journey import Hop
 from roslens.recording.manifest import Level
 from roslens.studies.communication.traffic import HOPS
 
@@ -28,15 +29,6 @@ AFTER_START = ("copy", "callback")
 
 
 @dataclass(frozen=True)
-class Hop:
-    """A section of one message's way, in ns since its publication."""
-
-    name: str
-    begin_ns: int
-    end_ns: int
-
-
-@dataclass(frozen=True)
 class MessageFlow:
     """One publication on its way to one subscription.
 
@@ -44,6 +36,8 @@ class MessageFlow:
     ----------
     title
         Names of the cell and the message.
+    hops
+        Sections of its way, in ns since its publication.
     behind_ns
         Times at which the publisher sent its next messages, up to the take.
     """
@@ -207,7 +201,7 @@ def _flow(axes: Axes, flow: MessageFlow) -> None:
     end = max(*(hop.end_ns for hop in flow.hops), flow.latency_ns, 1)
     factor, unit = (1e-6, "ms") if end > 500_000 else (1e-3, "µs")
     for row, hop in enumerate(flow.hops):
-        begin, length = hop.begin_ns * factor, (hop.end_ns - hop.begin_ns) * factor
+        begin, length = hop.begin_ns * factor, hop.duration_ns * factor
         shade = style.colour(2 if hop.name in AFTER_START else 0)
         axes.barh(row, length, left=begin, height=0.62, color=shade, lw=0)
         # This line keeps a hop of microseconds visible next to one of 100 ms.
@@ -217,7 +211,7 @@ def _flow(axes: Axes, flow: MessageFlow) -> None:
         axes.text(
             begin if late and not within else begin + length,
             row,
-            f" {_duration(hop.end_ns - hop.begin_ns)} ",
+            f" {_duration(hop.duration_ns)} ",
             va="center",
             ha="right" if late else "left",
             fontsize=8,

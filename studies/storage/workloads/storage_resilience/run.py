@@ -170,10 +170,7 @@ def _power(benchmark: Benchmark, source: random.Random) -> Iterator[Trial]:
     operations = read_log(benchmark.log)
     if not any(entry.name in RECORDINGS and entry.kind == WRITE for entry in operations):
         raise RunFailedError("none of the program's writes was logged; is it statically linked?")
-    begin = next(
-        i for i, entry in enumerate(operations) if entry.name == COUNT and entry.kind == WRITE
-    )
-    end = max(
+    begin, *_, end = (
         i for i, entry in enumerate(operations) if entry.name == COUNT and entry.kind == WRITE
     )
     # The counter is not part of the recording, nor is the index of a log in memory.
