@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 from matplotlib.axes import Axes
@@ -13,27 +13,22 @@ from matplotlib.ticker import MaxNLocator
 from roslens.analysis.estimate import Estimate, cell_label, not_none, short_labels
 from roslens.analysis.figures import style
 from roslens.analysis.figures.plot import Plot
-from roslens.analysis.measures.samples import RunSamples
-from roslens.analysis.runs import Run, by_cell, cells_of
-from roslens.analysis.statistics.quantiles import quantile
+from roslens.analysis.runs import Run, cells_of
 from roslens.collectors.topics import INFRASTRUCTURE
-from roslens.recording.arrays import ArrayLike, np
+from roslens.recording.arrays import np
 
 
 @style.styled
-def interval_plot(estimates: Sequence[Estimate], samples: Sequence[RunSamples]) -> Plot:
+def interval_plot(estimates: Sequence[Estimate]) -> Plot:
     """Plot each statistic per cell: value, interval, and the values of the runs.
 
     Parameters
     ----------
     estimates
         ``latency_mean``, ``latency_p50`` and so on of one topic.
-    samples
-        The samples from which the estimates were computed.
     """
     names = [n for n in dict.fromkeys(e.metric for e in estimates) if _is_plain(n)]
-    of_cell = {members[0].run.label: members for members in by_cell(samples)}
-    labels = list(of_cell)
+    labels = list(dict.fromkeys(map(_cell_of, estimates)))
     lines = max((style.wrapped(label).count("\n") for label in labels), default=0)
     figure = style.new_figure(
         0.9 + (0.36 + 0.14 * lines) * len(labels) + (0.3 if len(labels) < 4 else 0)
@@ -45,10 +40,7 @@ def interval_plot(estimates: Sequence[Estimate], samples: Sequence[RunSamples]) 
             axes.set_xscale("log")
             style.plain_numbers(axes)
         for e in shown:
-            # The definition names the one topic of the picture, so labels leave it out.
-            label = cell_label({k: v for k, v in e.cell.items() if k != "topic"})
-            if label in of_cell:
-                _interval(axes, labels.index(label), e, _per_run(name, of_cell[label]))
+            _interval(axes, labels.index(_cell_of(e)), e)
         if not any(math.isfinite(not_none(e.value)) for e in shown):
             # Tick labels would be meaningless numbers.
             axes.set_xticks([])
@@ -77,16 +69,13 @@ def _is_plain(name: str) -> bool:
     return name.startswith("latency_") and not name.startswith("latency_sent_")
 
 
-def _per_run(name: str, members: Sequence[RunSamples]) -> list[float]:
-    arrays = [s.delivered_ns for s in members if s.delivered_ns.size]
-    if name == "latency_mean":
-        return [float(a.mean()) / 1e6 for a in arrays]
-    q = float(name.removeprefix("latency_p")) / 100
-    return [quantile(a, q) / 1e6 for a in arrays]
+def _cell_of(estimate: Estimate) -> str:
+    """Return the cell without the topic, which the definition names."""
+    return cell_label({k: v for k, v in estimate.cell.items() if k != "topic"})
 
 
-def _interval(axes: Axes, y: int, estimate: Estimate, per_run: ArrayLike) -> None:
-    values = np.asarray(per_run, dtype=np.float64)
+def _interval(axes: Axes, y: int, estimate: Estimate) -> None:
+    values = np.array(estimate.per_run) / 1e6
     axes.plot(
         values, np.full(values.size, y + 0.22), "o", ms=3, color=style.FAINT, mew=0, alpha=0.8
     )
@@ -102,28 +91,30 @@ def _interval(axes: Axes, y: int, estimate: Estimate, per_run: ArrayLike) -> Non
 
 @style.styled
 def drift_plot(
-    runs: Sequence[Run], values_ns: Sequence[float], effect: Estimate, definition: str
+    runs: Sequence[Run], values_ns: Mapping[str, float], effect: Estimate, definition: str
 ) -> Plot:
-    """Plot per-run values against order of execution, as deviation from the mean of their cell."""
-    ordered = [(r, v) for r, v in zip(runs, values_ns, strict=True) if r.order is not None]
-    cells: dict[str, list[tuple[Run, float]]] = {}
-    of_run = {run.name: value for run, value in ordered}
-    for label, of_cell in cells_of([run for run, _ in ordered]).items():
-        cells[label] = [(run, of_run[run.name]) for run in of_cell]
-    blocks = {
-        b: i for i, b in enumerate(dict.fromkeys(r.block for r, _ in sorted(ordered, key=_at)))
-    }
+    """Plot the value of each run against order of execution, as deviation from its cell's mean.
+
+    Parameters
+    ----------
+    runs
+        Runs with a known order.
+    values_ns
+        Values by name of the run.
+    """
+    cells = cells_of(runs)
+    blocks = list(dict.fromkeys(run.block for run in sorted(runs, key=_at)))
     markers = "osD^vPX*"
     figure = style.new_figure(3.4)
     axes = figure.subplots()
     for index, members in enumerate(cells.values()):
-        mean = float(np.mean([value for _, value in members]))
-        for run, value in members:
+        mean = float(np.mean([values_ns[run.name] for run in members]))
+        for run in members:
             axes.plot(
                 [run.order or 0],
-                [100 * (value / mean - 1)],
+                [100 * (values_ns[run.name] / mean - 1)],
                 markers[index % len(markers)],
-                color=style.colour(blocks[run.block]),
+                color=style.colour(blocks.index(run.block)),
                 ms=6,
                 mec="white",
                 mew=0.5,
@@ -146,13 +137,13 @@ def drift_plot(
         slope = f"No slope: {effect.refused}."
     return Plot(
         figure,
-        f"Median latency of each of {len(ordered)} runs in the order in which they were made; one "
+        f"Median latency of each of {len(runs)} runs in the order in which they were made; one "
         f"colour per repetition (block), one shape per cell. {slope} {style.sentence(definition)}",
     )
 
 
-def _at(pair: tuple[Run, float]) -> tuple[str, int]:
-    return (pair[0].campaign or "", pair[0].order or 0)
+def _at(run: Run) -> tuple[str, int]:
+    return (run.campaign or "", run.order or 0)
 
 
 _MOST = 30

@@ -414,7 +414,7 @@ class LatencyReport(Report[LatencyParameters]):
                 prefix="latency_",
             ),
             *(
-                [interval_plot([e for e in main if not e.metric.startswith("loss")], self.samples)]
+                [interval_plot([e for e in main if not e.metric.startswith("loss")])]
                 if self._delivered
                 else self._nothing().parts
             ),
@@ -569,11 +569,9 @@ class LatencyReport(Report[LatencyParameters]):
         runs = [run for run in self.counting if run.name in values and run.order is not None]
         if len(runs) < 2:
             return Section("Order of execution: not known for at least two runs.")
-        of_run = [values[run.name] for run in runs]
-        effect = order_effect(runs, of_run, self.level)
-        plot = drift_plot(
-            runs, of_run, effect, latency_metric("p50", self.groups[0].scope).definition
-        )
+        effect = order_effect(runs, [values[run.name] for run in runs], self.level)
+        definition = latency_metric("p50", self.groups[0].scope).definition
+        plot = drift_plot(runs, values, effect, definition)
         drifts = effect.low is not None and effect.high is not None and effect.low * effect.high > 0
         if not drifts:
             return Section(plot)

@@ -239,7 +239,6 @@ def graph_edges(messages: pl.LazyFrame, losses: pl.LazyFrame | None = None) -> p
     """
     with_topic = messages.filter(pl.col("topic").is_not_null())
     latency = LATENCY_NS / 1e6
-    none = pl.lit(None, dtype=pl.Float64)
     sent = (
         with_topic.unique(["run", "publisher_node", "topic", "publish_ns"])
         .pipe(recorded_time, losses, "publish_ns", host="publisher_host")
@@ -248,10 +247,6 @@ def graph_edges(messages: pl.LazyFrame, losses: pl.LazyFrame | None = None) -> p
             publishes=pl.lit(value=True),
             messages=pl.len(),
             rate_hz=rate_hz("publish_ns"),
-            p50_ms=none,
-            p99_ms=none,
-            apart_ms=none,
-            lost=none,
         )
     )
     received = (
@@ -270,7 +265,7 @@ def graph_edges(messages: pl.LazyFrame, losses: pl.LazyFrame | None = None) -> p
         )
     )
     return (
-        pl.concat([sent, received])
+        pl.concat([sent, received], how="diagonal")
         .drop_nulls("node")
         .group_by("node", "topic", "publishes")
         .agg(

@@ -43,8 +43,8 @@ class TransportRun:
     ----------
     directions
         Latencies by direction; None where the clocks could not be synchronised.
-    rtt_ns, rtt_uncertainty_ns
-        Round trip and its uncertainty of each exchange, shape (n,).
+    rtt_ns
+        Round trip of each exchange, shape (n,).
     residual_ns, allowed_ns
         client + turnaround + agent - round trip of each exchange, and the value allowed by the
         reading of the stopwatch, the clocks' resolution and their drift; None without directions.
@@ -56,7 +56,6 @@ class TransportRun:
     fit: ClockFit
     directions: Directions | None
     rtt_ns: Floats
-    rtt_uncertainty_ns: Floats
     residual_ns: Floats | None
     allowed_ns: Floats | None
 
@@ -103,13 +102,13 @@ def _run(source: str, transport: str, exchanges: pl.DataFrame, link: Link) -> Tr
     rtt = exchanges["rtt_ns"].to_numpy().astype(np.float64)
     uncertainty = exchanges["rtt_uncertainty_ns"].to_numpy().astype(np.float64)
     if fit.refused is not None:
-        return TransportRun(source, transport, link, fit, None, rtt, uncertainty, None, None)
+        return TransportRun(source, transport, link, fit, None, rtt, None, None)
     latency = directions(fit, *stamps)
     residual = latency.client_ns + latency.turnaround_ns + latency.agent_ns - rtt
     # The stopwatch may run with either clock.
     drift = max(map(abs, fit.drift))
     allowed = uncertainty + 2 * resolution + drift * rtt
-    return TransportRun(source, transport, link, fit, latency, rtt, uncertainty, residual, allowed)
+    return TransportRun(source, transport, link, fit, latency, rtt, residual, allowed)
 
 
 def transport_estimates(runs: Sequence[TransportRun], level: float) -> list[Estimate]:
