@@ -9,6 +9,11 @@ from html import escape
 _NAMESPACE = ' xmlns="http://www.w3.org/2000/svg"'
 
 
+def short(text: str, most: int = 34) -> str:
+    """Cut a label off after `most` characters."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 @dataclass(frozen=True)
 class Drawing:
     """A drawing for reports and notebooks.

@@ -10,14 +10,14 @@ from typing import Any, TypeVar
 
 import polars as pl
 
-from roslens.analysis.figures.drawing import Drawing
+from roslens.analysis.figures.drawing import Drawing, short
 from roslens.analysis.reports.numbers import significant
 from roslens.collectors.topics import INFRASTRUCTURE
 
 MOST_TOPICS = 40
 """Most topics that are drawn, the busiest ones; the others are only counted."""
 
-_CHARACTER, _MOST_CHARACTERS = 6.6, 34
+_CHARACTER = 6.6
 _BOX, _ROW, _EDGE = 26, 62, 150
 _LOSS, _TEXT, _LINE = "#d55e00", "#1c1c1c", "#7a7a7a"
 
@@ -83,10 +83,6 @@ def draw_graph(
     )
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 1]}…"
-
-
 Box = tuple[float, float, float]
 """Left edge, vertical middle, width; all in px."""
 
@@ -96,7 +92,7 @@ def _place(layers: list[list[Vertex]]) -> tuple[dict[Vertex, Box], float, float]
     boxes: dict[Vertex, Box] = {}
     x = 8.0
     for layer in layers:
-        widths = [_CHARACTER * len(_short(name)) + 20 for _, name in layer]
+        widths = [_CHARACTER * len(short(name)) + 20 for _, name in layer]
         top = (highest - len(layer)) * _ROW / 2
         for i, (vertex, width) in enumerate(zip(layer, widths, strict=True)):
             boxes[vertex] = (x + (max(widths) - width) / 2, top + (i + 0.5) * _ROW, width)
@@ -113,7 +109,7 @@ def _vertex(vertex: Vertex, x: float, y: float, width: float) -> str:
         f'<rect x="{x:.1f}" y="{y - _BOX / 2:.1f}" width="{width:.1f}" height="{_BOX}" '
         f'rx="{_BOX / 2 if topic else 3}" fill="{fill}" stroke="{stroke}"/>'
         f'<text x="{x + width / 2:.1f}" y="{y + 4:.1f}" text-anchor="middle" fill="{_TEXT}">'
-        f"{escape(_short(name))}</text></g>"
+        f"{escape(short(name))}</text></g>"
     )
 
 

@@ -7,7 +7,7 @@ from html import escape
 from itertools import groupby
 from types import MappingProxyType
 
-from roslens.analysis.figures.drawing import Drawing
+from roslens.analysis.figures.drawing import Drawing, short
 from roslens.analysis.figures.style import COLOURS, LOUD
 from roslens.analysis.reports.numbers import duration
 from roslens.analysis.timeline.tracks import Picture, Timeline, Track
@@ -54,7 +54,7 @@ def draw_timeline(
         y += _HEADING
         for index, track in members:
             tops[index] = y
-            parts.append(f'<text x="14" y="{y + 12:g}">{escape(_short(track.label))}</text>')
+            parts.append(f'<text x="14" y="{y + 12:g}">{escape(short(track.label))}</text>')
             y += _ROW
     scale = _WIDTH / max(1, end_ns - begin_ns)
     axis = _axis(end_ns - begin_ns, scale, y)
@@ -80,10 +80,6 @@ def draw_timeline(
         "or wait."
         + (f" {hidden} more tracks are not drawn." if hidden else ""),
     )
-
-
-def _short(text: str, most: int = 34) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def _beside(x: float, y: float, text: str, fill: str) -> str:

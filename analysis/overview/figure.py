@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from roslens.analysis.figures import style
+from roslens.analysis.figures.drawing import short
 from roslens.analysis.figures.plot import Plot
 
 _LONGEST_NAME = 88
@@ -27,17 +28,12 @@ def topics_plot(topics: pl.DataFrame) -> Plot:
     figure = style.new_figure(1.0 + (0.3 + 0.14 * lines) * len(rows))
     axes = figure.subplots()
     for y, row in enumerate(rows):
-        latencies = [
-            latency
-            for latency in (row["p50_ms"], row["p99_ms"], row["worst_ms"])
-            if latency is not None
-        ]
-        axes.plot([min(latencies), max(latencies)], [y, y], "-", lw=1.6, color="#bbbbbb", zorder=1)
-        for (name, (shade, marker)), value in zip(
-            _MARKS.items(), (row["p50_ms"], row["p99_ms"], row["worst_ms"]), strict=True
-        ):
-            if value is not None:
-                axes.plot([value], [y], marker, color=shade, ms=6, label=name)
+        known = {name: row[name] for name in _MARKS if row[name] is not None}
+        ends = [min(known.values()), max(known.values())]
+        axes.plot(ends, [y, y], "-", lw=1.6, color="#bbbbbb", zorder=1)
+        for name, value in known.items():
+            label, shade, marker = _MARKS[name]
+            axes.plot([value], [y], marker, color=shade, ms=6, label=label)
     axes.set_xscale("log")
     style.plain_numbers(axes)
     style.rows(axes, names, "latency, publish to the start of the callback [ms]", 8.5)
@@ -51,14 +47,13 @@ def topics_plot(topics: pl.DataFrame) -> Plot:
 
 
 _MARKS = {
-    "P50": (style.COLOURS[0], "o"),
-    "P99": (style.COLOURS[4], "D"),
-    "longest": (style.LOUD, "s"),
+    "p50_ms": ("P50", style.COLOURS[0], "o"),
+    "p99_ms": ("P99", style.COLOURS[4], "D"),
+    "worst_ms": ("longest", style.LOUD, "s"),
 }
 
 
 def _named(row: dict[str, str | None]) -> str:
     name = f"{row['topic']} to {row['to'] or '?'}"
     name += f", {row['cell']}" if row["cell"] else ""
-    cut = name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
-    return style.wrapped(cut, 44)
+    return style.wrapped(short(name, _LONGEST_NAME), 44)

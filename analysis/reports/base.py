@@ -15,7 +15,7 @@ from roslens.analysis.design import check_designs
 from roslens.analysis.estimate import Estimate
 from roslens.analysis.figures.drawing import Drawing
 from roslens.analysis.figures.plot import Plot
-from roslens.analysis.measures.loss import health_findings, undeclared_gaps, what_is_bent
+from roslens.analysis.measures.loss import health_findings, what_is_bent
 from roslens.analysis.measures.measured_part import measured_parts
 from roslens.analysis.metrics import metrics_of, versions, write_metrics
 from roslens.analysis.reports.front import Front, facts_of, told
@@ -125,13 +125,7 @@ class Report(ABC, Generic[P]):
 
     @cached_property
     def _facts(self) -> tuple[Mapping[str, str], frozenset[str]]:
-        facts, loud = facts_of(
-            self.tables.runs,
-            self.tables.tracer_loss,
-            len(self.left_out),
-            undeclared_gaps(self.tables.table("health")),
-            self.tables.table("processes").collect(),
-        )
+        facts, loud = facts_of(self.tables, len(self.left_out))
         return facts or self.origin(), loud
 
     def _told(self) -> list[str]:

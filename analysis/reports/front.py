@@ -12,13 +12,12 @@ from html import escape
 from math import inf, log
 from typing import NamedTuple
 
-import polars as pl
-
 from roslens.analysis.estimate import Estimate, cell_label, not_none
 from roslens.analysis.figures.drawing import Drawing
 from roslens.analysis.figures.plot import Plot
-from roslens.analysis.measures.loss import TracerLoss
+from roslens.analysis.measures.loss import undeclared_gaps
 from roslens.analysis.measures.samples import RunSamples
+from roslens.analysis.reports.given import Tables
 from roslens.analysis.reports.numbers import seen, shown_unit, significant, value_and_interval
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.runs import Run
@@ -91,22 +90,14 @@ def distros_of(runs: Sequence[Run], tracetools: Iterable[str]) -> list[str]:
     return sorted(stated.union(filter(None, derived)))
 
 
-def facts_of(
-    runs: Sequence[Run],
-    losses: Sequence[TracerLoss],
-    left_out: int,
-    undeclared: int,
-    processes: pl.DataFrame,
-) -> tuple[dict[str, str], frozenset[str]]:
-    """Return what was recorded, in a few words each, and which facts must not be overlooked.
-
-    Parameters
-    ----------
-    processes
-        The ``processes`` table, used for bare traces, which have no manifest.
-    """
+def facts_of(tables: Tables, left_out: int) -> tuple[dict[str, str], frozenset[str]]:
+    """Return what was recorded, in a few words each, and which facts must not be overlooked."""
+    runs, losses = tables.runs, tables.tracer_loss
     if not runs:
         return {}, frozenset()
+    undeclared = undeclared_gaps(tables.table("health"))
+    # Bare traces have no manifest.
+    processes = tables.table("processes").collect()
     facts: dict[str, str] = {}
     suites = sorted({f"{run.suite}/{run.campaign}" for run in runs if run.suite})
     bare = [run.name for run in runs if not run.suite]

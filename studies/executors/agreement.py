@@ -6,6 +6,7 @@ import polars as pl
 
 from roslens.collectors.results.tool_result import ToolResult
 
+STATISTICS = ("mean", "sd", "min", "max")
 EXPLANATION = (
     "The tool takes its time just before publish() and on the first line of the callback; the "
     "trace at the first publish event and at callback_start. So the tool's latency is longer by "
@@ -33,7 +34,7 @@ def agreement(messages: pl.DataFrame, result: ToolResult) -> pl.DataFrame:
     reported = (
         result.summary.filter(
             (pl.col("entity") == "subscription")
-            & pl.col("metric").is_in(["received", *(f"latency_{s}" for s in _STATISTICS)])
+            & pl.col("metric").is_in(["received", *(f"latency_{s}" for s in STATISTICS)])
         )
         .with_columns(_bare("node"), _bare("name").alias("topic"))
         .pivot("metric", index=["node", "topic"], values="value", aggregate_function="first")
@@ -53,7 +54,7 @@ def agreement(messages: pl.DataFrame, result: ToolResult) -> pl.DataFrame:
             max_trace_ns=latency.max().cast(pl.Float64),
         )
     )
-    statistics = [s for s in _STATISTICS if f"latency_{s}" in reported.columns]
+    statistics = [s for s in STATISTICS if f"latency_{s}" in reported.columns]
     joined = reported.join(traced, on=["node", "topic"], how="left")
     return joined.select(
         "node",
@@ -63,9 +64,6 @@ def agreement(messages: pl.DataFrame, result: ToolResult) -> pl.DataFrame:
         **{f"{s}_tool_ns": pl.col(f"latency_{s}") for s in statistics},
         **{f"{s}_trace_ns": pl.col(f"{s}_trace_ns") for s in statistics},
     ).sort("node", "topic")
-
-
-_STATISTICS = ("mean", "sd", "min", "max")
 
 
 def _bare(column: str) -> pl.Expr:

@@ -129,13 +129,11 @@ def _lines(
         ys = [not_none(e.value) * scale for _, e in points]
         axes.plot(xs, ys, "-", lw=1, color=style.colour(index), alpha=0.7)
         for x, y, (_, e) in zip(xs, ys, points, strict=True):
-            known = e.low is not None and e.high is not None
+            shade, face = style.colour(index), "white"
             if e.low is not None and e.high is not None:
-                axes.plot(
-                    [x, x], [e.low * scale, e.high * scale], "-", lw=1.6, color=style.colour(index)
-                )
-            face = style.colour(index) if known else "white"
-            axes.plot([x], [y], "o", ms=4, mfc=face, mec=style.colour(index))
+                axes.plot([x, x], [e.low * scale, e.high * scale], "-", lw=1.6, color=shade)
+                face = shade
+            axes.plot([x], [y], "o", ms=4, mfc=face, mec=shade)
 
 
 def _is_number(estimate: Estimate, name: str) -> bool:
@@ -166,9 +164,9 @@ def pairs_plot(found: Sequence[Pair], factor: str, most_rows: int = 40) -> Plot:
     kept = sorted(farthest, key=lambda c: -farthest[c])[:_MOST_PAIRS]
     columns = [c for c in dict.fromkeys(column(p) for p in sorted(found, key=column)) if c in kept]
     labels = [f"{metric}  {style.wrapped(label, 30)}" for metric, label in rows]
+    placed = [(columns.index(column(p)), rows.index(row(p)), p) for p in found
+              if row(p) in rows and column(p) in columns]  # fmt: skip
     if len(columns) <= _FEW_PAIRS:
-        placed = [(columns.index(column(p)), rows.index(row(p)), p) for p in found
-                  if row(p) in rows and column(p) in columns]  # fmt: skip
         heads = [f"{a} / {b}" for a, b in columns]
         return _forest(placed, labels, heads, f"{factor} {_within(found)}", len(every))
     intervals = len(columns) <= _WITH_INTERVAL
@@ -178,10 +176,7 @@ def pairs_plot(found: Sequence[Pair], factor: str, most_rows: int = 40) -> Plot:
         high * len(rows) + 0.14 * max(head.count("\n") + 1 for head in heads) + 0.6
     )
     axes = figure.subplots()
-    for p in found:
-        if row(p) not in rows or column(p) not in columns:
-            continue
-        x, y = columns.index(column(p)), rows.index(row(p))
+    for x, y, p in placed:
         shade = PAIR_COLOURS[p.by_itself]
         sure = p.verdict == p.by_itself != "not_enough_evidence"
         axes.add_patch(

@@ -46,7 +46,7 @@ from roslens.recording import UsageError
 from roslens.recording.arrays import Floats, np
 from roslens.recording.text import some_of
 from roslens.studies.executors import statements
-from roslens.studies.executors.agreement import EXPLANATION, agreement
+from roslens.studies.executors.agreement import EXPLANATION, STATISTICS, agreement
 from roslens.studies.executors.figures import effects_plot, load_plot, pairs_plot
 from roslens.studies.executors.work import (
     COUNT,
@@ -641,9 +641,7 @@ def _whole_designs(members: Sequence[Observation]) -> list[tuple[str, list[Obser
 
 
 def _agreement_table(subscriptions: pl.DataFrame, run: str, result: ToolResult) -> ReportTable:
-    statistics = [
-        s for s in ("mean", "sd", "min", "max") if f"{s}_tool_ns" in subscriptions.columns
-    ]
+    statistics = [s for s in STATISTICS if f"{s}_tool_ns" in subscriptions.columns]
     rows, marked = [], set()
     for index, r in enumerate(subscriptions.iter_rows(named=True)):
         if r["received_tool"] != r["received_trace"]:
