@@ -33,7 +33,7 @@ def callback_objects(events: Events, objects: Objects) -> pl.DataFrame:
         ]
     )
     registered = with_names(events["rclcpp_callback_register"])
-    added = nearest(added, registered, ["proc", "callback"], ["symbol"])
+    added = nearest(added, registered, "callback", ["symbol"])
     # These are registered, but the event that names the owner was not recorded.
     ownerless = registered.join(added, on=["proc", "callback"], how="anti").select(
         "proc", "time_ns", "callback", "symbol"
@@ -54,7 +54,7 @@ def _of_subscriptions(events: Events, objects: Objects) -> pl.DataFrame:
     )
     inits = events["rclcpp_subscription_init"]
     # The intra-process twin of a subscription gets its callback before its own init event.
-    added = nearest(added, inits, ["proc", "subscription"], ["subscription_handle"])
+    added = nearest(added, inits, "subscription", ["subscription_handle"])
     added = added.with_columns(pl.col("subscription_handle").fill_null(pl.col("subscription")))
     return _owned(added, "subscription", objects.subscriptions, pl.col("topic"))
 
@@ -65,8 +65,7 @@ def _owned(added: pl.DataFrame, kind: str, owners: pl.DataFrame, name: pl.Expr) 
         "proc", "created_ns", handle, pl.col(f"{kind}_id").alias("owner_id"),
         name.cast(NAME).alias("name"), "node_id", "node",
     )  # fmt: skip
-    key = [("proc", "proc"), (handle, handle)]
-    return as_of(added, owners, key, ["owner_id", "name", "node_id", "node"]).select(
+    return as_of(added, owners, handle, ["owner_id", "name", "node_id", "node"]).select(
         "proc",
         "time_ns",
         "callback",

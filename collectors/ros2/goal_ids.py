@@ -61,7 +61,7 @@ def goal_ends(events: Events, objects: Objects) -> pl.DataFrame:
     published = as_of(
         events.of_objects("rcl_publish", "publisher_handle", publishers["publisher_handle"]),
         publishers.select("proc", "publisher_handle", "created_ns", "topic", "node"),
-        [("proc", "proc"), ("publisher_handle", "publisher_handle")],
+        "publisher_handle",
         ["topic", "node"],
     ).select(
         "thread",

@@ -39,60 +39,45 @@ def beside(
 def as_of(
     left: pl.DataFrame,
     right: pl.DataFrame,
-    key: Sequence[tuple[str, str]],
+    handle: str,
     bring: Sequence[str],
     *,
     time: str = "time_ns",
     since: str = "created_ns",
 ) -> pl.DataFrame:
-    """Add to each row of `left` the latest row of `right` with the same key up to its time.
+    """Add to each row of `left` what its address meant then: the latest such row of `right`.
 
     Parameters
     ----------
     left
-        Has `time` and the left key columns; its order is kept.
+        Has `time`, ``proc`` and `handle`; its order is kept.
     right
-        Has `since`, the right key columns and `bring`, which `left` must not have.
-    key
-        Pairs of column names, left and right.
+        Has `since`, ``proc``, `handle` and `bring`, which `left` must not have.
+    handle
+        The column of addresses, each of which is valid within its process.
     bring
         Columns of `right` to add; null where nothing matches.
     """
-    on_left, on_right = [pair[0] for pair in key], [pair[1] for pair in key]
     if left.is_empty() or right.is_empty():
-        kinds = right.schema
-        return left.with_columns(pl.lit(None, dtype=kinds[name]).alias(name) for name in bring)
-    right = right.select(*on_right, since, *(b for b in bring if b not in (since, *on_right)))
-    if right.select(on_right).is_duplicated().any():
-        return (
-            left.with_row_index(_ORDER)
-            .sort(time)
-            .join_asof(
-                right.with_columns(pl.col(since).alias("_since")).sort("_since"),
-                left_on=time,
-                right_on="_since",
-                by_left=on_left,
-                by_right=on_right,
-                strategy="backward",
-                check_sortedness=False,
-            )
-            .sort(_ORDER)
-            .select(*left.columns, *bring)
-        )
+        return _with_nulls(left, right, bring)
+    key = ["proc", handle]
+    right = right.select(*key, since, *(b for b in bring if b not in (since, *key)))
+    if right.select(key).is_duplicated().any():
+        right = right.with_columns(pl.col(since).alias("_since"))
+        joined = beside(left.with_row_index(_ORDER), right, time, "_since", key)
+        return joined.sort(_ORDER).select(*left.columns, *bring)
     # No address was used twice: a plain join is much faster, by one column if that is unique.
-    sole = next((pair for pair in key[::-1] if right[pair[1]].is_unique().all()), None)
-    by = [sole] if sole is not None else list(key)
-    rest = [pair for pair in key if pair not in by]
+    by = [handle] if right[handle].is_unique().all() else key
     right = right.rename({name: f"_right_{name}" for name in right.columns})
-    matches = pl.col(f"_right_{since}") <= pl.col(time)
-    for mine, theirs in rest:
-        matches &= pl.col(mine) == pl.col(f"_right_{theirs}")
+    matches = (pl.col(f"_right_{since}") <= pl.col(time)) & (
+        pl.col("_right_proc") == pl.col("proc")
+    )
     brought = (
-        left.select(*dict.fromkeys([*on_left, time]))
+        left.select(*dict.fromkeys([*key, time]))
         .join(
             right,
-            left_on=[mine for mine, _ in by],
-            right_on=[f"_right_{theirs}" for _, theirs in by],
+            left_on=by,
+            right_on=[f"_right_{name}" for name in by],
             how="left",
             maintain_order="left",
             coalesce=False,
@@ -103,28 +88,21 @@ def as_of(
 
 
 def nearest(
-    left: pl.DataFrame,
-    right: pl.DataFrame,
-    key: Sequence[str],
-    bring: Sequence[str],
+    left: pl.DataFrame, right: pl.DataFrame, handle: str, bring: Sequence[str]
 ) -> pl.DataFrame:
-    """Add to each row of `left` the row of `right` with the same key that is nearest in time.
+    """Add to each row of `left` the row of `right` with the same address that is nearest in time.
 
     This is for init events of one object, which are close together, but in an order that depends on
-    the kind of object. Both have ``time_ns`` and `key`; the order of `left` is kept.
+    the kind of object. Both have ``time_ns``, ``proc`` and `handle`; the order of `left` is kept.
     """
     if left.is_empty() or right.is_empty():
-        kinds = right.schema
-        return left.with_columns(pl.lit(None, dtype=kinds[name]).alias(name) for name in bring)
-    return (
-        beside(
-            left.with_row_index(_ORDER),
-            right.select("time_ns", *key, *bring),
-            "time_ns",
-            "time_ns",
-            key,
-            strategy="nearest",
-        )
-        .sort(_ORDER)
-        .drop(_ORDER)
-    )
+        return _with_nulls(left, right, bring)
+    key, time = ["proc", handle], "time_ns"
+    numbered, right = left.with_row_index(_ORDER), right.select(time, *key, *bring)
+    joined = beside(numbered, right, time, time, key, strategy="nearest")
+    return joined.sort(_ORDER).drop(_ORDER)
+
+
+def _with_nulls(left: pl.DataFrame, right: pl.DataFrame, bring: Sequence[str]) -> pl.DataFrame:
+    kinds = right.schema
+    return left.with_columns(pl.lit(None, dtype=kinds[name]).alias(name) for name in bring)

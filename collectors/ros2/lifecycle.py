@@ -25,7 +25,7 @@ def find_state_machines(events: Events, objects: Objects) -> pl.DataFrame:
     machines = as_of(
         events["rcl_lifecycle_state_machine_init"],
         nodes,
-        [("proc", "proc"), ("node_handle", "node_handle")],
+        "node_handle",
         ["node_id", "node", "node_created_ns"],
     )
     return numbered(
@@ -48,7 +48,7 @@ def find_lifecycle_states(events: Events, machines: pl.DataFrame) -> tuple[pl.Da
     )
     moves = events["rcl_lifecycle_transition"].sort("time_ns", maintain_order=True)
     moves = as_of(
-        moves, machines, [("proc", "proc"), ("state_machine", "state_machine")], ["machine"],
+        moves, machines, "state_machine", ["machine"],
         since="time_ns",
     )  # fmt: skip
     key = ["proc", "state_machine", "machine"]

@@ -283,7 +283,7 @@ def find_message_links(events: Events, objects: Objects) -> pl.DataFrame:
         links = as_of(
             links,
             named,
-            [("proc", "proc"), (f"{end}_handle", f"{end}_handle")],
+            f"{end}_handle",
             [f"{end}_id", f"{end}_node", f"{end}_topic"],
         )
     return links.with_columns(

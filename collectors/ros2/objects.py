@@ -128,8 +128,9 @@ def _nodes(events: Events) -> pl.DataFrame:
 
 
 def _with_node(frame: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
-    key = [("proc", "proc"), ("node_handle", "node_handle")]
-    return as_of(frame, nodes, key, ["node_id", "node"], time="created_ns").drop("node_handle")
+    return as_of(frame, nodes, "node_handle", ["node_id", "node"], time="created_ns").drop(
+        "node_handle"
+    )
 
 
 def _endpoints(events: Events, nodes: pl.DataFrame, kind: str) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -154,14 +155,11 @@ def _endpoints(events: Events, nodes: pl.DataFrame, kind: str) -> tuple[pl.DataF
         "proc", "time_ns", "type", pl.col("handle").alias(handle)
     )
     identity = ["proc", handle, "created_ns"]
-    types = as_of(
-        types, above, [(column, column) for column in identity[:2]], ["created_ns"]
-    ).select(*identity, "type")
+    types = as_of(types, above, handle, ["created_ns"]).select(*identity, "type")
     # Later types belong to the next object at the address, which was of the other kind.
     types = types.unique(identity, keep="first", maintain_order=True)
     above = above.join(types, on=identity, how="left", maintain_order="left")
-    key = [("proc", "proc"), (rmw, rmw)]
-    above = as_of(above, below, key, ["gid", "rmw_ns", "_rmw"], time="created_ns", since="rmw_ns")
+    above = as_of(above, below, rmw, ["gid", "rmw_ns", "_rmw"], time="created_ns", since="rmw_ns")
     # If rcl inits were recorded, an rmw endpoint without one belongs to the middleware itself.
     topic = DISCOVERY if events.declared(f"rcl_{kind}_init") else None
     internal = below.filter(
@@ -196,8 +194,7 @@ def _service_ends(events: Events, nodes: pl.DataFrame, kind: str) -> pl.DataFram
 def _clients(events: Events, nodes: pl.DataFrame) -> pl.DataFrame:
     clients = _service_ends(events, nodes, "client")
     below = events["rmw_client_init"].rename({"time_ns": "rmw_ns"})
-    key = [("proc", "proc"), ("rmw_client_handle", "rmw_client_handle")]
-    return as_of(clients, below, key, ["gid"], time="created_ns", since="rmw_ns")
+    return as_of(clients, below, "rmw_client_handle", ["gid"], time="created_ns", since="rmw_ns")
 
 
 def _timers(events: Events, nodes: pl.DataFrame) -> pl.DataFrame:
@@ -210,11 +207,8 @@ def _timers(events: Events, nodes: pl.DataFrame) -> pl.DataFrame:
         pl.col("period").alias("period_ns"),
     )
     timers = numbered(timers, "timer_id", ["timer_handle"])
-    key = [("proc", "proc"), ("timer_handle", "timer_handle")]
-    links = as_of(events["rclcpp_timer_link_node"], timers, key, ["timer_id"])
-    links = as_of(
-        links, nodes, [("proc", "proc"), ("node_handle", "node_handle")], ["node_id", "node"]
-    )
+    links = as_of(events["rclcpp_timer_link_node"], timers, "timer_handle", ["timer_id"])
+    links = as_of(links, nodes, "node_handle", ["node_id", "node"])
     links = links.unique("timer_id", keep="first", maintain_order=True)
     return timers.join(
         links.select("timer_id", "node_id", "node"),
@@ -240,19 +234,17 @@ def _ring_buffers(
     )
     wrapped = events["rclcpp_buffer_to_ipb"].select("proc", "thread", "buffer", "ipb", "time_ns")
     unmade = wrapped.join(constructed, on=["proc", "buffer"], how="anti").drop("ipb")
-    buffers = nearest(
-        pl.concat([constructed, unmade], how="diagonal"), wrapped, ["proc", "buffer"], ["ipb"]
-    )
+    buffers = nearest(pl.concat([constructed, unmade], how="diagonal"), wrapped, "buffer", ["ipb"])
     buffers = buffers.rename({"time_ns": "created_ns"})
     buffers = numbered(buffers, "ring_buffer_id", ["buffer"])
     links = as_of(
         events["rclcpp_ipb_to_subscription"],
         buffers,
-        [("proc", "proc"), ("ipb", "ipb")],
+        "ipb",
         ["ring_buffer_id"],
     )
     inits = events["rclcpp_subscription_init"]
-    links = nearest(links, inits, ["proc", "subscription"], ["subscription_handle"])
+    links = nearest(links, inits, "subscription", ["subscription_handle"])
     links = links.drop_nulls("ring_buffer_id").unique("ring_buffer_id", keep="first")
     buffers = buffers.join(
         links.select("ring_buffer_id", "subscription_handle", linked=pl.lit(value=True)),
@@ -260,15 +252,15 @@ def _ring_buffers(
         how="left",
         maintain_order="left",
     )
-    key = [("proc", "proc"), ("subscription_handle", "subscription_handle")]
-    buffers = as_of(buffers, subscriptions, key, ["subscription_id"], time="created_ns")
+    buffers = as_of(
+        buffers, subscriptions, "subscription_handle", ["subscription_id"], time="created_ns"
+    )
     last = events["rcl_publisher_init"].select("proc", "thread", "publisher_handle", "time_ns")
     buffers = as_of(
-        buffers, last, [("thread", "thread")], ["publisher_handle"], time="created_ns",
+        buffers, last, "thread", ["publisher_handle"], time="created_ns",
         since="time_ns",
     )  # fmt: skip
-    key = [("proc", "proc"), ("publisher_handle", "publisher_handle")]
-    buffers = as_of(buffers, publishers, key, ["publisher_id"], time="created_ns")
+    buffers = as_of(buffers, publishers, "publisher_handle", ["publisher_id"], time="created_ns")
     # If no link was recorded at all, missing links show nothing.
     unlinked = pl.col("linked").is_null() & pl.col("capacity").is_not_null()
     unlinked &= pl.lit(events.declared("rclcpp_ipb_to_subscription"))
