@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -28,14 +29,11 @@ Each: TypeAlias = Literal["recording", "campaign"]
 
 @dataclass(frozen=True)
 class Task:
-    """One report to make."""
+    """One report to make: its recordings and its folder."""
 
     name: str
-    notebook: str
     paths: tuple[Path, ...]
     folder: Path
-    parameters: Mapping[str, Any]
-    cell_timeout_s: float | None = CELL_TIMEOUT_S
 
 
 def report_each(
@@ -82,21 +80,15 @@ def report_each(
     folder = (output or default_output(source.stem)).absolute()
     with own_folder(folder):
         tasks = [
-            Task(
-                name,
-                str(source.absolute()),
-                tuple(members),
-                folder / name,
-                parameters,
-                cell_timeout_s,
-            )
+            Task(name, tuple(members), folder / name)
             for name, members in groups(paths, each_of).items()
         ]
+        make = partial(_report, source.absolute(), parameters, cell_timeout_s)
         errors: dict[str, RoslensError] = {}
         with progress_bar(MofNCompleteColumn(), console) as progress:
             bar = progress.add_task("reports", total=len(tasks))
             needed = [path for task in tasks for path in task.paths] + [folder, source.absolute()]
-            for number, result in each(_report, tasks, workers, needed):
+            for number, result in each(make, tasks, workers, needed):
                 task = tasks[number]
                 progress.update(bar, advance=1, description=escape(task.name))
                 if isinstance(result, RoslensError):
@@ -142,18 +134,16 @@ def groups(paths: Sequence[Path], each_of: Each) -> dict[str, list[Path]]:
     return by_name
 
 
-def _report(task: Task) -> str:
+def _report(
+    notebook: Path, parameters: Mapping[str, Any], cell_timeout_s: float | None, task: Task
+) -> str:
     """Make one report in a worker, and return its findings in a line."""
-    for name in (METRICS_NAME, SUMMARY_NAME, f"{Path(task.notebook).stem}.html"):
+    for name in (METRICS_NAME, SUMMARY_NAME, f"{notebook.stem}.html"):
         # Remove an earlier report's files, which must not pass for this one's if it fails.
         (task.folder / name).unlink(missing_ok=True)
+    quiet = Console(quiet=True)
     done = run_report(
-        task.notebook,
-        task.paths,
-        task.folder,
-        task.parameters,
-        Console(quiet=True),
-        cell_timeout_s=task.cell_timeout_s,
+        str(notebook), task.paths, task.folder, parameters, quiet, cell_timeout_s=cell_timeout_s
     )
     if done.metrics is None:
         return "done"

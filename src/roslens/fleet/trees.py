@@ -6,10 +6,12 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any, Protocol
+from typing import Any
 
 from roslens.collectors.collected import NOTE
 from roslens.collectors.schema import TABLES
@@ -55,44 +57,56 @@ _CHANGES = ("ETag", "etag", "mtime", "LastModified", "last_modified", "updated",
 _READ_BY_POLARS = ("s3", "gs", "gcs", "az", "abfs", "abfss", "adl")
 
 
-class Tree(Protocol):
-    """Place of recordings, as a catalog needs it."""
+class Tree(ABC):
+    """Place of recordings, as a catalog needs it.
 
-    @property
-    def where(self) -> str:
-        """Return the root as the user gave it."""
+    Attributes
+    ----------
+    where
+        The root as the user gave it.
+    """
 
+    where: str
+
+    @abstractmethod
     def places(self) -> Iterator[Place]:
-        """Yield all recordings in path order."""
+        """Yield all recordings below, in path order."""
 
+    @abstractmethod
     def local(self, place: Place, scratch: Path) -> Path:
         """Return the local path of the recording with manifest and tables, maybe in `scratch`."""
 
     def absolute(self) -> Tree:
         """Return the same tree, valid from any working directory."""
+        return self
 
     def stamp(self, place: Place) -> str:
-        """Return the recording's current stamp."""
+        """Return the recording's current stamp: that found before if nothing is written there."""
+        return place.stamp
 
     def address(self, path: str) -> str:
         """Return the full path or address of a relative path."""
+        return f"{self.where}/{path}"
 
+    @abstractmethod
     def readable(self, path: str, stamp: str) -> str:
         """Return a path by which polars and DuckDB read a file of a recording with this stamp."""
 
 
-class LocalTree:
+def _stamped(path: str, stamp_of: Callable[[str], str], *, has_manifest: bool) -> Place:
+    """Return a place with the stamps of its manifest and of the note of its tables."""
+    place = Place(path, has_manifest, "")
+    files = [f"{place.tables}/{NOTE}", *([f"{path}/{MANIFEST_NAME}"] if has_manifest else [])]
+    return replace(place, stamp=" ".join(map(stamp_of, files)))
+
+
+class LocalTree(Tree):
     """Tree in a local folder."""
 
     def __init__(self, root: Path) -> None:
         if not root.is_dir():
             raise UsageError(f"{root}: no such folder; give a folder that holds recordings")
-        self.root = root
-
-    @property
-    def where(self) -> str:
-        """Return the folder."""
-        return str(self.root)
+        self.root, self.where = root, str(root)
 
     def places(self) -> Iterator[Place]:
         """Yield all recordings below, in path order; those behind links come last."""
@@ -104,28 +118,21 @@ class LocalTree:
                 raise UsageError(f"{folder}: its name is no text, as a catalog holds; rename it")
             if MANIFEST_NAME in files:
                 folders.clear()
-                yield self._place(path, has_manifest=True)
+                yield _stamped(path, self._stamp, has_manifest=True)
             elif "metadata" in files:
                 folders.clear()
                 session = session_of(path)
                 if session not in bare:
                     bare.add(session)
-                    yield self._place(session, has_manifest=False)
-
-    def _place(self, path: str, *, has_manifest: bool) -> Place:
-        place = Place(path, has_manifest, "")
-        return Place(path, has_manifest, self.stamp(place))
+                    yield _stamped(session, self._stamp, has_manifest=False)
 
     def absolute(self) -> LocalTree:
         """Return the same tree, valid from any working directory."""
         return LocalTree(self.root.absolute())
 
     def stamp(self, place: Place) -> str:
-        """Return the size and time of the manifest and of the note of the tables."""
-        stamps = [self._stamp(f"{place.tables}/{NOTE}")]
-        if place.has_manifest:
-            stamps.append(self._stamp(f"{place.path}/{MANIFEST_NAME}"))
-        return " ".join(stamps)
+        """Return the recording's current stamp, of sizes and times."""
+        return _stamped(place.path, self._stamp, has_manifest=place.has_manifest).stamp
 
     def _stamp(self, path: str) -> str:
         try:
@@ -149,7 +156,7 @@ class LocalTree:
         return text_path(self.root / path)
 
 
-class RemoteTree:
+class RemoteTree(Tree):
     """Tree behind an address that fsspec knows, such as ``s3://bucket/nightly``."""
 
     def __init__(self, url: str) -> None:
@@ -159,19 +166,14 @@ class RemoteTree:
             raise UsageError(
                 f"{url}: addresses need fsspec: pip install 'roslens[scale]'"
             ) from error
-        self.url = url.rstrip("/")
+        self.where = url.rstrip("/")
         try:
-            self._files, self._root = url_to_fs(self.url)
+            self._files, self._root = url_to_fs(self.where)
             is_folder = self._files.isdir(self._root)
         except Exception as error:  # each file system raises its own kinds
             raise UsageError(f"{url}: cannot be opened: {' '.join(str(error).split())}") from error
         if not is_folder:
             raise UsageError(f"{url}: no such folder; give a folder that holds recordings")
-
-    @property
-    def where(self) -> str:
-        """Return the address."""
-        return self.url
 
     def places(self) -> Iterator[Place]:
         """Yield all recordings below, in path order."""
@@ -186,16 +188,10 @@ class RemoteTree:
             and not any(str(p) in runs for p in PurePosixPath(path).parents)
         }
         for path in sorted(runs | bare):
-            place = Place(path, path in runs, "")
-            names = [
-                f"{place.tables}/{NOTE}",
-                *([f"{path}/{MANIFEST_NAME}"] if path in runs else []),
-            ]
-            stamps = [self._stamp(PurePosixPath(name).as_posix(), files) for name in names]
-            yield Place(path, path in runs, " ".join(stamps))
+            yield _stamped(path, partial(self._stamp, files), has_manifest=path in runs)
 
-    def _stamp(self, name: str, files: Mapping[str, Mapping[str, Any]]) -> str:
-        about = files.get(name)
+    def _stamp(self, files: Mapping[str, Mapping[str, Any]], name: str) -> str:
+        about = files.get(PurePosixPath(name).as_posix())
         if about is None:
             return "-"
         mark = next((about[key] for key in _CHANGES if about.get(key) is not None), None)
@@ -203,14 +199,6 @@ class RemoteTree:
             # The listing has no change marker, as with web servers.
             return hashlib.sha256(self._read(name)).hexdigest()[:16]
         return f"{about.get('size')}:{mark}".replace(" ", "_")
-
-    def absolute(self) -> RemoteTree:
-        """Return the tree itself, whose address is absolute."""
-        return self
-
-    def stamp(self, place: Place) -> str:
-        """Return the stamp as found, because nothing is written here."""
-        return place.stamp
 
     def local(self, place: Place, scratch: Path) -> Path:
         """Copy what a catalog examines: manifest, tables, samples of resources."""
@@ -234,10 +222,6 @@ class RemoteTree:
             copy.write_bytes(content)
         return target
 
-    def address(self, path: str) -> str:
-        """Return the full address."""
-        return f"{self.url}/{path}"
-
     def readable(self, path: str, stamp: str) -> str:
         """Return the full address, or a copy in the user's cache if polars cannot read the address.
 
@@ -246,7 +230,7 @@ class RemoteTree:
         RunFailedError
             The file cannot be copied.
         """
-        if self.url.split("://")[0] in _READ_BY_POLARS:
+        if self.where.split("://")[0] in _READ_BY_POLARS:
             return self.address(path)
         mark = hashlib.sha256(f"{self.address(path)} {stamp}".encode()).hexdigest()[:24]
         copy = cache_folder() / "remote" / mark / PurePosixPath(path).name
