@@ -8,8 +8,6 @@ from roslens.collectors.results.tool_result import (
     ToolResult,
     number,
     read_text,
-    series_frame,
-    summary_frame,
     table_rows,
 )
 from roslens.recording.json_file import read_json
@@ -58,7 +56,7 @@ def read_buildfarm_csv(path: Path) -> ToolResult:
         "virtual and 'resident anonymous' memory were pages read as KB: multiplied by 4",
         "'resident anonymous' is all resident memory",
     )
-    return ToolResult(TOOL, {}, series=series_frame(series), notes=notes)
+    return ToolResult.of(TOOL, series=series, notes=notes)
 
 
 _PROCESS = tuple(
@@ -142,7 +140,7 @@ def read_buildfarm_plot(path: Path) -> ToolResult:
         notes.append("latencies are means over seconds, whatever each second received")
     if len(cells) != 13:
         notes.append("virtual and 'resident anonymous' memory were pages read as KB: times 4")
-    return ToolResult(TOOL, {}, summary_frame(summary), notes=tuple(notes))
+    return ToolResult.of(TOOL, summary, notes=notes)
 
 
 def read_buildfarm_benchmark(path: Path) -> ToolResult:
@@ -180,4 +178,4 @@ def read_buildfarm_benchmark(path: Path) -> ToolResult:
                         "unit": unit,
                     }
                 )
-    return ToolResult(TOOL, {}, summary_frame(summary), notes=tuple(sorted(notes)))
+    return ToolResult.of(TOOL, summary, notes=sorted(notes))

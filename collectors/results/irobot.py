@@ -21,10 +21,7 @@ from roslens.collectors.results.tool_result import (
     number,
     numbered,
     read_text,
-    samples_frame,
-    series_frame,
     split_row,
-    summary_frame,
 )
 from roslens.recording.errors import UsageError
 from roslens.recording.json_file import read_json
@@ -112,14 +109,7 @@ def read_irobot(folder: Path) -> ToolResult:
         _resources(folder / "resources.txt", cores, contents)
     if (folder / "events.txt").is_file():
         _events(folder / "events.txt", contents)
-    return ToolResult(
-        TOOL,
-        contents.metadata,
-        summary_frame(contents.summary),
-        series_frame(contents.series),
-        samples_frame(contents.samples),
-        tuple(contents.notes),
-    )
+    return ToolResult.of(TOOL, **vars(contents))
 
 
 def _metadata(folder: Path) -> dict[str, str]:

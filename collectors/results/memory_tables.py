@@ -7,8 +7,6 @@ from pathlib import Path
 from roslens.collectors.results.tool_result import (
     ToolResult,
     number,
-    series_frame,
-    summary_frame,
     table_rows,
 )
 from roslens.recording.errors import UsageError
@@ -37,7 +35,7 @@ def read_memory_benchmark(path: Path) -> ToolResult:
         for (entity, n), size in peaks.items()
     ]
     note = "RSS is a peak (ru_maxrss): right only because entities are never taken away"
-    return ToolResult("memory_benchmark", summary=summary_frame(summary), notes=(note,))
+    return ToolResult.of("memory_benchmark", summary, notes=[note])
 
 
 _PSUTIL = {
@@ -67,4 +65,4 @@ def read_psutil(path: Path) -> ToolResult:
         ]
     if not rows:
         raise UsageError(f"{path}: no row below its header; did the program run?")
-    return ToolResult("run_psutil", series=series_frame(rows))
+    return ToolResult.of("run_psutil", series=rows)

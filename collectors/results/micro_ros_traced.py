@@ -9,16 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from roslens.collectors.results.tool_result import (
-    ToolResult,
-    read_text,
-    samples_frame,
-    summary_frame,
-)
+from roslens.collectors.results.tool_result import ToolResult, read_text
 from roslens.recording.errors import UsageError
 from roslens.recording.json_file import read_json
 
@@ -83,7 +79,7 @@ def read_micro_ros_data(path: Path) -> ToolResult:
         "the latencies are times within the driver of the network, not from end to end",
         "kbps are taken for 1000 bits a second",
     )
-    return ToolResult(TOOL, {}, summary_frame(rows), notes=notes)
+    return ToolResult.of(TOOL, rows, notes=notes)
 
 
 def read_micro_ros_json(path: Path) -> ToolResult:
@@ -96,8 +92,7 @@ def read_micro_ros_json(path: Path) -> ToolResult:
     """
     data = read_json(path)
     kinds = (
-        ("executions", _scheduled),
-        ("irqs", _interrupted),
+        *((key, partial(_executed, key)) for key in _EXECUTED),
         ("stack_used_bytes", _stacks),
         ("hits", lambda data: _functions({None: data})),
     )
@@ -108,56 +103,43 @@ def read_micro_ros_json(path: Path) -> ToolResult:
     summary, samples, notes = read(data)
     if not summary:
         raise UsageError(f"{path}: no figure in it")
-    return ToolResult(
-        TOOL, {}, summary_frame(summary), samples=samples_frame(samples), notes=tuple(notes)
-    )
+    return ToolResult.of(TOOL, summary, samples=samples, notes=notes)
 
 
-def _scheduled(data: Mapping[str, Any]) -> Read:
+_EXECUTED = {
+    "executions": ("task", "cpu_time", "cpu_pourcentage", "execution"),
+    "irqs": ("interrupt", "irq_time", "irq_cpu_time_pourcentage", "service"),
+}
+"""By the key of starts and stops: what they are of, keys of CPU time and its share, one of them."""
+
+
+def _executed(key: str, data: Mapping[str, Any]) -> Read:
     summary: list[Row] = []
     samples: list[Row] = []
+    entity, time, share, word = _EXECUTED[key]
     for name, about in data.items():
-        task = {"entity": "task", "name": name}
+        subject = {"entity": entity, "name": name}
         summary += [
-            {**task, "metric": "cpu_time", "value": float(about["cpu_time"]), "unit": "ns"},
-            {**task, "metric": "cpu", "value": about["cpu_pourcentage"] / 100, "unit": "1"},
+            {**subject, "metric": "cpu_time", "value": float(about[time]), "unit": "ns"},
+            {**subject, "metric": "cpu", "value": about[share] / 100, "unit": "1"},
         ]
-        _durations(task, "execution", about["executions"], summary, samples)
+        durations = [
+            stop["stop"] - start["start"]
+            for start, stop in pairwise(about[key])
+            if "start" in start and "stop" in stop
+        ]
+        _add_durations(subject, word, durations, summary, samples)
     return summary, samples, ["a start without its stop, or a stop without its start, is left out"]
 
 
-def _interrupted(data: Mapping[str, Any]) -> Read:
-    summary: list[Row] = []
-    samples: list[Row] = []
-    for name, about in data.items():
-        interrupt = {"entity": "interrupt", "name": name}
-        share = about["irq_cpu_time_pourcentage"] / 100
-        summary += [
-            {**interrupt, "metric": "cpu_time", "value": float(about["irq_time"]), "unit": "ns"},
-            {**interrupt, "metric": "cpu", "value": share, "unit": "1"},
-        ]
-        _durations(interrupt, "service", about["irqs"], summary, samples)
-    return summary, samples, ["a start without its stop, or a stop without its start, is left out"]
-
-
-def _durations(
-    subject: Row,
-    name: str,
-    events: Sequence[Mapping[str, int]],
-    summary: list[Row],
-    samples: list[Row],
+def _add_durations(
+    subject: Row, name: str, durations: Sequence[int], summary: list[Row], samples: list[Row]
 ) -> None:
-    """Add the durations from each start to the stop that follows it."""
-    durations = [
-        stop["stop"] - start["start"]
-        for start, stop in pairwise(events)
-        if "start" in start and "stop" in stop
-    ]
     if durations:
         mean = sum(durations) / len(durations)
         about = {"metric": f"{name}_mean", "value": mean, "unit": "ns", "samples": len(durations)}
         summary.append({**subject, **about})
-        samples += [{**subject, "value_ns": duration} for duration in durations]
+        samples += [{**subject, "value_ns": int(duration)} for duration in durations]
 
 
 def _heap(data: Mapping[str, Any]) -> Read:
@@ -217,9 +199,5 @@ def _functions(data: Mapping[str | None, Any]) -> Read:
             function = {"entity": "function", "name": name, "node": task}
             hits = float(about["hits"])
             summary.append({**function, "metric": "hits", "value": hits, "unit": "1"})
-            if deltas := about.get("deltas"):
-                mean = sum(deltas) / len(deltas)
-                more = {"metric": "duration_mean", "value": mean, "unit": "ns"}
-                summary.append({**function, **more, "samples": len(deltas)})
-                samples += [{**function, "value_ns": int(duration)} for duration in deltas]
+            _add_durations(function, "duration", about.get("deltas", ()), summary, samples)
     return summary, samples, ["without durations, hits are entries and exits: most calls are two"]

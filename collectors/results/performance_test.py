@@ -23,8 +23,6 @@ from roslens.collectors.results.tool_result import (
     number,
     numbered,
     read_text,
-    series_frame,
-    summary_frame,
 )
 from roslens.recording.errors import UsageError
 from roslens.recording.json_file import read_json
@@ -172,12 +170,12 @@ def _result(
         for key, metric, unit in kinds
         if math.isfinite(r[key]) and (r in heard or key not in silent_kinds)
     ]
-    return ToolResult(
+    return ToolResult.of(
         TOOL,
-        metadata,
-        summary_frame(summary),
-        series_frame(series),
-        notes=tuple(notes),
+        summary,
+        series,
+        metadata=metadata,
+        notes=notes,
         # Older versions numbered their experiments, so only a UUID identifies one.
         identity=identity if _UUID.fullmatch(identity) else "",
     )

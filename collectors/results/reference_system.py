@@ -11,8 +11,6 @@ from roslens.collectors.results.tool_result import (
     number,
     numbered,
     read_text,
-    series_frame,
-    summary_frame,
 )
 
 TOOL = "reference_system"
@@ -83,4 +81,4 @@ def read_reference_system(folder: Path) -> ToolResult:
                     ("virtual", virtual * _MEGABYTE, "byte"),
                 )
             ]
-    return ToolResult(TOOL, {}, summary_frame(summary), series_frame(series), notes=tuple(notes))
+    return ToolResult.of(TOOL, summary, series, notes=notes)

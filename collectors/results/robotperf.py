@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from roslens.collectors.results.tool_result import ToolResult, read_text, summary_frame
+from roslens.collectors.results.tool_result import ToolResult, read_text
 
 TOOL = "robotperf"
 _NOTE = re.compile(r"(mean|rms|max|min|lost)\s+([-+.\deE]+)\s*(ms|%)?")
@@ -43,4 +43,4 @@ def read_robotperf(path: Path) -> ToolResult:
                  "unit": its}
             )  # fmt: skip
     metadata = {k: str(v) for k, v in data.items() if isinstance(v, (str, int, float))}
-    return ToolResult(TOOL, metadata, summary_frame(summary))
+    return ToolResult.of(TOOL, summary, metadata=metadata)

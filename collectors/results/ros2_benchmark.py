@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from roslens.collectors.results.tool_result import ToolResult, summary_frame
+from roslens.collectors.results.tool_result import ToolResult
 from roslens.recording.errors import UsageError
 from roslens.recording.json_file import read_json
 
@@ -99,7 +99,7 @@ def _result(
         more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
         notes.append(f"{unknown[0]}{more}: the unit is not known; left out")
     factors = {"test": where} if several else {}
-    return ToolResult(TOOL, metadata, summary_frame(rows), notes=tuple(notes), factors=factors)
+    return ToolResult.of(TOOL, rows, metadata=metadata, notes=notes, factors=factors)
 
 
 def _resource(kind: str, name: str) -> tuple[str, float, str] | None:

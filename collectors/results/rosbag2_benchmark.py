@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from roslens.collectors.results.tool_result import ToolResult, number, read_text, summary_frame
+from roslens.collectors.results.tool_result import ToolResult, number, read_text
 from roslens.recording.errors import UsageError
 
 TOOL = "rosbag2_performance_benchmarking"
@@ -82,7 +82,7 @@ def _run(rows: Sequence[Mapping[str, Any]]) -> ToolResult:
         for name in _PERCENT if first.get(name) is not None
     ]  # fmt: skip
     factors = {name: first[name] for name in _SETTINGS if first.get(name) is not None}
-    return ToolResult(TOOL, summary=summary_frame(summary), factors=factors)
+    return ToolResult.of(TOOL, summary, factors=factors)
 
 
 def _row(path: Path, line: int, header: list[str], row: list[str]) -> dict[str, Any]:

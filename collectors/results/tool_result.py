@@ -6,9 +6,10 @@ import csv
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Self, TypeAlias
 
 import polars as pl
 
@@ -31,6 +32,9 @@ SERIES_SCHEMA = pl.Schema(
 SAMPLES_SCHEMA = pl.Schema(
     {"entity": pl.String, "node": pl.String, "name": pl.String, "value_ns": pl.Int64}
 )
+
+
+Rows: TypeAlias = Iterable[Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -60,31 +64,37 @@ class ToolResult:
     """
 
     tool: str
-    metadata: Mapping[str, str] = field(default_factory=dict)
-    summary: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SUMMARY_SCHEMA))
-    series: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SERIES_SCHEMA))
-    samples: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=SAMPLES_SCHEMA))
-    notes: Sequence[str] = ()
-    factors: Mapping[str, str | int | float] = field(default_factory=dict)
-    identity: str = ""
+    metadata: Mapping[str, str]
+    summary: pl.DataFrame
+    series: pl.DataFrame
+    samples: pl.DataFrame
+    notes: Sequence[str]
+    factors: Mapping[str, str | int | float]
+    identity: str
+
+    @classmethod
+    def of(
+        cls,
+        tool: str,
+        summary: Rows = (),
+        series: Rows = (),
+        samples: Rows = (),
+        *,
+        metadata: Mapping[str, str] = MappingProxyType({}),
+        notes: Iterable[str] = (),
+        factors: Mapping[str, str | int | float] = MappingProxyType({}),
+        identity: str = "",
+    ) -> Self:
+        """Make a result from the rows of its frames; missing and non-finite values become null."""
+        frames = (
+            _frame(summary, SUMMARY_SCHEMA),
+            _frame(series, SERIES_SCHEMA),
+            _frame(samples, SAMPLES_SCHEMA),
+        )
+        return cls(tool, dict(metadata), *frames, tuple(notes), dict(factors), identity)
 
 
-def summary_frame(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
-    """Make a frame of `SUMMARY_SCHEMA`; missing and non-finite values become null."""
-    return _frame(rows, SUMMARY_SCHEMA)
-
-
-def series_frame(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
-    """Make a frame of `SERIES_SCHEMA`; non-finite values become null."""
-    return _frame(rows, SERIES_SCHEMA)
-
-
-def samples_frame(rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
-    """Make a frame of `SAMPLES_SCHEMA`."""
-    return _frame(rows, SAMPLES_SCHEMA)
-
-
-def _frame(rows: Iterable[Mapping[str, Any]], schema: pl.Schema) -> pl.DataFrame:
+def _frame(rows: Rows, schema: pl.Schema) -> pl.DataFrame:
     records = [{name: _finite(row.get(name)) for name in schema.names()} for row in rows]
     return pl.DataFrame(records, schema=schema, orient="row")
 

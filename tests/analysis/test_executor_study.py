@@ -24,7 +24,7 @@ from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.runs import Run
 from roslens.analysis.statistics.factorial import Observation
 from roslens.analysis.verdicts.pairs import Pair, overall_pairs, pairs
-from roslens.collectors.results.tool_result import ToolResult, summary_frame
+from roslens.collectors.results.tool_result import ToolResult
 from roslens.collectors.schema import RESOURCES, TABLES
 from roslens.recording import UsageError
 from roslens.recording.manifest import Level
@@ -421,16 +421,14 @@ def test_memory_per_entity_is_the_slope_of_each_block() -> None:
 
 def test_the_tool_s_figures_beside_the_trace_s() -> None:
     base = {"entity": "subscription", "node": "lyon", "name": "amazon", "samples": 2}
-    result = ToolResult(
+    result = ToolResult.of(
         "tool",
-        summary=summary_frame(
-            [
-                {**base, "metric": "received", "value": 2.0},
-                {**base, "metric": "latency_mean", "value": 52_000.0},
-                {**base, "metric": "latency_max", "value": 60_000.0},
-                {**base, "node": "rome", "metric": "received", "value": 1.0},
-            ]
-        ),
+        [
+            {**base, "metric": "received", "value": 2.0},
+            {**base, "metric": "latency_mean", "value": 52_000.0},
+            {**base, "metric": "latency_max", "value": 60_000.0},
+            {**base, "node": "rome", "metric": "received", "value": 1.0},
+        ],
     )
     heard: dict[str, object] = {"topic": "/amazon", "subscription_node": "/lyon"}
     messages = [{**heard, "latency_ns": took} for took in (40_000, 60_000, None)]
