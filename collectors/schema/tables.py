@@ -6,6 +6,7 @@ from roslens.recording.schema import Column, Table
 
 _HOST = Column("host", "string", "label of the host: h0, h1, ...", nullable=False)
 _VPID = Column("vpid", "int32", "process id as the process itself sees it")
+_VTID = Column("vtid", "int32", "thread id as the process itself sees it")
 _NODE = Column("node", "string", "full name of the node, namespace included")
 
 
@@ -123,7 +124,7 @@ RAW_EVENT_COLUMNS = (
     Column("trace", "string", "CTF trace, as a path relative to the recording's traces"),
     Column("cpu_id", "int32", "CPU that recorded the event"),
     _VPID,
-    Column("vtid", "int32", "thread id as the process itself sees it"),
+    _VTID,
     Column("procname", "string", "thread name, at most 16 characters"),
 )
 """The columns before the payload in every ``events/<provider>/<event>.parquet``."""
@@ -331,8 +332,8 @@ CALLBACK_INSTANCES = Table(
         _CALLBACK_NAME,
         _NODE,
         _SYMBOL,
-        Column("vpid", "int32", "process id as the process itself sees it"),
-        Column("vtid", "int32", "thread id as the process itself sees it"),
+        _VPID,
+        _VTID,
         _time("start_ns", "callback_start", nullable=False),
         _time(
             "end_ns",
@@ -355,7 +356,7 @@ PUBLICATIONS = Table(
         _TOPIC,
         _NODE,
         _VPID,
-        Column("vtid", "int32", "thread id as the process itself sees it"),
+        _VTID,
         _time("publish_ns", "first publish event of the publication"),
         _time("rclcpp_publish_ns", "rclcpp_publish"),
         _time("intra_publish_ns", "rclcpp_intra_publish"),
@@ -389,7 +390,7 @@ TAKES = Table(
         _TOPIC,
         _NODE,
         _VPID,
-        Column("vtid", "int32", "thread id as the process itself sees it"),
+        _VTID,
         _time("take_ns", "rmw_take, or the dequeue", nullable=False),
         _time("rcl_take_ns", "rcl_take"),
         _time("rclcpp_take_ns", "rclcpp_take"),
@@ -658,30 +659,6 @@ ACTION_GOALS = Table(
     needs=(*_CALLS, "ros2:rcl_publish"),
 )
 
-MESSAGE_LINKS = Table(
-    "message_links",
-    "one pair of a subscription and a publisher that a node declared to be linked",
-    (
-        _id("link"),
-        _HOST,
-        _VPID,
-        Column(
-            "kind",
-            "string",
-            "periodic_async: publications use the last message received before; partial_sync: "
-            "publications happen when the last of the link's subscriptions has received",
-            nullable=False,
-            values=("periodic_async", "partial_sync"),
-        ),
-        _NODE,
-        _ref("subscription"),
-        _ref("publisher"),
-        Column("subscription_topic", "string", "topic of the subscription"),
-        Column("publisher_topic", "string", "topic of the publisher"),
-        _time("declared_ns", "time of its event"),
-    ),
-)
-
 TIMER_ACTIVATIONS = Table(
     "timer_activations",
     "one execution of a timer's callback, against the grid of its releases",
@@ -689,7 +666,7 @@ TIMER_ACTIVATIONS = Table(
         _id("callback instance", "callback_instance_id"),
         _HOST,
         _VPID,
-        Column("vtid", "int32", "thread id as the process itself sees it"),
+        _VTID,
         _id("timer"),
         _NODE,
         Column("period_ns", "int64", "period", unit="ns"),
@@ -725,7 +702,7 @@ EXECUTOR_INTERVALS = Table(
     (
         _HOST,
         _VPID,
-        Column("vtid", "int32", "thread id as the process itself sees it"),
+        _VTID,
         Column(
             "state",
             "string",
@@ -802,11 +779,35 @@ LIFECYCLE_STATES = Table(
     ),
 )
 
+MESSAGE_LINKS = Table(
+    "message_links",
+    "one pair of a subscription and a publisher that a node declared to be linked",
+    (
+        _id("link"),
+        _HOST,
+        _VPID,
+        Column(
+            "kind",
+            "string",
+            "periodic_async: publications use the last message received before; partial_sync: "
+            "publications happen when the last of the link's subscriptions has received",
+            nullable=False,
+            values=("periodic_async", "partial_sync"),
+        ),
+        _NODE,
+        _ref("subscription"),
+        _ref("publisher"),
+        Column("subscription_topic", "string", "topic of the subscription"),
+        Column("publisher_topic", "string", "topic of the publisher"),
+        _time("declared_ns", "time of its event"),
+    ),
+)
+
 _EXECUTION = (
     _id("callback instance", "callback_instance_id"),
     _HOST,
     _VPID,
-    Column("vtid", "int32", "thread id as the process itself sees it"),
+    _VTID,
     _KIND,
     _CALLBACK_NAME,
     _NODE,
@@ -934,39 +935,5 @@ HEALTH = Table(
     ),
 )
 
-TABLES = {
-    table.name: table
-    for table in (
-        HOSTS,
-        PROCESSES,
-        CONTEXTS,
-        NODES,
-        PUBLISHERS,
-        SUBSCRIPTIONS,
-        SERVICES,
-        CLIENTS,
-        TIMERS,
-        CALLBACKS,
-        RING_BUFFERS,
-        STATE_MACHINES,
-        ACTIONS,
-        CALLBACK_INSTANCES,
-        PUBLICATIONS,
-        TAKES,
-        MESSAGES,
-        ONE_SIDED_MESSAGES,
-        SERVICE_CALLS,
-        ACTION_GOALS,
-        TIMER_ACTIVATIONS,
-        EXECUTOR_INTERVALS,
-        LIFECYCLE_STATES,
-        MESSAGE_LINKS,
-        CALLBACK_SCHEDULING,
-        HEAP,
-        CALLBACK_HEAP,
-        CALLBACK_ALLOCATIONS,
-        LOSSES,
-        HEALTH,
-    )
-}
-"""Model tables by name, in the order in which they are documented."""
+TABLES = {table.name: table for table in [*vars().values()] if isinstance(table, Table)}
+"""Model tables by name, in the order in which they are defined above and documented."""
