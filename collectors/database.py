@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -31,6 +31,14 @@ def open_database(
         sqlite3.Error
             The file is no database, or is damaged; or the time is over.
     """
+    readable = {*tables, "sqlite_master"}
+
+    def authorize(action: int, first: str | None, *_: str | None) -> int:
+        allowed = action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_FUNCTION) or (
+            action == sqlite3.SQLITE_READ and first in readable
+        )
+        return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
+
     # Read only, creating no file beside it; the content of an existing journal is read, too.
     journals = [path.with_name(path.name + end) for end in ("-wal", "-journal")]
     as_it_is = "" if any(journal.exists() for journal in journals) else "&immutable=1"
@@ -42,15 +50,5 @@ def open_database(
         for name, kind in database.execute("SELECT name, type FROM sqlite_master"):
             if name in tables and kind != "table":
                 raise UsageError(f"{path}: {name} is a {kind} where a table is expected")
-        database.set_authorizer(_only({*tables, "sqlite_master"}))
+        database.set_authorizer(authorize)
         yield database
-
-
-def _only(tables: Collection[str]) -> Callable[..., int]:
-    def authorize(action: int, first: str | None, *_: str | None) -> int:
-        allowed = action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_FUNCTION) or (
-            action == sqlite3.SQLITE_READ and first in tables
-        )
-        return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
-
-    return authorize

@@ -79,11 +79,6 @@ class Written:
     window: tuple[int | None, int | None] = (None, None)
     clock_offsets: Sequence[str] = ()
 
-    @classmethod
-    def of(cls, raw: Raw) -> Written:
-        """Make a result from events in memory."""
-        return cls(raw.counts, 0, raw.warnings, lambda: raw)
-
 
 def read_raw(recording: Recording) -> Raw:
     """Decode all traces of a recording into memory, writing nothing.
@@ -109,7 +104,8 @@ def write_events(
     """Decode all traces into ``events/``."""
     if recording.has_manifest and not find_traces(recording.trace_root):
         # A run of programs without tracepoints has no events, but other files that count.
-        return Written.of(Raw({}, TABLES["losses"].empty(), {}, [_NO_TRACE]))
+        none = Raw({}, TABLES["losses"].empty(), {}, [_NO_TRACE])
+        return Written({}, 0, none.warnings, lambda: none)
     trace, clocks = _together(recording, clock_offsets, threads)
     window: tuple[int | None, int | None] = (None, None)
     if excerpt is None:

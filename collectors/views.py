@@ -113,17 +113,13 @@ class View:
 
     def window_of(self, origin_ns: int | None) -> tuple[int | None, int | None]:
         """Return begin and end in ns since the epoch, for a run with first event at `origin_ns`."""
-        begins: list[int] = []
-        ends: list[int] = []
-        windows: list[Sequence[int | None]] = [] if self.window_ns is None else [self.window_ns]
+        windows = [self.window_ns or (None, None)]
         if self.window_s is not None and origin_ns is not None:
-            windows.append(
-                [None if edge is None else origin_ns + round(edge * 1e9) for edge in self.window_s]
+            begin, end = (
+                None if edge is None else origin_ns + round(edge * 1e9) for edge in self.window_s
             )
-        for begin, end in windows:
-            begins += [] if begin is None else [begin]
-            ends += [] if end is None else [end]
-        return max(begins, default=None), min(ends, default=None)
+            windows.append((begin, end))
+        return common_window(windows)
 
     def filters(self, table: Table, run: str, origin_ns: int | None) -> list[pl.Expr]:
         """Return the conditions that a row of `table` of this run must satisfy."""
@@ -197,6 +193,16 @@ def instead_of(name: str, known: Iterable[str]) -> str:
     shown = ", ".join(names[:_MOST_NAMES]) + (" ..." if len(names) > _MOST_NAMES else "")
     listed = f"here are {shown or 'none'}"
     return f"did you mean {' or '.join(near)}? T{listed}" if near else f"t{listed}"
+
+
+def common_window(
+    windows: Sequence[tuple[int | None, int | None]],
+) -> tuple[int | None, int | None]:
+    """Return the intersection of all windows; None for an open end."""
+    return (
+        max((begin for begin, _ in windows if begin is not None), default=None),
+        min((end for _, end in windows if end is not None), default=None),
+    )
 
 
 def check_window(begin: float | None, end: float | None) -> None:

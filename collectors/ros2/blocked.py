@@ -13,74 +13,63 @@ nor do executions without a traced callback.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TypeVar
 
 import polars as pl
 
 Thread = TypeVar("Thread", int, tuple[str, int, int])
 _EXECUTED = ("timer", "subscription")  # kinds for which rclcpp_executor_execute is emitted
-_THREAD = "_thread"
-_ROW = (_THREAD, "begin_ns", "end_ns")
+_ROW = ("thread", "begin_ns", "end_ns")
 _BEGIN, _END = pl.col("begin_ns"), pl.col("end_ns")
 
 
 def with_blocked(
-    intervals: pl.DataFrame,
-    instances: pl.DataFrame,
-    key: Sequence[str] = ("proc", "thread"),
-    *,
-    lossless: bool = True,
+    intervals: pl.DataFrame, instances: pl.DataFrame, *, lossless: bool = True
 ) -> pl.DataFrame:
     """Split busy stretches where they are blocked.
 
     Parameters
     ----------
     intervals
-            Rows of the table, none of them blocked.
-        instances
-            Executions of callbacks: ``callback_id``, ``kind``, ``start_ns``, ``end_ns``.
-        key
-            Columns that identify a thread in both frames; rows are sorted by begin and key.
-        lossless
-            Whether no event was lost, so that the last wait of a thread lasted to the end.
+        Rows of the table, none of them blocked, with the number of their ``thread``.
+    instances
+        Executions of callbacks: ``thread``, ``callback_id``, ``kind``, ``start_ns``, ``end_ns``.
+    lossless
+        Whether no event was lost, so that the last wait of a thread lasted to the end.
 
     Returns
     -------
-    The rows, with split ones as pieces of state ``busy`` and ``blocked``. Each piece of a stretch
-    counts as executed the callbacks that began in it; the first piece also counts the rest.
+    The rows by begin and thread, with split ones as pieces of state ``busy`` and ``blocked``. Each
+    piece of a stretch counts as executed the callbacks that began in it; the first piece also
+    counts the rest.
     """
-    threads = intervals.select(key).unique(maintain_order=True).with_row_index(_THREAD)
-    numbered = intervals.join(threads, on=key, how="left", nulls_equal=True)
-    ran = instances.select(*key, "callback_id", "kind", "start_ns", "end_ns").join(
-        threads, on=key, nulls_equal=True
-    )
+    ran = instances.join(intervals, on="thread", how="semi")
     began = pl.concat(
         [
-            numbered.select(_THREAD, latest_ns="begin_ns"),
-            ran.select(_THREAD, latest_ns="start_ns"),
+            intervals.select("thread", latest_ns="begin_ns"),
+            ran.select("thread", latest_ns="start_ns"),
         ]
     )
-    latest = began.group_by(_THREAD).agg(pl.col("latest_ns").max())
+    latest = began.group_by("thread").agg(pl.col("latest_ns").max())
     # If an interval without an end is not its thread's last, its end is unknown.
     ends = pl.col("end_ns").is_not_null()
     ends |= pl.lit(lossless) & (pl.col("begin_ns") == pl.col("latest_ns"))
-    waiting = numbered.join(latest, on=_THREAD).filter((pl.col("state") == "wait") & ends)
+    waiting = intervals.join(latest, on="thread").filter((pl.col("state") == "wait") & ends)
     waits = {
         int(thread): _merged(part.select("begin_ns", _END.fill_null(2**63 - 1)))
-        for (thread,), part in waiting.partition_by(_THREAD, as_dict=True).items()
+        for (thread,), part in waiting.partition_by("thread", as_dict=True).items()
     }
-    pairs = ran.select(_THREAD, "callback_id").drop_nulls().unique()
+    pairs = ran.select("thread", "callback_id").drop_nulls().unique()
     parts, whole = [], []
     executors = {
         tuple(members) for members in executors_of(pairs.iter_rows()).values() if len(members) > 1
     }
     for members in sorted(executors):
         for thread in members:
-            is_busy = (pl.col(_THREAD) == thread) & (pl.col("state") == "busy")
-            busy = (
-                numbered.filter(is_busy & _END.is_not_null()).sort("begin_ns").with_row_index("row")
-            )
+            is_busy = (pl.col("thread") == thread) & (pl.col("state") == "busy")
+            busy = intervals.filter(is_busy & _END.is_not_null())
+            busy = busy.sort("begin_ns").with_row_index("row")
             mine = waits.get(thread)
             peer_waits = [waits[peer] for peer in members if peer != thread and peer in waits]
             disjoint = [
@@ -88,19 +77,19 @@ def with_blocked(
             ]
             if busy.is_empty() or not disjoint:
                 continue
-            executions = ran.filter(pl.col(_THREAD) == thread).sort("start_ns")
+            executions = ran.filter(pl.col("thread") == thread).sort("start_ns")
             cuts = _overlaps(_gaps(busy, executions), _merged(pl.concat(disjoint)))
             busy = busy[cuts.join_asof(busy, on="begin_ns")["row"].unique().sort()]
             if not busy.is_empty():
-                pieces = _split(busy, executions, cuts).with_columns(
-                    pl.lit(busy[name][0]).alias(name) for name in key
-                )
+                pieces = _split(busy, executions, cuts)
+                same = (name for name in intervals.columns if name not in pieces.columns)
+                pieces = pieces.with_columns(pl.lit(busy[name][0]).alias(name) for name in same)
                 parts.append(pieces.select(intervals.columns).cast(intervals.schema))
                 whole.append(busy.select(_ROW))
     if not parts:
         return intervals
-    rest = numbered.join(pl.concat(whole), on=_ROW, how="anti").select(intervals.columns)
-    return pl.concat([rest, *parts]).sort("begin_ns", *key, maintain_order=True)
+    rest = intervals.join(pl.concat(whole), on=_ROW, how="anti")
+    return pl.concat([rest, *parts]).sort("begin_ns", "thread", maintain_order=True)
 
 
 def executors_of(pairs: Iterable[tuple[Thread, int | None]]) -> dict[Thread, list[Thread]]:

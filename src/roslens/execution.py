@@ -23,7 +23,7 @@ from papermill.exceptions import PapermillExecutionError  # type: ignore[import-
 
 from roslens.recording import RunFailedError, UsageError
 from roslens.recording.files import text_path
-from roslens.recording.scratch import scratch_folder
+from roslens.recording.scratch import environment, scratch_folder
 from roslens.widgets import STATIC
 
 CellDone = Callable[[int, int], None]
@@ -138,11 +138,11 @@ def execute(
         start.
     """
     # Not in TMPDIR: the path of a socket is limited to 107 bytes.
-    with scratch_folder(Path("/tmp"), "roslens-report-") as private:  # noqa: S108
+    with (
+        scratch_folder(Path("/tmp"), "roslens-report-") as private,  # noqa: S108
         # Neither the user's start-up files nor an unwritable home may interfere.
-        before = os.environ.get("IPYTHONDIR")
-        os.environ["IPYTHONDIR"] = str(private)
-        os.environ[STATIC] = "1"
+        environment(**{"IPYTHONDIR": str(private), STATIC: "1"}),
+    ):
         try:
             executed = papermill.execute_notebook(
                 text_path(notebook),
@@ -175,11 +175,6 @@ def execute(
             ) from error
         finally:
             _end_kernels(private)
-            del os.environ[STATIC]
-            if before is None:
-                del os.environ["IPYTHONDIR"]
-            else:
-                os.environ["IPYTHONDIR"] = before
     assert isinstance(executed, nbformat.NotebookNode)
     return executed
 

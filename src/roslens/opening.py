@@ -13,6 +13,7 @@ from typing import TypeVar
 from roslens.analysis.runs import runs_of
 from roslens.collectors.collected import Wanted, check_tables
 from roslens.collectors.resolving import find_runs, read_each
+from roslens.collectors.store import sha256
 from roslens.factors import Factors, told_by_names, told_by_systems
 from roslens.paths import PathLike, resolve
 from roslens.recording import Recording, UsageError
@@ -153,18 +154,13 @@ def _mark(recording: Recording) -> tuple[str, ...]:
         return ()
     if files and recording.has_manifest:
         files.append(recording.path / MANIFEST_NAME)
-    return tuple(_hash(file) for file in files)
+    return tuple(sha256(file) for file in files)
 
 
 def _content(folder: Path) -> tuple[str, ...]:
     return tuple(
-        _hash(file)
+        sha256(file)
         for trace in find_traces(Recording.at(folder).trace_root)
         for file in sorted(trace.iterdir())
         if file.is_file()
     )
-
-
-def _hash(file: Path) -> str:
-    with file.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from roslens.analysis.estimate import Better, Cell, Estimate, Metric, cell_label, not_none
+from roslens.analysis.estimate import Better, Estimate, Metric, cell_label, not_none
 from roslens.analysis.reports.numbers import counted
 from roslens.analysis.statistics.over_runs import value_over_runs
 from roslens.analysis.statistics.sequential import (
@@ -21,7 +20,7 @@ from roslens.analysis.statistics.sequential import (
     confidence_sequence,
     resolution_of,
 )
-from roslens.analysis.verdicts.comparison import Comparison, Comparisons, compare_sides
+from roslens.analysis.verdicts.comparison import Comparison, Comparisons, Key, compare_sides, key_of
 from roslens.analysis.verdicts.race import decided
 from roslens.analysis.verdicts.statement import Verdict
 from roslens.compare import (
@@ -63,8 +62,6 @@ METHOD = (
     "confidence sequence for the ratio of runs in random order, the level shared by all cells "
     "(docs/racing.md)"
 )
-
-Key = tuple[tuple[str, Any], ...]
 
 
 @dataclass
@@ -130,7 +127,9 @@ class _Race:
         ]
         wanted = self.metrics or _BY_DEFAULT if self.metric is None else [self.metric.name]
         for name in wanted:
-            a, b = ({_key(e): e for e in estimates if _has_value(e, name)} for estimates in sides)
+            a, b = (
+                {key_of(e.cell): e for e in estimates if _has_value(e, name)} for estimates in sides
+            )
             shared = {key: (a[key], b[key]) for key in a if key in b}
             if not shared:
                 continue
@@ -335,7 +334,8 @@ def _compared(state: _Race, ended: Ended, threshold: float) -> Comparisons:
     return replace(
         comparisons,
         compared=[
-            _judged(c, intervals[_key(c.base)], state, threshold) for c in comparisons.compared
+            _judged(c, intervals[key_of(c.base.cell)], state, threshold)
+            for c in comparisons.compared
         ],
         notes=[*notes, *comparisons.notes],
     )
@@ -368,7 +368,7 @@ def _draw(path: Path, state: _Race, compared: Mapping[str, Comparison]) -> None:
 
     assert state.metric is not None
     history = {
-        sentence: [state.interval(_key(c.base), n + 1) for n in range(c.base.runs)]
+        sentence: [state.interval(key_of(c.base.cell), n + 1) for n in range(c.base.runs)]
         for sentence, c in compared.items()
     }
     save_plot(path, race_plot(history, state.metric.name, state.threshold))
@@ -411,11 +411,6 @@ def _value(e: Estimate) -> float:
     if e.value is None or e.value <= 0:
         raise UsageError(f"{e.metric} of a run is {e.value}: a race is about a ratio, above 0")
     return e.value
-
-
-def _key(e: Estimate) -> Key:
-    cell: Cell = e.cell
-    return tuple(sorted(cell.items()))
 
 
 def _width(i: RatioInterval) -> float:

@@ -140,7 +140,7 @@ def record_one(
             on_event=on_event,
             **asked,
         )
-    told.of_one(folder, manifest, (*manifest.tracing.notes, *manifest.warnings))
+    told.of_one(folder, manifest)
 
 
 def record_hosts(
@@ -217,7 +217,7 @@ def record_running(
             share=share,
             on_event=on_event,
         )
-    told.of_one(folder, manifest, (*manifest.tracing.notes, *manifest.warnings))
+    told.of_one(folder, manifest)
 
 
 LISTS = frozenset({"LD_PRELOAD", "PYTHONPATH"})

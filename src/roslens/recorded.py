@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from rich.markup import escape
@@ -58,7 +58,7 @@ class Told:
         for line in filter(None, lines):
             self.console.print(line, highlight=False, soft_wrap=True)
 
-    def of_one(self, folder: Path, manifest: Manifest, warnings: Iterable[str]) -> None:
+    def of_one(self, folder: Path, manifest: Manifest) -> None:
         """Print a recording's quality, with its folder last; raise if it is not complete.
 
         Raises
@@ -66,7 +66,7 @@ class Told:
         RunFailedError, InterruptedRunError
             The recording is not complete; the user asked to end it.
         """
-        for warning in warnings:
+        for warning in (*manifest.tracing.notes, *manifest.warnings):
             self.console.print(f"[yellow]warning:[/] {escape(warning)}", soft_wrap=True)
         runs = [manifest]
         self._lines(_loss(manifest.loss), _sampling(runs), _disturbed(runs), _triggered(manifest))

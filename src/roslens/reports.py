@@ -12,7 +12,7 @@ from pathlib import Path
 
 from roslens.analysis.calibration.report import CalibrationParameters, CalibrationReport
 from roslens.analysis.reports.parameters import ReportParameters
-from roslens.analysis.runs import why_left_out
+from roslens.analysis.runs import unique_names, why_left_out
 from roslens.analysis.tool.report import ToolParameters, ToolReport
 from roslens.analysis.tool.runs import ToolFiles, read_files
 from roslens.collectors.results.formats import Format, find_results, read_results
@@ -136,7 +136,10 @@ def micro_ros(**parameters: object) -> MicroRosReport:
     if asked.is_published:
         return MicroRosReport(None, None, published, asked)
     opened = _opened(asked)
-    folders = list(zip(_names(asked.results), map(resolve, asked.results), strict=True))
+    names = unique_names([Path(folder) for folder in asked.results])
+    if len(set(names)) < len(names):
+        raise UsageError("parameter results: a folder is given twice")
+    folders = list(zip(names, map(resolve, asked.results), strict=True))
     if opened is not None:
         folders += [
             (run.name, recording.native)
@@ -150,14 +153,3 @@ def micro_ros(**parameters: object) -> MicroRosReport:
 
 def _opened(asked: ReportParameters) -> Recordings | None:
     return open_recordings(asked.recordings, factors=asked.factors) if asked.recordings else None
-
-
-def _names(folders: list[str]) -> list[str]:
-    """Return the last part of each path, or as many parts as distinguish them."""
-    parts = [Path(folder).resolve().parts for folder in folders]
-    longest = max(map(len, parts), default=1)
-    for depth in range(1, longest + 1):
-        names = ["/".join(p[-depth:]) for p in parts]
-        if len(set(names)) == len(names):
-            return names
-    raise UsageError("parameter results: a folder is given twice")

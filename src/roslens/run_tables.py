@@ -12,6 +12,7 @@ from typing import Self
 
 import polars as pl
 
+from roslens.analysis.estimate import not_none
 from roslens.analysis.measures.loss import TracerLoss, tracer_loss
 from roslens.analysis.runs import Run
 from roslens.collectors.collected import check_files
@@ -19,7 +20,15 @@ from roslens.collectors.excerpt import excerpt_of
 from roslens.collectors.resources import scan_samples
 from roslens.collectors.schema import SAMPLED, TABLES, Table
 from roslens.collectors.table_file import scan_table
-from roslens.collectors.views import Names, View, Window, check_window, instead_of, matching
+from roslens.collectors.views import (
+    Names,
+    View,
+    Window,
+    check_window,
+    common_window,
+    instead_of,
+    matching,
+)
 from roslens.recording import Recording, UsageError
 from roslens.recording.files import text_path
 from roslens.recording.manifest import Level
@@ -212,17 +221,16 @@ class RunTables:
     def _window(self, run: str) -> tuple[int | None, int | None]:
         """Return the common window of all views of a run, in ns since the epoch."""
         origin, _ = self._spans.get(run, (None, None))
-        return _common([view.window_of(origin) for view in self.views])
+        return common_window([view.window_of(origin) for view in self.views])
 
     def _check_windows(self) -> None:
         windows = [view for view in self.views if view.has_window]
         if not windows or not self._spans:
             return
-        for begin_ns, end_ns in self._spans.values():
-            cut = [view.window_of(begin_ns) for view in windows]
-            begin = max((b for b, _ in cut if b is not None), default=begin_ns)
-            end = min((e for _, e in cut if e is not None), default=end_ns + 1)
-            if begin <= end_ns and end > begin_ns and begin < end:
+        for first, last in self._spans.values():
+            cut = [view.window_of(first) for view in windows]
+            begin, end = common_window([(first, last + 1), *cut])
+            if not_none(begin) < not_none(end):
                 return
         longest = max(end - begin for begin, end in self._spans.values())
         first = min(begin for begin, _ in self._spans.values())
@@ -310,7 +318,7 @@ class RunTables:
             part = excerpt_of(recording) or {"start_ns": None, "end_ns": None}
             # The last moment of an excerpt is included.
             end = None if part["end_ns"] is None else part["end_ns"] + 1
-            windows[run.name] = _common([self._window(run.name), (part["start_ns"], end)])
+            windows[run.name] = common_window([self._window(run.name), (part["start_ns"], end)])
         if not any(bound is not None for window in windows.values() for bound in window):
             return processes
 
@@ -395,14 +403,6 @@ class RunTables:
             (name, f"factor_{name}" if name in taken else name, _common_type(values))
             for name, values in levels.items()
         ]
-
-
-def _common(windows: Sequence[tuple[int | None, int | None]]) -> tuple[int | None, int | None]:
-    """Return the intersection of all windows; None for an open end."""
-    return (
-        max((begin for begin, _ in windows if begin is not None), default=None),
-        min((end for _, end in windows if end is not None), default=None),
-    )
 
 
 def _scanned(recording: Recording, folder: Path) -> dict[Path, pl.LazyFrame]:

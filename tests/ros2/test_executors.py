@@ -285,16 +285,18 @@ def test_a_thread_is_blocked_while_another_one_of_its_executor_waits() -> None:
 def test_the_tables_themselves_can_be_split() -> None:
     """An engine that knows threads as the tables do can split the table's intervals."""
     tables = pool().tables()
-    whole = tables["executor_intervals"].drop("cpu_ns")
+    thread = pl.col("vpid").cast(pl.Int64) * 2**32 + pl.col("vtid")
+    whole = tables["executor_intervals"].drop("cpu_ns").with_columns(thread=thread)
     busy = pl.when(pl.col("state") == "wait").then("state").otherwise(pl.lit("busy"))
     column = pl.col("begin_ns")
     # Undo the split: busy from the end of each wait to the next one.
     joined = (
         whole.with_columns(busy.alias("state"))
         .sort("vtid", "begin_ns")
-        .group_by("host", "vpid", "vtid", pl.col("state").rle_id().alias("n"), maintain_order=True)
+        .group_by("thread", pl.col("state").rle_id().alias("n"), maintain_order=True)
         .agg(
-            pl.col("state", "begin_ns", "timeout_ns").first(), pl.col("end_ns").last(),
+            pl.col("host", "vpid", "vtid", "state", "begin_ns", "timeout_ns").first(),
+            pl.col("end_ns").last(),
             pl.col("duration_ns", "executed", "callback_ns").sum(),
         )
         .with_columns(duration_ns=pl.col("end_ns") - column)
@@ -304,8 +306,8 @@ def test_the_tables_themselves_can_be_split() -> None:
         .select(whole.columns)
     )  # fmt: skip
     assert joined.height < whole.height
-    again = with_blocked(joined, tables["callback_instances"], ("host", "vpid", "vtid"))
-    assert_frame_equal(again, whole.sort("begin_ns", "host", "vpid", "vtid"))
+    again = with_blocked(joined, tables["callback_instances"].with_columns(thread=thread))
+    assert_frame_equal(again, whole.sort("begin_ns", "thread"))
 
 
 def test_threads_that_share_no_callback_are_of_executors_of_their_own() -> None:

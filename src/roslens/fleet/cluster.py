@@ -12,7 +12,6 @@ import os
 import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection, wait
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from roslens.recording import RoslensError, RunFailedError, UsageError
+from roslens.recording.scratch import environment
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -224,24 +224,11 @@ def _started(threads: int) -> _Worker[Any]:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_work, args=(theirs, threads))
-    with _without_working_directory():
+    # Processes that are started meanwhile do not import from the working directory.
+    with environment(PYTHONSAFEPATH="1"):
         process.start()
     theirs.close()
     return _Worker(process, ours)
-
-
-@contextmanager
-def _without_working_directory() -> Iterator[None]:
-    """Keep processes that are started meanwhile from importing from the working directory."""
-    before = os.environ.get("PYTHONSAFEPATH")
-    os.environ["PYTHONSAFEPATH"] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["PYTHONSAFEPATH"]
-        else:
-            os.environ["PYTHONSAFEPATH"] = before
 
 
 def _send(worker: _Worker[T], task: tuple[Callable[[T], R], T]) -> None:

@@ -10,12 +10,13 @@ import logging
 import math
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,7 +24,6 @@ from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExp
 from opentelemetry.sdk.metrics import export as otel
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
-from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
@@ -141,26 +141,18 @@ def figures_of(moment: Moment) -> Iterator[Figure]:
     yield Figure("tracer_dropped_events", description, "{event}", (), dropped, total=True)
 
 
-class _Collected:
-    """Adapter of a moment to a collector of the Prometheus library."""
+def prometheus_text(moment: Moment) -> bytes:
+    """Return a moment in the text format of Prometheus."""
 
-    def __init__(self, moment: Moment) -> None:
-        self._moment = moment
-
-    def collect(self) -> Iterable[Metric]:
-        for figure in figures_of(self._moment):
+    def collect() -> Iterator[Metric]:
+        for figure in figures_of(moment):
             kind = CounterMetricFamily if figure.total else GaugeMetricFamily
             family = kind(f"roslens_{figure.name}", figure.told, labels=figure.labels)
             for names, value in figure.points:
                 family.add_metric(names, value)
             yield family
 
-
-def prometheus_text(moment: Moment) -> bytes:
-    """Return a moment in the text format of Prometheus."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Collected(moment))
-    return generate_latest(registry)
+    return generate_latest(SimpleNamespace(collect=collect))  # type: ignore[arg-type]
 
 
 def otlp_metrics(moment: Moment, window: LastSeconds, since_ns: int, run: str) -> otel.MetricsData:

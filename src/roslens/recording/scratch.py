@@ -1,4 +1,4 @@
-"""Make working folders that are removed even if their process was killed."""
+"""Make working folders that are removed even if their process was killed; set variables."""
 
 from __future__ import annotations
 
@@ -90,3 +90,18 @@ def lock_of(folder: Path) -> Iterator[bool | None]:
             yield True
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def environment(**variables: str) -> Iterator[None]:
+    """Set environment variables of this process, and of those it starts, until the block ends."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -39,7 +39,11 @@ def serve() -> NoReturn:
         # Not in TMPDIR: the path of a socket is limited to 107 bytes.
         with scratch_folder(Path("/tmp"), "roslens-lab-") as private:  # noqa: S108
             os.environ["JUPYTER_RUNTIME_DIR"] = str(private)
-            _serve(address, notebook, [*arguments, *_SOCKETS])
+            kernel = PreparedKernel()
+            try:
+                _serve(kernel, address, notebook, [*arguments, *_SOCKETS])
+            finally:
+                kernel.end()
         code = 0
     # Everything is shut down. The interpreter would still wait, forever, for the thread of a
     # request in progress.
@@ -48,15 +52,7 @@ def serve() -> NoReturn:
     os._exit(code)
 
 
-def _serve(address: str, notebook: str, arguments: list[str]) -> None:
-    kernel = PreparedKernel()
-    try:
-        _serve_with(kernel, address, notebook, arguments)
-    finally:
-        kernel.end()
-
-
-def _serve_with(kernel: PreparedKernel, address: str, notebook: str, arguments: list[str]) -> None:
+def _serve(kernel: PreparedKernel, address: str, notebook: str, arguments: list[str]) -> None:
     sys.modules[_SLOW] = None  # type: ignore[assignment]  # cannot be imported
     from jupyterlab import commands  # noqa: PLC0415  (optional)
 
