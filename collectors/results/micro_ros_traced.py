@@ -8,7 +8,7 @@ started.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -91,7 +91,7 @@ def read_micro_ros_json(path: Path) -> ToolResult:
         The file is of another kind.
     """
     data = read_json(path)
-    kinds = (
+    kinds: Sequence[tuple[str, Callable[[Any], Read]]] = (
         *((key, partial(_executed, key)) for key in _EXECUTED),
         ("stack_used_bytes", _stacks),
         ("hits", lambda data: _functions({None: data})),

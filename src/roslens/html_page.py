@@ -104,10 +104,11 @@ def html_page(notebook: nbformat.NotebookNode, title: str, lead: str = "") -> st
         part = nbformat.from_dict({**still, "cells": list(cells)})  # type: ignore[no-untyped-call]
         return _ANCHOR.sub("", exporter.from_notebook_node(part)[0])
 
-    (_, opening), *sections = _sections(still.cells)
+    opening, *sections = _below_headings(still.cells, "## ")
     heading, before = opening[:1], opening[1:]
-    front = [cells[1:] for name, cells in sections if name == ANSWER]
-    below = [(name, html_of(cells[1:]), cells[0]) for name, cells in sections if name != ANSWER]
+    named = [(cells[0].source.splitlines()[0][3:].strip(), cells) for cells in sections]
+    front = [cells[1:] for name, cells in named if name == ANSWER]
+    below = [(name, html_of(cells[1:]), cells[0]) for name, cells in named if name != ANSWER]
     body = [html_of(heading), *map(html_of, front)]
     if lead:
         body.append(_folded("In short", lead))
@@ -130,27 +131,22 @@ ANSWER = "Answer"
 """The heading of the section that becomes the first screen."""
 
 
-def _sections(
-    cells: Sequence[nbformat.NotebookNode],
-) -> list[tuple[str, list[nbformat.NotebookNode]]]:
-    """Group cells by the second-level heading above them; cells above any heading come first."""
-    sections: list[tuple[str, list[nbformat.NotebookNode]]] = [("", [])]
+def _below_headings(
+    cells: Sequence[nbformat.NotebookNode], mark: str
+) -> list[list[nbformat.NotebookNode]]:
+    """Group cells, each with the heading before it that begins so; those before any come first."""
+    groups: list[list[nbformat.NotebookNode]] = [[]]
     for cell in cells:
-        if cell.cell_type == "markdown" and cell.source.startswith("## "):
-            sections.append((cell.source.splitlines()[0].removeprefix("## ").strip(), []))
-        sections[-1][1].append(cell)
-    return sections
+        if cell.cell_type == "markdown" and cell.source.startswith(mark):
+            groups.append([])
+        groups[-1].append(cell)
+    return groups
 
 
 def _with_something(cells: Sequence[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
     """Remove sections whose code shows nothing."""
-    parts: list[list[nbformat.NotebookNode]] = [[]]
-    for cell in cells:
-        if cell.cell_type == "markdown" and cell.source.startswith("##"):
-            parts.append([])
-        parts[-1].append(cell)
     kept = []
-    for part in parts:
+    for part in _below_headings(cells, "##"):
         code = [cell for cell in part if cell.cell_type == "code"]
         nested = part and part[0].cell_type == "markdown" and "\n### " in part[0].source
         if not code or nested or any(map(_shows, code)) or not any(c.outputs for c in code):

@@ -152,7 +152,7 @@ def prometheus_text(moment: Moment) -> bytes:
                 family.add_metric(names, value)
             yield family
 
-    return generate_latest(SimpleNamespace(collect=collect))  # type: ignore[arg-type]
+    return generate_latest(SimpleNamespace(collect=collect))
 
 
 def otlp_metrics(moment: Moment, window: LastSeconds, since_ns: int, run: str) -> otel.MetricsData:
