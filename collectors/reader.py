@@ -13,7 +13,7 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -81,12 +81,12 @@ class TraceInfo:
             Processes, by host and number; empty if the context vpid was not recorded.
         hosts
             Labels of the hosts.
+        log_levels
+            Names of the log levels of the events that occurred, where they have one.
         warnings
             Sentences about what is missing or could not be read.
         loss_rows
             Rows of the table `losses`, unsorted.
-        log_levels
-            Names of the log levels of the events that occurred, where they have one.
     """
 
     events: int
@@ -96,9 +96,9 @@ class TraceInfo:
     end_ns: int | None
     processes: list[Process]
     hosts: list[str]
+    log_levels: dict[str, str]
     warnings: list[str]
     loss_rows: list[dict[str, Any]] = field(repr=False, compare=False)
-    log_levels: dict[str, str] = field(default_factory=dict)
 
     @cached_property
     def losses(self) -> pl.DataFrame:
@@ -137,19 +137,8 @@ class TraceInfo:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data, as ``roslens info --json`` prints it."""
-        return {
-            "events": self.events,
-            "events_by_name": self.events_by_name,
-            "discarded_events": self.discarded_events,
-            "begin_ns": self.begin_ns,
-            "end_ns": self.end_ns,
-            "processes": [
-                {"host": p.host, "vpid": p.vpid, "procname": p.procname} for p in self.processes
-            ],
-            "hosts": self.hosts,
-            "log_levels": self.log_levels,
-            "warnings": self.warnings,
-        }
+        about = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "loss_rows"}
+        return about | {"processes": [asdict(process) for process in self.processes]}
 
 
 class Trace:

@@ -13,7 +13,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
@@ -323,31 +323,25 @@ def _to_parquet(
     threads: int,
 ) -> None:
     """Write one file for one event, else a folder as `Trace.write_events` makes it."""
-
-    def write(folder: Path, progress: Callable[[int, int], object]) -> None:
-        trace.write_events(
-            folder,
-            names=names,
-            begin_ns=times[0],
-            end_ns=times[1],
-            fields=fields,
-            threads=threads,
-            progress=progress,
-        )
-
+    begin_ns, end_ns = times
     with progress_bar(TaskProgressColumn()) as bar:
         task = bar.add_task("writing events")
-
-        def update(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
-
+        write = partial(
+            trace.write_events,
+            names=names,
+            begin_ns=begin_ns,
+            end_ns=end_ns,
+            fields=fields,
+            threads=threads,
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
+        )
         if len(names) > 1 or output.is_dir():
-            write(output, update)
+            write(output)
             return
         with writing(output):
             output.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=output.parent, prefix=".events-") as scratch:
-                write(Path(scratch), update)
+                write(Path(scratch))
                 files = list(Path(scratch).rglob("*.parquet"))
                 if files:
                     sync(files[0])

@@ -72,6 +72,7 @@ def find_info(path: Path) -> tuple[TraceInfo, dict[str, Any] | None]:
         end_ns=processes.select(pl.col("end_ns").max()).item(),
         processes=[Process(*about) for about in processes.select(_PROCESS).iter_rows()],
         hosts=sorted(processes["host"].unique()),
+        log_levels={},
         warnings=collected.warnings,
         loss_rows=[],
     )

@@ -28,6 +28,7 @@ from roslens.collectors.table_file import write_table
 from roslens.recording import Recording, UsageError
 from roslens.recording.arrays import np
 from roslens.recording.errors import writing
+from roslens.recording.files import link_or_copy
 from roslens.recording.layout import MANIFEST_NAME, find_traces
 from roslens.recording.manifest import Manifest, Member, write_manifest
 from roslens.recording.merged import merged_manifest
@@ -173,7 +174,7 @@ def _fill(
     for recording, member in zip(recordings, members, strict=True):
         progress(f"taking {member.name}")
         for file, place in _files(recording, member.name):
-            _take(file, folder / place)
+            link_or_copy(file, folder / place)
     progress("reading clocks")
     trace = open_trace(folder / "trace")
     labels = _labels(trace, members)
@@ -220,14 +221,6 @@ def _logs(folder: Path, member: Member) -> pl.DataFrame:
     files = find_logs(folder / LOGS / member.name) if len(member.hosts) == 1 else []
     boot = boot_ns(find_traces(folder / "trace" / member.name))
     return read_logs(files, "".join(member.hosts[:1]), boot)
-
-
-def _take(file: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with suppress(OSError):
-        os.link(file, target)
-        return
-    shutil.copy2(file, target)
 
 
 def _labels(trace: Trace, members: Sequence[Member]) -> list[dict[str, str]]:

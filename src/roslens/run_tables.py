@@ -356,16 +356,8 @@ class RunTables:
 
     def _all(self, table: Table, files: Sequence[Path | None]) -> pl.LazyFrame:
         factors = self._factors(table)
-        origins = self._spans if any(view.has_window for view in self.views) else {}
         frames = [
-            self._cut(
-                scan_samples(table, file)
-                if table in SAMPLED  # small, and written by whoever recorded it
-                else scan_table(table, file),
-                table,
-                run,
-                origins,
-            ).select(
+            self._scan(table, file, run).select(
                 pl.lit(run.name).alias("run"),
                 *(_level(run, *factor) for factor in factors),
                 *(pl.col(column.name) for column in table.columns),
@@ -379,14 +371,11 @@ class RunTables:
             return table.empty().lazy().select(run, *none, pl.all())
         return pl.concat(frames)
 
-    def _cut(
-        self,
-        frame: pl.LazyFrame,
-        table: Table,
-        run: Run,
-        spans: Mapping[str, tuple[int, int]],
-    ) -> pl.LazyFrame:
-        origin = spans[run.name][0] if run.name in spans else None
+    def _scan(self, table: Table, file: Path, run: Run) -> pl.LazyFrame:
+        # Sampled tables are small, and written by whoever recorded them.
+        frame = scan_samples(table, file) if table in SAMPLED else scan_table(table, file)
+        spans = self._spans if any(view.has_window for view in self.views) else {}
+        origin, _ = spans.get(run.name, (None, None))
         filters = [
             condition for view in self.views for condition in view.filters(table, run.name, origin)
         ]

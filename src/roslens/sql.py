@@ -96,8 +96,6 @@ def query(
         frame = pl.from_arrow(batches or reader.schema.empty_table())
         assert isinstance(frame, pl.DataFrame)
         return frame.head(rows), count > rows
-    except duckdb.InterruptException as error:
-        raise RunFailedError(f"the query took longer than {seconds:g} s and was ended") from error
     except duckdb.OutOfMemoryException as error:
         raise RunFailedError(f"the query needs more memory than {MEMORY}") from error
     except duckdb.Error as error:

@@ -143,7 +143,7 @@ def test_whose_events_were_lost_is_told(of_kernel: int, told: str) -> None:
         for trace, count in (("kernel", of_kernel), ("ros2-kilted-0-0", 9 - of_kernel))
         if count
     ]
-    info = TraceInfo(1, {}, 9, None, None, [], ["h0"], [], rows)
+    info = TraceInfo(1, {}, 9, None, None, [], ["h0"], {}, [], rows)
     console = Console(file=io.StringIO(), width=100)
     show_info(info, console)
     assert told in console.file.getvalue()

@@ -16,9 +16,9 @@ from typing import Any, TypeAlias
 import polars as pl
 
 from roslens.fleet.cluster import Workers, each
-from roslens.fleet.rows import ROW, Task, row_of
+from roslens.fleet.rows import ROW, Task, row_of, unread_row
 from roslens.fleet.selection import Selection
-from roslens.fleet.trees import LocalTree, Place, Tree, open_tree
+from roslens.fleet.trees import LocalTree, Tree, open_tree
 from roslens.recording import RoslensError, UsageError
 from roslens.recording.arrays import need_numpy
 from roslens.recording.errors import writing
@@ -169,7 +169,7 @@ class Catalog:
         roots = [tree.root] if isinstance(tree, LocalTree) else []
         for done, (number, outcome) in enumerate(each(row_of, new, chosen, roots), 1):
             rows.append(
-                _unreadable(new[number].place, outcome)
+                unread_row(new[number].place) | {"problem": str(outcome)}
                 if isinstance(outcome, RoslensError)
                 else outcome
             )
@@ -277,14 +277,3 @@ def moment(when: Moment) -> datetime:
 
 def _fits(value: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(value, pattern) for pattern in patterns)
-
-
-def _unreadable(place: Place, error: RoslensError) -> dict[str, Any]:
-    row: dict[str, Any] = dict.fromkeys(ROW)
-    return row | {
-        "path": place.path,
-        "run": place.path.rsplit("/", 1)[-1],
-        "stamp": place.stamp,
-        "collected": False,
-        "problem": str(error),
-    }

@@ -87,12 +87,17 @@ class Task:
     collect: bool = False
 
 
+def unread_row(place: Place) -> dict[str, Any]:
+    """Return the row of a recording of which only the place is known."""
+    row: dict[str, Any] = dict.fromkeys(ROW)
+    run = place.path.rsplit("/", 1)[-1]
+    return row | {"path": place.path, "run": run, "stamp": place.stamp, "collected": False}
+
+
 def row_of(task: Task) -> dict[str, Any]:
     """Make the row of a recording; ``problem`` says why it cannot be read."""
     place = task.place
-    row: dict[str, Any] = dict.fromkeys(ROW)
-    row |= {"path": place.path, "stamp": place.stamp, "collected": False}
-    row["run"] = place.path.rsplit("/", 1)[-1]
+    row = unread_row(place)
     with tempfile.TemporaryDirectory() as scratch:
         try:
             recording = Recording.at(task.tree.local(place, Path(scratch)))

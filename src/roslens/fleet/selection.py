@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +18,7 @@ from roslens.collectors.schema import TABLES
 from roslens.fleet.trees import LocalTree, Tree
 from roslens.recording import UsageError
 from roslens.recording.errors import writing
-from roslens.recording.files import replaced_whole
+from roslens.recording.files import link_or_copy, replaced_whole
 
 if TYPE_CHECKING:
     from roslens.recordings import Recordings
@@ -152,8 +151,46 @@ class Selection:
     def write_dataset(
         self, folder: str | os.PathLike[str], tables: Sequence[str] | None = None
     ) -> Written:
-        """Write the tables as one dataset in hive layout; see the function `write_dataset`."""
-        return write_dataset(self.rows.filter("collected"), self.files, Path(folder), tables)
+        """Update a folder in hive layout to hold the tables of exactly these recordings.
+
+        ``<folder>/<table>/suite=S/campaign=C/recording=PATH/<stamp>.parquet``: files are
+        hard-linked if the file system can, else copied. The stamp identifies the recording's
+        tables, so that an update touches only what has changed.
+
+        >>> rl.catalog("recordings").select(since="30d").write_dataset("nightly", ["messages"])
+        >>> pl.scan_parquet("nightly/messages/**/*.parquet", hive_partitioning=True)
+        >>> duckdb.sql("from read_parquet('nightly/messages/**/*.parquet', hive_partitioning=true)")
+
+        Parameters
+        ----------
+        tables
+            Names of tables; None: all tables.
+
+        Raises
+        ------
+        UsageError
+            There is no such table.
+        UsageError, RunFailedError
+            A file cannot be written; RunFailedError if the disk is full.
+        """
+        collected = self.rows.filter("collected")
+        columns = collected.select("suite", "campaign", "path", "stamp").rows()
+        files_by_table = {name: self.files(name) for name in (TABLES if tables is None else tables)}
+        files = new = removed = 0
+        for name, sources in files_by_table.items():
+            root = Path(folder, name)
+            wanted = dict(zip((_place(*row) for row in columns), sources, strict=True))
+            with writing(root):
+                for place in _there(root):
+                    if place not in wanted:
+                        _remove(root, place)
+                        removed += 1
+                for place, source in wanted.items():
+                    if not (root / place).is_file():
+                        _take(source, root / place)
+                        new += 1
+            files += len(wanted)
+        return Written(files, new, removed)
 
     def __getattr__(self, name: str) -> pl.LazyFrame:
         if name in TABLES:
@@ -193,60 +230,6 @@ class Written:
     removed: int
 
 
-def write_dataset(
-    collected: pl.DataFrame,
-    files_of: Callable[[str], Sequence[str]],
-    folder: Path,
-    tables: Sequence[str] | None = None,
-) -> Written:
-    """Update a folder in hive layout to hold the tables of exactly the given recordings.
-
-    ``<folder>/<table>/suite=S/campaign=C/recording=PATH/<stamp>.parquet``: files are hard-linked
-    if the file system can, else copied. The stamp identifies the recording's tables, so that an
-    update touches only what has changed.
-
-    >>> rl.catalog("recordings").select(since="30d").write_dataset("nightly", ["messages"])
-    >>> pl.scan_parquet("nightly/messages/**/*.parquet", hive_partitioning=True)
-    >>> duckdb.sql("from read_parquet('nightly/messages/**/*.parquet', hive_partitioning=true)")
-
-    Parameters
-    ----------
-    collected
-        Catalog rows of collected recordings.
-    files_of
-        Function that returns the files of a table, in the order of `collected`.
-    tables
-        Names of tables; None: all tables.
-
-    Raises
-    ------
-    UsageError
-        There is no such table.
-    UsageError, RunFailedError
-        A file cannot be written; RunFailedError if the disk is full.
-    """
-    names = list(TABLES) if tables is None else list(tables)
-    for name in names:
-        if name not in TABLES:
-            raise UsageError(f"no table {name!r}; there are {', '.join(TABLES)}")
-    columns = collected.select("suite", "campaign", "path", "stamp").rows()
-    files = new = removed = 0
-    for name in names:
-        wanted = dict(zip((_place(*row) for row in columns), files_of(name), strict=True))
-        with writing(folder / name):
-            for place in _there(folder / name):
-                if place not in wanted:
-                    _remove(folder / name, place)
-                    removed += 1
-            for place, source in wanted.items():
-                target = folder / name / place
-                if not target.is_file():
-                    _take(source, target)
-                    new += 1
-        files += len(wanted)
-    return Written(files, new, removed)
-
-
 def _place(suite: str | None, campaign: str | None, path: str, stamp: str) -> str:
     parts = {"suite": suite, "campaign": campaign, "recording": path}
     folders = [f"{k}={_NONE if v is None else quote(v, safe='')}" for k, v in parts.items()]
@@ -272,16 +255,11 @@ def _remove(root: Path, place: str) -> None:
 
 
 def _take(source: str, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
     if "://" in source:
         import fsspec  # noqa: PLC0415  (optional)
 
+        target.parent.mkdir(parents=True, exist_ok=True)
         with replaced_whole(target) as part:
             fsspec.filesystem(source.split("://", maxsplit=1)[0]).get_file(source, str(part))
         return
-    try:
-        os.link(source, target)
-    except OSError:
-        # The target is on another file system, or its file system has no links.
-        with replaced_whole(target) as part:
-            shutil.copyfile(source, part)
+    link_or_copy(Path(source), target)

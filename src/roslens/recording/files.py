@@ -62,6 +62,16 @@ def write_atomically(path: Path, content: str | bytes) -> None:
         temporary.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
+def link_or_copy(source: Path, target: Path) -> None:
+    """Make a hard link, with its folder; a copy where links are not possible, such as elsewhere."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:
+        with replaced_whole(target) as part:
+            shutil.copy2(source, part)
+
+
 def shipped(*parts: str) -> Path:
     """Return the path of shipped content: ``notebooks``, ``data``, ``tracing/suites``, ...
 
