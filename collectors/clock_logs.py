@@ -62,12 +62,12 @@ def read_logs(files: Iterable[Path], host: str, boot_ns: int | None) -> pl.DataF
     Parameters
     ----------
     files
-            Files found by `find_logs`; unrelated lines are skipped.
-        host
-            Label of the host; other clocks get other names.
-        boot_ns
-            System clock at the zero of the monotonic clock, in which linuxptp gives times; without
-            it the logs of linuxptp are ignored.
+        Files found by `find_logs`; unrelated lines are skipped.
+    host
+        Label of the host; other clocks get other names.
+    boot_ns
+        System clock at the zero of the monotonic clock, in which linuxptp gives times; without
+        it the logs of linuxptp are ignored.
     """
     offsets: list[_Offset] = []
     texts = [file.read_text(encoding="utf-8", errors="replace") for file in files]

@@ -34,12 +34,12 @@ class Clocks:
     Attributes
     ----------
     added
-            By host: recorded times, and ns to add to them, interpolated linearly.
-        bounds
-            Pairs of hosts with corrected times, and the largest error of a difference of times on
-            the two, interpolated linearly. A single point holds for all times.
-        findings
-            One per host and per step: kind, severity, host, count of messages, text.
+        By host: recorded times, and ns to add to them, interpolated linearly.
+    bounds
+        Pairs of hosts with corrected times, and the largest error of a difference of times on
+        the two, interpolated linearly. A single point holds for all times.
+    findings
+        One per host and per step: kind, severity, host, count of messages, text.
     """
 
     added: Mapping[str, Points] = field(default_factory=dict)
@@ -137,11 +137,11 @@ def find_clocks(
     Parameters
     ----------
     more
-            More rows like those of `roslens.collectors.ros2.host_clocks.find_crossings`.
-        strict
-            Raise an error if a host cannot be bounded.
-        given
-            Offsets in ns already added to the times of the trace's hosts, which stay as they are.
+        More rows like those of `roslens.collectors.ros2.host_clocks.find_crossings`.
+    strict
+        Raise an error if a host cannot be bounded.
+    given
+        Offsets in ns already added to the times of the trace's hosts, which stay as they are.
 
     Returns
     -------

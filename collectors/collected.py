@@ -36,21 +36,21 @@ class Collected:
     Attributes
     ----------
     recording
-            The recording that was collected.
-        events_by_name
-            Number of events per name.
-        rows
-            Number of rows per table; empty with ``events_only``.
-        discarded_events
-            Number of events that the tracer reports as dropped.
-        warnings
-            Warnings of the reader.
-        rebuilt
-            False if everything was up to date and nothing was read.
-        clock_offsets
-            Findings on the hosts' clocks, where they were brought together; one line each.
-        excerpt
-            The part of the recording that was collected, in words; None for all of it.
+        The recording that was collected.
+    events_by_name
+        Number of events per name.
+    rows
+        Number of rows per table; empty with ``events_only``.
+    discarded_events
+        Number of events that the tracer reports as dropped.
+    warnings
+        Warnings of the reader.
+    rebuilt
+        False if everything was up to date and nothing was read.
+    clock_offsets
+        Findings on the hosts' clocks, where they were brought together; one line each.
+    excerpt
+        The part of the recording that was collected, in words; None for all of it.
     """
 
     recording: Recording

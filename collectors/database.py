@@ -27,9 +27,9 @@ def open_database(
     Raises
     ------
     UsageError
-            One of the names is a view, which could compute for ever.
-        sqlite3.Error
-            The file is no database, or is damaged; or the time is over.
+        One of the names is a view, which could compute for ever.
+    sqlite3.Error
+        The file is no database, or is damaged; or the time is over.
     """
     readable = {*tables, "sqlite_master"}
 

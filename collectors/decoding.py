@@ -40,20 +40,20 @@ class Raw:
     Attributes
     ----------
     events
-            Frame by event name, with the columns of `RAW_EVENT_COLUMNS` and the payload; a declared
-            event that did not occur has an empty frame.
-        losses
-            Events that the tracer dropped, with the columns of the table ``losses``.
-        counts
-            Number of events by name, for events that occurred.
-        warnings
-            Warnings of the reader, one line each.
-        hosts
-            Labels of all hosts, where they are known.
-        files
-            File of the events by name, where they were written.
-        clocks
-            How the hosts' clocks were brought together; None if they are as recorded.
+        Frame by event name, with the columns of `RAW_EVENT_COLUMNS` and the payload; a declared
+        event that did not occur has an empty frame.
+    losses
+        Events that the tracer dropped, with the columns of the table ``losses``.
+    counts
+        Number of events by name, for events that occurred.
+    warnings
+        Warnings of the reader, one line each.
+    hosts
+        Labels of all hosts, where they are known.
+    files
+        File of the events by name, where they were written.
+    clocks
+        How the hosts' clocks were brought together; None if they are as recorded.
     """
 
     events: Mapping[str, pl.DataFrame] | Mapping[str, pl.LazyFrame]

@@ -235,9 +235,9 @@ def cut(
     Parameters
     ----------
     made
-            Where all tables lie, made from the events of `write_events`; changed in place.
-        source
-            The recording itself, whose resource samples are copied.
+        Where all tables lie, made from the events of `write_events`; changed in place.
+    source
+        The recording itself, whose resource samples are copied.
 
     Returns
     -------
@@ -296,9 +296,9 @@ def take_along(
     Parameters
     ----------
     about
-            Description of the tables' source.
-        filters
-            Returns the filters for the samples of a table.
+        Description of the tables' source.
+    filters
+        Returns the filters for the samples of a table.
 
     Raises
     ------

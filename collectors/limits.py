@@ -32,11 +32,11 @@ class Limits:
     Attributes
     ----------
     seconds
-            Wall time from start to end.
-        memory_bytes
-            Resident memory of the process.
-        output_bytes
-            Size of events and tables on disk.
+        Wall time from start to end.
+    memory_bytes
+        Resident memory of the process.
+    output_bytes
+        Size of events and tables on disk.
     """
 
     seconds: float | None = None
@@ -73,10 +73,10 @@ def run_limited(
     Parameters
     ----------
     options
-            Options of `roslens.collectors.collection.collect`: ``threads``, ``events_only``,
-            ``excerpt`` (as plain data).
-        say, done
-            `progress` and `done` of that function.
+        Options of `roslens.collectors.collection.collect`: ``threads``, ``events_only``,
+        ``excerpt`` (as plain data).
+    say, done
+        `progress` and `done` of that function.
 
     Raises
     ------

@@ -248,15 +248,15 @@ class Trace:
         Parameters
         ----------
         names
-                Event names wanted, such as ``ros2:rmw_take``; None for all declared ones.
-                Undeclared names are left out of the result.
-            begin_ns, end_ns
-                Times of the first and last event wanted, both included.
-            fields
-                Columns wanted in addition to ``time_ns``; None for all. Columns that an event lacks
-                are left out of its frame.
-            threads
-                Number of threads; 0 for one per core.
+            Event names wanted, such as ``ros2:rmw_take``; None for all declared ones.
+            Undeclared names are left out of the result.
+        begin_ns, end_ns
+            Times of the first and last event wanted, both included.
+        fields
+            Columns wanted in addition to ``time_ns``; None for all. Columns that an event lacks
+            are left out of its frame.
+        threads
+            Number of threads; 0 for one per core.
 
         Returns
         -------
@@ -473,13 +473,13 @@ def open_trace(
     Parameters
     ----------
     root
-            A folder such as ``ros2 trace`` writes, or `Recording.trace_root`.
-        clock_offsets
-            Nanoseconds to add to all times of a host, given by its name or label; or pairs of a
-            time and the nanoseconds to add there, in order of time, interpolated linearly.
-        cpus
-            Number of CPUs of the machine, if LTTng recorded each of them into a file: nothing else
-            shows that the last of these files are missing.
+        A folder such as ``ros2 trace`` writes, or `Recording.trace_root`.
+    clock_offsets
+        Nanoseconds to add to all times of a host, given by its name or label; or pairs of a
+        time and the nanoseconds to add there, in order of time, interpolated linearly.
+    cpus
+        Number of CPUs of the machine, if LTTng recorded each of them into a file: nothing else
+        shows that the last of these files are missing.
 
     Raises
     ------

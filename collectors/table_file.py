@@ -24,9 +24,9 @@ def write_table(table: pl.DataFrame, path: Path, about: Mapping[str, str] | None
     Parameters
     ----------
     table, path
-            The table, and its file.
-        about
-            Keys and texts for the file's metadata, from `roslens.recording.schema.Table.about`.
+        The table, and its file.
+    about
+        Keys and texts for the file's metadata, from `roslens.recording.schema.Table.about`.
 
     Raises
     ------

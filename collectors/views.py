@@ -88,15 +88,15 @@ class View:
     Attributes
     ----------
     window_s
-            Begin and end, in seconds after the run's first event.
-        window_ns
-            Begin and end, in ns since the epoch.
-        processes
-            Selected processes per run, as (host, vpid).
-        process_nodes
-            Full names of the nodes of these processes, per run.
-        nodes, topics
-            Full names of the selected nodes and topics.
+        Begin and end, in seconds after the run's first event.
+    window_ns
+        Begin and end, in ns since the epoch.
+    processes
+        Selected processes per run, as (host, vpid).
+    process_nodes
+        Full names of the nodes of these processes, per run.
+    nodes, topics
+        Full names of the selected nodes and topics.
     """
 
     window_s: Window | None = None

@@ -47,21 +47,21 @@ class Format:
     Attributes
     ----------
     tool, files
-            Name of the tool, and its files or folders, for people.
-        versions
-            Versions of the tool that write this format.
-        source
-            Public repository that defines the format.
-        gives
-            The data that are read.
-        refused
-            Data that are left out, corrected or not available.
-        fits
-            Whether a path is of this kind, given the beginning of its text (empty for a folder).
-        read
-            Reads the file and returns one result per run.
-        always_apart
-            Whether even a small file can take a reader more time or memory than its size suggests.
+        Name of the tool, and its files or folders, for people.
+    versions
+        Versions of the tool that write this format.
+    source
+        Public repository that defines the format.
+    gives
+        The data that are read.
+    refused
+        Data that are left out, corrected or not available.
+    fits
+        Whether a path is of this kind, given the beginning of its text (empty for a folder).
+    read
+        Reads the file and returns one result per run.
+    always_apart
+        Whether even a small file can take a reader more time or memory than its size suggests.
     """
 
     tool: str

@@ -44,23 +44,23 @@ class ToolResult:
     Attributes
     ----------
     tool
-            Name of the tool that wrote the files.
-        metadata
-            Information on the run from the files.
-        summary
-            `SUMMARY_SCHEMA`: one row per figure. `entity` is its subject (subscription, publisher,
-            client, process, ...), `name` its topic, service or action; `metric` such as
-            ``latency_mean``; `unit` ``ns``, ``byte``, ``core``, ``1`` (count or fraction), ``Hz``.
-        series
-            `SERIES_SCHEMA`: figures over time, `time_ns` since the tool's start.
-        samples
-            `SAMPLES_SCHEMA`: single latencies, where the tool wrote them.
-        notes
-            Corrections, omissions and misleading names; one sentence each.
-        factors
-            Settings that distinguish this run from others in the same file.
-        identity
-            The tool's own id of the run, which is equal in all files of one run; empty without.
+        Name of the tool that wrote the files.
+    metadata
+        Information on the run from the files.
+    summary
+        `SUMMARY_SCHEMA`: one row per figure. `entity` is its subject (subscription, publisher,
+        client, process, ...), `name` its topic, service or action; `metric` such as
+        ``latency_mean``; `unit` ``ns``, ``byte``, ``core``, ``1`` (count or fraction), ``Hz``.
+    series
+        `SERIES_SCHEMA`: figures over time, `time_ns` since the tool's start.
+    samples
+        `SAMPLES_SCHEMA`: single latencies, where the tool wrote them.
+    notes
+        Corrections, omissions and misleading names; one sentence each.
+    factors
+        Settings that distinguish this run from others in the same file.
+    identity
+        The tool's own id of the run, which is equal in all files of one run; empty without.
     """
 
     tool: str

@@ -47,11 +47,11 @@ class Step:
     Attributes
     ----------
     host
-            Label of the host whose clock stepped.
-        begin_ns, end_ns
-            Times of the first host's clock between which it happened.
-        least_ns, most_ns
-            Bounds of how much further ahead the clock is since then.
+        Label of the host whose clock stepped.
+    begin_ns, end_ns
+        Times of the first host's clock between which it happened.
+    least_ns, most_ns
+        Bounds of how much further ahead the clock is since then.
     """
 
     host: str
@@ -81,11 +81,11 @@ class Fit:
     Attributes
     ----------
     hosts
-            Labels of the hosts; the first is the reference for the others.
-        steps
-            Steps of clocks.
-        messages
-            Number of messages of each pair of hosts, from and to.
+        Labels of the hosts; the first is the reference for the others.
+    steps
+        Steps of clocks.
+    messages
+        Number of messages of each pair of hosts, from and to.
     """
 
     hosts: Sequence[str]
@@ -136,10 +136,10 @@ class Fit:
         Returns
         -------
         dict
-                By label of a host whose offset is bounded: times of its own clock and ns to add to
-                them, interpolated linearly. Where a clock jumped backwards against another one, the
-                other machine may have been suspended: all other clocks wait there, so that no time
-                line goes back.
+            By label of a host whose offset is bounded: times of its own clock and ns to add to
+            them, interpolated linearly. Where a clock jumped backwards against another one, the
+            other machine may have been suspended: all other clocks wait there, so that no time
+            line goes back.
         """
         lines: dict[str, list[tuple[int, int]]] = {host: [] for host in self._bounded}
         waited = 0

@@ -162,9 +162,9 @@ class Events:
     Attributes
     ----------
     found
-            The processes that were found, and how to tell them apart.
-        processes
-            The frame of `found`.
+        The processes that were found, and how to tell them apart.
+    processes
+        The frame of `found`.
     """
 
     def __init__(self, raw: Raw, hosts: Sequence[str] = ()) -> None:

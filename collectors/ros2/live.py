@@ -71,10 +71,10 @@ class Model:
         Parameters
         ----------
         batches
-                Frame by event name (``ros2:rmw_take``), each in order of time, as they come from
-                `roslens.collectors.reader.Trace.read`; an empty frame: the event is recorded.
-            losses
-                Events that the tracer dropped, columns of the table ``losses``; None for nothing.
+            Frame by event name (``ros2:rmw_take``), each in order of time, as they come from
+            `roslens.collectors.reader.Trace.read`; an empty frame: the event is recorded.
+        losses
+            Events that the tracer dropped, columns of the table ``losses``; None for nothing.
         """
         frames = {name: frame for name, frame in batches.items() if not frame.is_empty()}
         dropped = losses is not None and not losses.is_empty()

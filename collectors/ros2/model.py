@@ -81,28 +81,28 @@ def make_tables(
     Parameters
     ----------
     raw
-            Frame by event name (``ros2:rmw_take``), with `RAW_EVENT_COLUMNS`, then the payload.
-            An absent name was not recorded; an empty frame means that the event did not occur.
-            Lazy frames are read as far as the model needs them.
-        give
-            Called with the name of each table and the table, as soon as it is made. Text columns
-            may be categorical.
-        losses
-            Events that the tracer dropped, columns of the table ``losses``; None for nothing.
-        warnings
-            Warnings of the reader, for ``health``.
-        hosts
-            Labels of all hosts, where they are known.
-        rmw
-            The middleware of all processes that do not show their own, where it is known.
-        synchronisation
-            How the hosts' clocks were synchronised, where it is known.
-        clocks
-            How the hosts' clocks were brought together; None if they are as recorded.
-        files
-            Files of the events by name, where they exist: they are read piece by piece.
-        bounds
-            Number of threads and limits of memory, as in `Pass`.
+        Frame by event name (``ros2:rmw_take``), with `RAW_EVENT_COLUMNS`, then the payload.
+        An absent name was not recorded; an empty frame means that the event did not occur.
+        Lazy frames are read as far as the model needs them.
+    give
+        Called with the name of each table and the table, as soon as it is made. Text columns
+        may be categorical.
+    losses
+        Events that the tracer dropped, columns of the table ``losses``; None for nothing.
+    warnings
+        Warnings of the reader, for ``health``.
+    hosts
+        Labels of all hosts, where they are known.
+    rmw
+        The middleware of all processes that do not show their own, where it is known.
+    synchronisation
+        How the hosts' clocks were synchronised, where it is known.
+    clocks
+        How the hosts' clocks were brought together; None if they are as recorded.
+    files
+        Files of the events by name, where they exist: they are read piece by piece.
+    bounds
+        Number of threads and limits of memory, as in `Pass`.
     """
     losses = LOSSES.empty() if losses is None else LOSSES.conform(losses)
     events = Events(raw, hosts)

@@ -26,10 +26,10 @@ class Objects:
     Attributes
     ----------
     contexts, nodes, publishers, subscriptions, services, clients, timers, ring_buffers
-            One row per object with its number (``node_id``, ...), ``created_ns`` and ``ended_ns``,
-            the time when its address was given to the next object.
-        publisher_by_rmw, subscription_by_rmw
-            Object by rmw handle, valid from its rmw init event if there is one.
+        One row per object with its number (``node_id``, ...), ``created_ns`` and ``ended_ns``,
+        the time when its address was given to the next object.
+    publisher_by_rmw, subscription_by_rmw
+        Object by rmw handle, valid from its rmw init event if there is one.
     """
 
     contexts: pl.DataFrame
@@ -83,9 +83,9 @@ def numbered(
     Parameters
     ----------
     handles
-            Columns with the objects' addresses.
-        varies
-            Marks objects whose first handle is valid only during a call.
+        Columns with the objects' addresses.
+    varies
+        Marks objects whose first handle is valid only during a call.
     """
     following = [
         pl.when(pl.col(handle).is_not_null()).then(

@@ -62,20 +62,20 @@ class Pass:
     Parameters
     ----------
     events
-            The events, which give the processes and the names of recorded events.
-        objects, callbacks
-            Objects and callbacks of the recording, from `find_objects` and `callback_objects`.
-        losses
-            Events that the tracer dropped.
-        synchronisation
-            How the clocks of the hosts were synchronised, as the recording states.
-        clocks
-            Bounds of the errors between times on two hosts.
-        threads
-            Number of threads to read events and write tables; 0 for as many as polars has.
-        memory
-            With ``path``, only about ``rows`` rows of each kind stay in memory, and the others lie
-            in that file; at least ``keys`` messages are kept that wait for a take.
+        The events, which give the processes and the names of recorded events.
+    objects, callbacks
+        Objects and callbacks of the recording, from `find_objects` and `callback_objects`.
+    losses
+        Events that the tracer dropped.
+    synchronisation
+        How the clocks of the hosts were synchronised, as the recording states.
+    clocks
+        Bounds of the errors between times on two hosts.
+    threads
+        Number of threads to read events and write tables; 0 for as many as polars has.
+    memory
+        With ``path``, only about ``rows`` rows of each kind stay in memory, and the others lie
+        in that file; at least ``keys`` messages are kept that wait for a take.
     """
 
     def __init__(

@@ -45,13 +45,13 @@ class Scheduling:
     Attributes
     ----------
     rows
-            Columns of the table, and proc and thread.
-        unseen
-            Number of threads that ran callbacks and that the kernel's events never name.
-        outside
-            Number of executions that the kernel's events do not cover from begin to end.
-        assumed
-            Number of threads whose number in the kernel was assumed to be their own vtid.
+        Columns of the table, and proc and thread.
+    unseen
+        Number of threads that ran callbacks and that the kernel's events never name.
+    outside
+        Number of executions that the kernel's events do not cover from begin to end.
+    assumed
+        Number of threads whose number in the kernel was assumed to be their own vtid.
     """
 
     rows: pl.DataFrame
@@ -73,17 +73,17 @@ def find_scheduling(
     Parameters
     ----------
     events
-            Events of the recording.
-        executions
-            Executions with the columns `EXECUTIONS`.
-        losses
-            The table ``losses``.
-        ran_at
-            ``proc``, ``thread``, ``start_ns``: when threads were surely on a CPU; default: when
-            executions start.
-        accounted
-            Use the CPU time that the kernel accounted, where its events contain it, instead of the
-            time between switches. The other states then do not fill the rest.
+        Events of the recording.
+    executions
+        Executions with the columns `EXECUTIONS`.
+    losses
+        The table ``losses``.
+    ran_at
+        ``proc``, ``thread``, ``start_ns``: when threads were surely on a CPU; default: when
+        executions start.
+    accounted
+        Use the CPU time that the kernel accounted, where its events contain it, instead of the
+        time between switches. The other states then do not fill the rest.
     """
     instances = executions.filter(pl.col("end_ns").is_not_null()).select(
         "callback_instance_id", "proc", "thread", "start_ns", "end_ns"
@@ -145,11 +145,11 @@ def with_cpu(
     Parameters
     ----------
     events, losses
-            As in `find_scheduling`.
-        stretches
-            ``proc``, ``thread``, ``begin_ns``, ``end_ns``.
-        whole
-            Stretches from one event of a thread to another one: the thread ran at their begin.
+        As in `find_scheduling`.
+    stretches
+        ``proc``, ``thread``, ``begin_ns``, ``end_ns``.
+    whole
+        Stretches from one event of a thread to another one: the thread ran at their begin.
     """
     number = "callback_instance_id"
     kinds = pl.col("thread").cast(I64), pl.col("proc").cast(I32)

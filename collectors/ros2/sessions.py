@@ -69,9 +69,9 @@ def recorded_once(frame: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
     Parameters
     ----------
     frame
-            A frame with ``time_ns``, ``trace`` and `key`; its order is kept.
-        key
-            Columns that are equal in all records of an event: thread and payload.
+        A frame with ``time_ns``, ``trace`` and `key`; its order is kept.
+    key
+        Columns that are equal in all records of an event: thread and payload.
 
     Returns
     -------
