@@ -44,8 +44,6 @@ class Raw:
         event that did not occur has an empty frame.
     losses
         Events that the tracer dropped, with the columns of the table ``losses``.
-    counts
-        Number of events by name, for events that occurred.
     warnings
         Warnings of the reader, one line each.
     hosts
@@ -58,7 +56,6 @@ class Raw:
 
     events: Mapping[str, pl.DataFrame] | Mapping[str, pl.LazyFrame]
     losses: pl.DataFrame
-    counts: Mapping[str, int]
     warnings: list[str] = field(default_factory=list)
     hosts: Sequence[str] = ()
     files: Mapping[str, Path] = field(default_factory=dict)
@@ -90,7 +87,7 @@ def read_raw(recording: Recording) -> Raw:
     """
     trace, _ = _together(recording, {}, 0)
     events, info = trace.read(), trace.info()
-    return Raw(events, info.losses, info.events_by_name, info.warnings, info.hosts)
+    return Raw(events, info.losses, info.warnings, info.hosts)
 
 
 def write_events(
@@ -104,7 +101,7 @@ def write_events(
     """Decode all traces into ``events/``."""
     if recording.has_manifest and not find_traces(recording.trace_root):
         # A run of programs without tracepoints has no events, but other files that count.
-        none = Raw({}, TABLES["losses"].empty(), {}, [_NO_TRACE])
+        none = Raw({}, TABLES["losses"].empty(), [_NO_TRACE])
         return Written({}, 0, none.warnings, lambda: none)
     trace, clocks = _together(recording, clock_offsets, threads)
     window: tuple[int | None, int | None] = (None, None)
@@ -139,7 +136,7 @@ def _scanned(folder: Path, trace: Trace, info: TraceInfo, clocks: Clocks | None)
     for name in trace.event_names:
         if name not in info.events_by_name:
             events[name] = none
-    return Raw(events, info.losses, info.events_by_name, info.warnings, info.hosts, files, clocks)
+    return Raw(events, info.losses, info.warnings, info.hosts, files, clocks)
 
 
 def _together(

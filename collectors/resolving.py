@@ -91,6 +91,7 @@ def read_each(
 
     Parameters
     ----------
+    runs
         Runs to be read.
     read
         Function that reads a run; it raises UsageError if that is not possible.

@@ -90,16 +90,14 @@ def _writable(recording: Recording) -> Recording:
     if recording.is_excerpt:
         return recording
     parent = recording.output if recording.output.exists() else recording.path
-    if os.access(parent, os.W_OK) and not (ONLY_READ in os.environ and _lacks_tables(recording)):
+    # Tables that are missing or of another version would be written.
+    wanted = Wanted(recording, events_only=False, offsets={}, excerpt=None)
+    if os.access(parent, os.W_OK) and (
+        ONLY_READ not in os.environ or wanted.found(force=False, verify=False) is not None
+    ):
         return recording
     where = hashlib.sha256(os.fsencode(recording.path.resolve())).hexdigest()[:16]
     return Recording.at(recording.path, cache_folder() / where)
-
-
-def _lacks_tables(recording: Recording) -> bool:
-    """Return whether collecting would write: tables are missing or of another version."""
-    wanted = Wanted(recording, events_only=False, offsets={}, excerpt=None)
-    return wanted.found(force=False, verify=False) is None
 
 
 def _collect(
