@@ -62,13 +62,6 @@ _FOR_HOSTS = _further_options("Other hosts")
 _FOR_OUTPUT = _further_options("Output", "--json")
 
 
-def _refuse(why: str, given: Mapping[str, object]) -> None:
-    """Raise where one of several arguments is there that cannot be."""
-    for option, value in given.items():
-        if value:
-            raise UsageError(f"{why}: {option} cannot be given with it")
-
-
 def _option(parameter: str) -> str:
     return "a command" if parameter == "command" else f"--{parameter.replace('_', '-')}"
 
@@ -174,10 +167,9 @@ def _way_of(given: Mapping[str, object]) -> str:
             "give either '--suite NAME' or '-- COMMAND ...' to record, or '--resume' to go on"
         )
     does, heeded = _WAYS[way]
-    _refuse(
-        f"{_option(way)} {does}",
-        {_option(name): True for name in given if name != way and name not in heeded},
-    )
+    for name in given:
+        if name != way and name not in heeded:
+            raise UsageError(f"{_option(way)} {does}: {_option(name)} cannot be given with it")
     if way == "triggers" and (given.get("tracer") != "native" or "command" not in given):
         raise UsageError(
             "--triggers reads what the native tracer writes: give '--tracer native' and "

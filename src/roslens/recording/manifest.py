@@ -20,6 +20,7 @@ _SECOND_NS = 1_000_000_000
 _SHORTEST_NS = 10_000_000
 
 Level = str | int | float | bool
+"""A level of a factor."""
 NO_FACTORS = frozenset({
     "metric", "value", "low", "high", "unit", "refused", "level", "runs", "samples",
     "effective_samples", "method", "verdict", "definition",
@@ -27,7 +28,6 @@ NO_FACTORS = frozenset({
 })  # fmt: skip
 """Names that no factor can have: columns other than factors in tables of estimates, and names that
 distinguish cells in addition to factors."""
-"""A level of a factor."""
 
 
 class Host(Strict):
