@@ -25,7 +25,6 @@ class Chains(Noun[ChainsReport]):
     (the slowest first), or the slowest where only one can be shown.
     """
 
-    answer = shown(ChainsReport.answer)
     loss_first = shown(ChainsReport.loss)
     required = shown(ChainsReport.required)
     overview = shown(ChainsReport.overview)
@@ -34,8 +33,6 @@ class Chains(Noun[ChainsReport]):
     statistics = shown(ChainsReport.statistics)
     breakdown = shown(ChainsReport.parts)
     slowest = shown(ChainsReport.slowest)
-    definitions = shown(ChainsReport.definitions)
-    write = shown(ChainsReport.write)
 
     def _made(self, run: Runs, parameters: Mapping[str, object]) -> ChainsReport:
         return ChainsReport(run, ChainsParameters.checked(parameters))

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 class Communication(Noun[CommunicationReport]):
     """Periods, latency, backlog, hops, copies and losses of each way of communication."""
 
-    answer = shown(CommunicationReport.answer)
     loss_first = shown(CommunicationReport.loss)
     overview = shown(CommunicationReport.overview)
     published = shown(CommunicationReport.published)
@@ -35,8 +34,6 @@ class Communication(Noun[CommunicationReport]):
     flow = shown(CommunicationReport.flow)
     copies = shown(CommunicationReport.copies)
     log = shown(CommunicationReport.log)
-    definitions = shown(CommunicationReport.definitions)
-    write = shown(CommunicationReport.write)
 
     def _made(self, run: Runs, parameters: Mapping[str, object]) -> CommunicationReport:
         checked = CommunicationParameters.checked(parameters)

@@ -23,7 +23,6 @@ class Executors(Noun[ExecutorsReport]):
     ``factor`` is the factor whose levels are compared in pairs; None: ``executor``.
     """
 
-    answer = shown(ExecutorsReport.answer)
     loss_first = shown(ExecutorsReport.loss)
     work_done = shown(ExecutorsReport.work_done)
     cpu = shown(ExecutorsReport.cpu)
@@ -33,8 +32,6 @@ class Executors(Noun[ExecutorsReport]):
     entities = shown(ExecutorsReport.entities)
     tools = shown(ExecutorsReport.tools)
     statements = shown(ExecutorsReport.statements)
-    definitions = shown(ExecutorsReport.definitions)
-    write = shown(ExecutorsReport.write)
 
     def _made(self, run: Runs, parameters: Mapping[str, object]) -> ExecutorsReport:
         return ExecutorsReport(run, ExecutorsParameters.checked(parameters))

@@ -53,7 +53,6 @@ class OfMessages(Noun[LatencyReport]):
 class Latency(OfMessages):
     """Message latency from publish to the start of the callback, with its uncertainty."""
 
-    answer = shown(LatencyReport.answer)
     loss_first = shown(LatencyReport.loss)
     runs = shown(LatencyReport.runs)
     distributions = shown(LatencyReport.distributions)
@@ -67,8 +66,6 @@ class Latency(OfMessages):
     callbacks = shown(LatencyReport.callbacks)
     services = shown(LatencyReport.services)
     resources = shown(LatencyReport.resources)
-    definitions = shown(LatencyReport.definitions)
-    write = shown(LatencyReport.write)
 
     def topics(self, by: Sequence[str] | None = None) -> pl.DataFrame:
         """List the topics: the application's first, then by descending P99.

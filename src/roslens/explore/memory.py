@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 class Memory(Noun[LeaksReport]):
     """Memory and CPU use of processes, and whether memory climbs."""
 
-    answer = shown(LeaksReport.answer)
     loss_first = shown(LeaksReport.loss)
     verdicts = shown(LeaksReport.verdicts)
     history = shown(LeaksReport.over_time)
@@ -28,8 +27,6 @@ class Memory(Noun[LeaksReport]):
     heap = shown(LeaksReport.heap)
     why_no_peak = shown(LeaksReport.why_no_peak)
     statements = shown(LeaksReport.statements)
-    definitions = shown(LeaksReport.definitions)
-    write = shown(LeaksReport.write)
 
     def _made(self, run: Runs, parameters: Mapping[str, object]) -> LeaksReport:
         return LeaksReport(run, LeaksParameters.checked(parameters))

@@ -24,12 +24,45 @@ R_co = TypeVar("R_co", bound=Report[Any], covariant=True)
 S = TypeVar("S")
 
 
+def shown(section: Callable[[R_co], S]) -> Callable[Concatenate[Noun[R_co], ...], S]:
+    """Make a method that shows a section of the report."""
+
+    def verb(noun: Noun[R_co], by: Sequence[str] | None = None, **parameters: object) -> S:
+        return section(noun._report(by, **parameters))
+
+    verb.__name__ = section.__name__
+    verb.__doc__ = f"""{section.__doc__}
+
+        Parameters
+        ----------
+        by
+            Factors that make the cells; runs that differ in others are taken together. None: all.
+        **parameters
+            Of the notebook, in place of those given before, such as ``warm_up_s=2`` (s).
+
+        Returns
+        -------
+        Sentences, tables (with units) and figures, as the report shows them; ``pictures`` are the
+        figures, of matplotlib.
+
+        Raises
+        ------
+        UsageError
+            There is no such factor or parameter, or it does not take the value.
+        """
+    return verb
+
+
 class Noun(ABC, Generic[R_co]):
     """Frames, pictures and sections of runs, from one report.
 
     Frames are polars (``.to_pandas()`` for pandas), pictures are matplotlib figures; sections are
     those that the notebook of the same name shows.
     """
+
+    answer = shown(Report.answer)
+    definitions = shown(Report.definitions)
+    write = shown(Report.write)
 
     def __init__(self, run: Runs, parameters: Mapping[str, object] | None = None) -> None:
         self._run = run
@@ -82,35 +115,6 @@ class Noun(ABC, Generic[R_co]):
 
     def __repr__(self) -> str:
         return shown_lines("\n".join(self.sentences()))
-
-
-def shown(section: Callable[[R_co], S]) -> Callable[Concatenate[Noun[R_co], ...], S]:
-    """Make a method that shows a section of the report."""
-
-    def verb(noun: Noun[R_co], by: Sequence[str] | None = None, **parameters: object) -> S:
-        return section(noun._report(by, **parameters))
-
-    verb.__name__ = section.__name__
-    verb.__doc__ = f"""{section.__doc__}
-
-        Parameters
-        ----------
-        by
-            Factors that make the cells; runs that differ in others are taken together. None: all.
-        **parameters
-            Of the notebook, in place of those given before, such as ``warm_up_s=2`` (s).
-
-        Returns
-        -------
-        Sentences, tables (with units) and figures, as the report shows them; ``pictures`` are the
-        figures, of matplotlib.
-
-        Raises
-        ------
-        UsageError
-            There is no such factor or parameter, or it does not take the value.
-        """
-    return verb
 
 
 def grouped(run: Runs, by: Sequence[str]) -> Runs:
