@@ -225,14 +225,13 @@ def _logs(folder: Path, member: Member) -> pl.DataFrame:
 
 def _labels(trace: Trace, members: Sequence[Member]) -> list[dict[str, str]]:
     """Return, for each member, a mapping from its own host labels to those in the result."""
-    labels = []
-    for member in members:
-        label_by_host: dict[str, str] = {}
-        for label, host in trace.host_of.items():
-            if label.split("/")[0] == member.name:
-                label_by_host.setdefault(host, f"h{len(label_by_host)}")
-        labels.append({label: host for host, label in label_by_host.items()})
-    return labels
+    hosts = (
+        dict.fromkeys(
+            host for label, host in trace.host_of.items() if label.split("/")[0] == member.name
+        )
+        for member in members
+    )
+    return [{f"h{place}": host for place, host in enumerate(own)} for own in hosts]
 
 
 def _by_clock(
