@@ -356,16 +356,16 @@ class StartPage:
         widget = self.widget
         if widget.clicked is None:
             return []
-        journeys = way_of(self.run.messages, widget.flows.way(widget.clicked), lambda: widget.paths)
+        journeys = self._way_through(widget.clicked)
         if not journeys:
-            call = journey_of(
-                self.run.messages.clear(),
-                widget.clicked,
-                lambda: widget.paths,
-                self.run.service_calls,
-            )
+            none = self.run.messages.clear()
+            call = journey_of(none, widget.clicked, lambda: widget.paths, self.run.service_calls)
             journeys = [call] if call else []
         return [j for j in journeys if j.hops]
+
+    def _way_through(self, instance: int) -> Sequence[Journey]:
+        widget = self.widget
+        return way_of(self.run.messages, widget.flows.way(instance), lambda: widget.paths)
 
     def chains(self) -> ipywidgets.Widget | Still:
         """Show the chains of messages that began in the range, end to end."""
@@ -426,12 +426,7 @@ class StartPage:
             return Section(Sentence("No message was delivered."))
         from roslens.analysis.figures.waterfall import way_waterfall  # noqa: PLC0415
 
-        flows = self.widget.flows
-        journeys = way_of(
-            self.run.messages,
-            flows.way(int(worst["callback_instance_id"][0])),
-            lambda: self.widget.paths,
-        )
+        journeys = self._way_through(int(worst["callback_instance_id"][0]))
         return way_waterfall([j for j in journeys if j.hops])
 
     def _message(self) -> str | Section:
@@ -620,19 +615,15 @@ def _heat(run: Recordings, topic: str) -> Part:
         .select("topic", "publish_ns", "latency_ns")
         .collect()
     )
-    relevant = frame.filter(~pl.col("topic").is_in(INFRASTRUCTURE))
-    wanted = topic or next(
-        iter(
-            relevant["topic"].value_counts(sort=True)["topic"].to_list() if relevant.height else []
-        ),
-        "",
-    )
-    chosen = frame.filter(pl.col("topic") == wanted)
+    if not topic:
+        relevant = frame.filter(~pl.col("topic").is_in(INFRASTRUCTURE))["topic"]
+        topic = next(iter(relevant.value_counts(sort=True)["topic"]), "")
+    chosen = frame.filter(pl.col("topic") == topic)
     if not chosen.height:
-        on_topic = f"on {wanted} " if wanted else ""
+        on_topic = f"on {topic} " if topic else ""
         return Sentence(f"No message {on_topic}was delivered in this range.", loud=True)
     return latency_heat(
-        chosen["publish_ns"].to_numpy(), chosen["latency_ns"].to_numpy().astype(float), wanted
+        chosen["publish_ns"].to_numpy(), chosen["latency_ns"].to_numpy().astype(float), topic
     )
 
 
