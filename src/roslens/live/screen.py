@@ -110,6 +110,7 @@ def screen(moment: Moment, height: int | None = None) -> RenderableType:
     room = _ROOM if height is None else height - len(last) - 2
     counts = _shared([frame.height for _, frame in views], room - _OVERHEAD * len(views))
     tables: list[RenderableType] = []
+    more: list[str] = []
     for (view, frame), count in zip(views, counts, strict=True):
         columns = _columns(view, frame)
         table = Table(box=None, pad_edge=False, header_style="bold underline")
@@ -127,11 +128,8 @@ def screen(moment: Moment, height: int | None = None) -> RenderableType:
                 )
             )
         tables += [table, Text()]
-    more = [
-        f"{frame.height - count} more {view}"
-        for (view, frame), count in zip(views, counts, strict=True)
-        if frame.height > count
-    ]
+        if frame.height > count:
+            more.append(f"{frame.height - count} more {view}")
     return Group(head, *tables, Text("\n".join([*last, *[", ".join(more)] * bool(more)])))
 
 
@@ -192,10 +190,11 @@ def _wrong(view: str, row: Mapping[str, Any], moment: Moment) -> set[object]:
 
 def _columns(view: str, frame: pl.DataFrame) -> list[Column]:
     """Return the columns, without optional columns that have no values."""
-    known = (
-        not column.asked or frame[column.name].null_count() < frame.height for column in VIEWS[view]
-    )
-    return [column for column, is_known in zip(VIEWS[view], known, strict=True) if is_known]
+    return [
+        column
+        for column in VIEWS[view]
+        if not column.asked or frame[column.name].null_count() < frame.height
+    ]
 
 
 def _shared(wanted: Sequence[int], room: int) -> list[int]:
