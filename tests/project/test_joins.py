@@ -25,7 +25,7 @@ ONE_ROW = {
     ("analysis/measures/waits_for.py", "['host', 'client_node']"): "nodes with one open instance",
     ("analysis/path/groups.py", "'callback_id'"): "callbacks, grouped",
     ("collectors/ros2/actions.py", "[*_WAY, 'goal_place']"): "goals are numbered",
-    ("collectors/ros2/blocked.py", "_THREAD"): "a thread's last begin",
+    ("collectors/ros2/blocked.py", "'thread'"): "a thread's last begin",
     ("collectors/ros2/host_clocks.py", "'proc'"): "processes",
     ("collectors/ros2/host_clocks.py", "'proc_right'"): "processes",
     ("collectors/ros2/processes.py", "key"): "addresses, unique",
