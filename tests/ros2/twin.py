@@ -59,7 +59,7 @@ def differences(
     rows = [] if losses is None else losses.to_dicts()
     recorded = {name: frame.iter_rows(named=True) for name, frame in raw.items()}
     bounds = clock_bounds(raw)
-    theirs = reference_model.tables(recorded, rows, synchronisation, lambda _: bounds)
+    theirs = reference_model.tables(recorded, rows, synchronisation, bounds)
     return compared({name: ours[name].to_dicts() for name in theirs}, theirs)
 
 
