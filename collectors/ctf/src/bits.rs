@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::model::ByteOrder;
+use crate::model::{ByteOrder, Int};
 
 /// Read `bits` (1 to 64) bits at bit `at`; `None` beyond the end of `bytes`.
 ///
@@ -34,78 +34,52 @@ pub fn read(bytes: &[u8], at: u64, bits: u32, order: ByteOrder) -> Option<u64> {
     Some(value as u64 & mask(bits))
 }
 
-/// Read any number of bits at bit `at` as 64-bit words, the lowest first.
+/// Read an integer of any number of bits at bit `at`, as decimal text; `None` beyond the end of
+/// `bytes`.
 #[must_use]
-pub fn read_wide(bytes: &[u8], at: u64, bits: u32, order: ByteOrder) -> Option<Vec<u64>> {
-    let words = bits.div_ceil(64);
-    let top = bits - (words - 1) * 64;
-    let mut elements = Vec::with_capacity(words as usize);
-    for i in 0..words {
-        let width = if i + 1 == words { top } else { 64 };
-        // In big-endian data the lowest word comes last.
-        let before = match order {
-            ByteOrder::Little => i * 64,
-            ByteOrder::Big => bits - i * 64 - width,
-        };
-        elements.push(read(bytes, at + u64::from(before), width, order)?);
-    }
-    Some(elements)
-}
-
-/// Reverse the lowest `bits` bits.
-pub fn reverse_wide(words: &mut [u64], bits: u32) {
-    words.reverse();
-    let unused = words.len() * 64 - bits as usize;
-    let mut above = 0;
-    for word in words.iter_mut().rev() {
-        let whole = word.reverse_bits();
-        *word = whole >> unused | above;
-        above = if unused == 0 {
-            0
+pub fn decimal(bytes: &[u8], at: u64, int: &Int) -> Option<String> {
+    const STEP: u64 = 1_000_000_000;
+    // In big-endian data the lowest bits come last, and the other way round if they are reversed.
+    let part = |lowest: u32, bits: u32| {
+        let before = if (int.order == ByteOrder::Big) == int.reversed {
+            lowest
         } else {
-            whole << (64 - unused)
+            int.bits - lowest - bits
         };
-    }
-}
-
-/// Return a number of `bits` bits as decimal text.
-#[must_use]
-pub fn decimal(mut words: Vec<u64>, bits: u32, signed: bool) -> String {
-    const STEP: u64 = 10_000_000_000_000_000_000;
-    let negative = signed && words[(bits as usize - 1) / 64] >> ((bits - 1) % 64) & 1 == 1;
-    if negative {
-        let mut carry = true;
-        for word in &mut words {
-            (*word, carry) = (!*word).overflowing_add(u64::from(carry));
+        let value = read(bytes, at + u64::from(before), bits, int.order)?;
+        Some(if int.reversed {
+            value.reverse_bits() >> (64 - bits)
+        } else {
+            value
+        })
+    };
+    let negative = int.signed && part(int.bits - 1, 1)? == 1;
+    // Nine decimal digits each, the lowest first.
+    let mut digits: Vec<u64> = Vec::new();
+    for lowest in (0..int.bits).step_by(32).rev() {
+        let bits = (int.bits - lowest).min(32);
+        let mut carry = part(lowest, bits)?;
+        if negative {
+            carry = (!carry & mask(bits)) + u64::from(lowest == 0);
         }
-        if let (Some(top), 1..) = (words.last_mut(), bits % 64) {
-            *top &= mask(bits % 64);
+        for nine in &mut digits {
+            carry += *nine << bits;
+            *nine = carry % STEP;
+            carry /= STEP;
         }
-    }
-    let mut digits = Vec::new();
-    while !words.is_empty() {
-        let mut rest = 0_u64;
-        for word in words.iter_mut().rev() {
-            let wide = u128::from(rest) << 64 | u128::from(*word);
-            #[expect(clippy::cast_possible_truncation, reason = "rest < STEP")]
-            {
-                *word = (wide / u128::from(STEP)) as u64;
-                rest = (wide % u128::from(STEP)) as u64;
-            }
-        }
-        digits.push(rest);
-        while words.last() == Some(&0) {
-            words.pop();
+        while carry > 0 {
+            digits.push(carry % STEP);
+            carry /= STEP;
         }
     }
-    let mut text = String::from(if negative { "-" } else { "" });
-    let mut digits = digits.iter().rev().skip_while(|d| **d == 0);
-    text += &digits.next().unwrap_or(&0).to_string();
-    for more in digits {
+    let mut digits = digits.iter().rev();
+    let sign = if negative { "-" } else { "" };
+    let mut text = format!("{sign}{}", digits.next().unwrap_or(&0));
+    for nine in digits {
         // Writing to a string cannot fail.
-        let _ = write!(text, "{more:019}");
+        let _ = write!(text, "{nine:09}");
     }
-    text
+    Some(text)
 }
 
 /// Return a word in which the lowest `bits` bits are set.
@@ -201,7 +175,11 @@ mod tests {
     #[test]
     fn wide_numbers_are_decimal() {
         let wide = |bytes: &[u8], at, bits, order, signed| {
-            decimal(read_wide(bytes, at, bits, order).unwrap(), bits, signed)
+            let int = Int {
+                signed,
+                ..Int::unsigned(bits, 1, order)
+            };
+            decimal(bytes, at, &int).unwrap()
         };
         let mut bytes = [0_u8; 10];
         assert_eq!(wide(&bytes, 0, 72, ByteOrder::Little, true), "0");
@@ -219,16 +197,26 @@ mod tests {
         assert_eq!(wide(&ones, 0, 128, ByteOrder::Big, true), "-1");
         let largest = u128::MAX.to_string();
         assert_eq!(wide(&ones, 0, 128, ByteOrder::Big, false), largest);
-        assert_eq!(read_wide(&bytes, 10, 72, ByteOrder::Little), None);
+        let beyond = Int::unsigned(72, 1, ByteOrder::Little);
+        assert_eq!(decimal(&bytes, 10, &beyond), None);
     }
 
     #[test]
     fn wide_numbers_reverse() {
         for bits in [65_u32, 100, 127, 128] {
-            let mut words = [3, 0];
-            reverse_wide(&mut words, bits);
-            let value = u128::from(words[1]) << 64 | u128::from(words[0]);
-            assert_eq!(value, 3 << (bits - 2));
+            let mut int = Int::unsigned(bits, 1, ByteOrder::Little);
+            int.reversed = true;
+            let mut bytes = [0; 16];
+            bytes[0] = 3;
+            let expected: u128 = 3 << (bits - 2);
+            assert_eq!(decimal(&bytes, 0, &int), Some(expected.to_string()));
+            // The last two bits of big-endian data, which begin at the top of a byte.
+            int.order = ByteOrder::Big;
+            bytes = [0; 16];
+            let last = bits - 1;
+            bytes[last as usize / 8] = 0x80 >> (last % 8);
+            let expected: u128 = 1 << last;
+            assert_eq!(decimal(&bytes, 0, &int), Some(expected.to_string()));
         }
     }
 

@@ -8,7 +8,7 @@ use arrow_schema::{DataType, Field as ArrowField, Schema, SchemaRef};
 use crate::columns::Kind;
 use crate::error::{Error, Result};
 use crate::model::{Field, StreamClass, Trace, Type};
-use crate::plan::{FlatHeader, Plan, Source, compile, flat_header};
+use crate::plan::{FlatHeader, Plan, compile, flat_header};
 
 /// Columns that every table begins with; the first four come from packet and trace.
 pub const COMMON: [&str; 7] = [
@@ -47,8 +47,6 @@ pub struct Layout {
     pub plan: Plan,
     /// Column of each top-level field of stream context, event context and payload.
     pub targets: [Vec<Option<usize>>; 3],
-    /// Source of each column of the table, for a flat plan.
-    pub sources: Vec<Option<Source>>,
 }
 
 /// One table.
@@ -67,10 +65,10 @@ pub struct Table {
 pub struct StreamPlan {
     /// Event header, where it is flat.
     pub header: Option<FlatHeader>,
-    /// Layout by event number.
-    pub events: HashMap<u64, usize>,
-    /// Layout by event number, for small numbers; `usize::MAX` for none.
-    pub dense: Vec<usize>,
+    /// Numbers of its events, sorted, with their layouts.
+    pub events: Vec<(u64, usize)>,
+    /// Layout by number of a short header, `u32::MAX` for none that is flat.
+    pub shorts: Vec<u32>,
 }
 
 impl StreamPlan {
@@ -78,19 +76,39 @@ impl StreamPlan {
     fn new(stream: &StreamClass) -> Self {
         Self {
             header: flat_header(stream),
-            events: HashMap::new(),
-            dense: Vec::new(),
+            events: Vec::new(),
+            shorts: Vec::new(),
         }
+    }
+
+    /// Add the events, by number.
+    fn add(&mut self, mut events: Vec<(u64, usize)>, layouts: &[Layout]) {
+        events.sort_unstable();
+        if let Some(short) = self.header.as_ref().and_then(|header| header.short) {
+            for (id, layout) in &events {
+                if (short.low..=short.high).contains(id)
+                    && let Ok(at @ ..MOST_SHORT) = usize::try_from(*id)
+                    && matches!(layouts[*layout].plan, Plan::Flat(..))
+                {
+                    self.shorts.resize(at + 1, u32::MAX);
+                    self.shorts[at] = u32::try_from(*layout).unwrap_or(u32::MAX);
+                }
+            }
+        }
+        self.events = events;
     }
 
     /// Return the layout of an event number.
     #[must_use]
     #[inline]
     pub fn layout(&self, id: u64) -> Option<usize> {
-        match usize::try_from(id).ok().and_then(|id| self.dense.get(id)) {
-            Some(&usize::MAX) => None,
-            Some(&layout) => Some(layout),
-            None => self.events.get(&id).copied(),
+        // Most producers count their events from 0.
+        match usize::try_from(id).ok().and_then(|at| self.events.get(at)) {
+            Some((known, layout)) if *known == id => Some(*layout),
+            _ => {
+                let at = self.events.binary_search_by_key(&id, |(known, _)| *known);
+                Some(self.events[at.ok()?].1)
+            }
         }
     }
 }
@@ -108,23 +126,18 @@ pub struct Catalog {
     pub streams: Vec<Vec<StreamPlan>>,
 }
 
-const DENSE: u64 = 1 << 16;
+/// Largest number of an event that is found without a search, plus 1.
+const MOST_SHORT: usize = 1 << 16;
 /// Most columns that a class lacks, summed over all classes of a table: without this limit, the
 /// size of a table's description could be the square of that of the declarations.
 const EMPTY_CELLS: usize = 1 << 22;
 
-/// Columns in order, found by name.
-#[derive(Default)]
+/// Columns of one table while its classes are combined, in order and found by name.
 struct Columns {
     list: Vec<(String, Kind)>,
     by_name: HashMap<String, usize>,
-}
-
-/// Columns of one table while its classes are combined.
-#[derive(Default)]
-struct Draft {
-    contexts: Columns,
-    payload: Columns,
+    /// How many columns are those of contexts, in which no field of a payload goes.
+    contexts: usize,
 }
 
 /// Base in which a column's integers are to be shown, and their number of bits.
@@ -143,8 +156,9 @@ impl Catalog {
                 let fields = kind.map_or(&[][..], Type::fields);
                 for (field, target) in fields.iter().zip(targets) {
                     let shown = match &field.kind {
-                        Type::Int(int) => (int.base, int.bits),
-                        Type::VarInt(int) if int.mappings.is_empty() => (int.base, 64),
+                        Type::Int(int) | Type::VarInt(int) if int.mappings.is_empty() => {
+                            (int.base, int.bits)
+                        }
                         _ => continue,
                     };
                     if let Some(column) = target {
@@ -191,25 +205,24 @@ impl Catalog {
         let mut tables = Vec::new();
         let mut layouts = Vec::new();
         for (name, classes) in classes {
-            let first = layouts.len();
-            let table = table(name, &members, &classes, tables.len(), &mut layouts)?;
+            let table = table(
+                name,
+                &members,
+                &streams,
+                &classes,
+                tables.len(),
+                &mut layouts,
+            )?;
             tables.push(table);
-            for (i, layout) in layouts.iter().enumerate().skip(first) {
-                let plan = &mut streams[layout.member][layout.stream];
-                let id =
-                    members[layout.member].trace.streams[layout.stream].events[layout.event].id;
-                match usize::try_from(id) {
-                    Ok(at) if id < DENSE => {
-                        if plan.dense.len() <= at {
-                            plan.dense.resize(at + 1, usize::MAX);
-                        }
-                        plan.dense[at] = i;
-                    }
-                    _ => {
-                        plan.events.insert(id, i);
-                    }
-                }
-            }
+        }
+        let mut events: HashMap<(usize, usize), Vec<(u64, usize)>> = HashMap::new();
+        for (number, layout) in layouts.iter().enumerate() {
+            let place = (layout.member, layout.stream);
+            let class = &members[layout.member].trace.streams[layout.stream].events[layout.event];
+            events.entry(place).or_default().push((class.id, number));
+        }
+        for ((member, stream), events) in events {
+            streams[member][stream].add(events, &layouts);
         }
         Ok(Self {
             members,
@@ -244,72 +257,58 @@ fn ambiguous(members: &[Member]) -> HashSet<String> {
 fn table(
     name: String,
     members: &[Member],
+    streams: &[Vec<StreamPlan>],
     classes: &[(usize, usize, usize)],
     number: usize,
     layouts: &mut Vec<Layout>,
 ) -> Result<Table> {
-    let scopes = |(m, s, e): (usize, usize, usize)| {
+    let fields = |(m, s, e): (usize, usize, usize)| {
         let stream = &members[m].trace.streams[s];
         let scopes = stream.events[e].scopes(stream);
         scopes.map(|kind| kind.map_or(&[][..], Type::fields))
     };
-    let mut draft = Draft::default();
-    let mut names: Vec<[Vec<Option<String>>; 3]> = Vec::new();
+    let mut columns = Columns::new();
+    let mut targets: Vec<[Vec<Option<usize>>; 3]> = Vec::new();
     for class in classes {
-        let [common, own, _] = scopes(*class);
+        let [common, own, _] = fields(*class);
         let mut taken = HashSet::new();
-        let common = draft.add_contexts(common, &mut taken);
-        let own = draft.add_contexts(own, &mut taken);
-        names.push([common, own, Vec::new()]);
+        let common = columns.add_contexts(common, &mut taken);
+        let own = columns.add_contexts(own, &mut taken);
+        targets.push([common, own, Vec::new()]);
     }
-    for (class, names) in classes.iter().zip(&mut names) {
-        names[2] = draft.add_payload(scopes(*class)[2]);
+    columns.contexts = columns.list.len();
+    for (class, targets) in classes.iter().zip(&mut targets) {
+        targets[2] = columns.add_payload(fields(*class)[2]);
     }
-    let columns: Vec<(String, Kind)> = [
-        ("vpid", Kind::Int(32, true)),
-        ("vtid", Kind::Int(32, true)),
-        ("procname", Kind::Text),
-    ]
-    .map(|(name, kind)| (name.to_owned(), kind))
-    .into_iter()
-    .chain(draft.contexts.list)
-    .chain(draft.payload.list)
-    .collect();
-    check_cells(&name, &names, columns.len())?;
-    let places = columns.iter().enumerate();
-    let places: HashMap<&str, usize> = places.map(|(i, (n, _))| (n.as_str(), i)).collect();
+    let columns = columns.list;
+    check_cells(&name, &targets, columns.len())?;
     // The number of classes in which each column always has a value.
     let mut certain = vec![0_usize; columns.len()];
-    for (class, names) in classes.iter().zip(names) {
+    for (class, targets) in classes.iter().zip(targets) {
         let (m, s, e) = *class;
         let stream = &members[m].trace.streams[s];
-        let plan = match flat_header(stream) {
-            Some(_) => compile(stream, &stream.events[e]),
-            None => Plan::General,
-        };
-        let targets = names.map(|scope| {
-            scope
-                .into_iter()
-                .map(|name| places.get(name?.as_str()).copied())
-                .collect::<Vec<_>>()
-        });
-        let mut sources = vec![None; columns.len()];
-        if let Plan::Flat(_, wanted) = &plan {
-            for (targets, wanted) in targets.iter().zip(wanted) {
-                for (target, source) in targets.iter().zip(wanted) {
+        let flat = streams[m][s].header.as_ref();
+        let plan = match flat.and_then(|_| compile(stream, &stream.events[e])) {
+            Some((segments, wanted)) => {
+                let mut sources = vec![None; columns.len()];
+                for (target, source) in targets.iter().flatten().zip(wanted.into_iter().flatten()) {
                     if let Some(target) = target {
-                        sources[*target] = Some(source.clone());
+                        sources[*target] = Some(source);
                     }
                 }
+                Plan::Flat(segments, sources)
             }
-        }
-        for (targets, fields) in targets.iter().zip(scopes(*class)) {
-            for (target, field) in targets.iter().zip(fields) {
-                if let Some(target) = target
-                    && !matches!(field.kind, Type::Optional(_))
-                {
-                    certain[*target] += 1;
-                }
+            None => Plan::General,
+        };
+        for (target, field) in targets
+            .iter()
+            .flatten()
+            .zip(fields(*class).into_iter().flatten())
+        {
+            if let Some(target) = target
+                && !matches!(field.kind, Type::Optional(_))
+            {
+                certain[*target] += 1;
             }
         }
         layouts.push(Layout {
@@ -319,7 +318,6 @@ fn table(
             table: number,
             plan,
             targets,
-            sources,
         });
     }
     Ok(Table {
@@ -353,7 +351,7 @@ fn schema(columns: &[(String, Kind)], certain: &[usize], classes: usize) -> Sche
 }
 
 /// Refuse a table whose description would be many times as large as its declarations.
-fn check_cells(name: &str, classes: &[[Vec<Option<String>>; 3]], columns: usize) -> Result<()> {
+fn check_cells(name: &str, classes: &[[Vec<Option<usize>>; 3]], columns: usize) -> Result<()> {
     let own: usize = classes.iter().flatten().map(Vec::len).sum();
     let count = classes.len();
     if count.saturating_mul(columns).saturating_sub(own) > EMPTY_CELLS {
@@ -365,80 +363,82 @@ fn check_cells(name: &str, classes: &[[Vec<Option<String>>; 3]], columns: usize)
     Ok(())
 }
 
-impl Draft {
+impl Columns {
+    /// Start with the common columns that fields may fill.
+    fn new() -> Self {
+        let kinds = [Kind::Int(32, true), Kind::Int(32, true), Kind::Text];
+        let names = COMMON[GIVEN..].iter().map(|name| (*name).to_owned());
+        let list: Vec<(String, Kind)> = names.zip(kinds).collect();
+        let names = list.iter().map(|(name, _)| name.clone());
+        Self {
+            by_name: names.enumerate().map(|(at, name)| (name, at)).collect(),
+            list,
+            contexts: 0,
+        }
+    }
+
     /// Add context fields and return their columns; `taken` are those that this class has used.
-    fn add_contexts(
-        &mut self,
-        fields: &[Field],
-        taken: &mut HashSet<String>,
-    ) -> Vec<Option<String>> {
-        let mut columns = Vec::with_capacity(fields.len());
-        for (name, kind) in members(fields) {
+    fn add_contexts(&mut self, fields: &[Field], taken: &mut HashSet<usize>) -> Vec<Option<usize>> {
+        let columns = fields.iter().map(|Field { name, kind, .. }| {
+            let kind = Kind::of(kind);
             if kind.is_nothing() {
-                columns.push(None);
-                continue;
+                return None;
             }
             let fits = match name.as_str() {
                 "vpid" | "vtid" => matches!(kind, Kind::Int(bits, _) if bits <= 32),
                 "procname" => kind == Kind::Text,
                 _ => false,
             };
-            let column = if fits && !taken.contains(&name) {
-                name
-            } else {
-                self.contexts.merge(&format!("ctx_{name}"), &kind, taken)
+            let common = self.by_name.get(name).copied();
+            let at = match common.filter(|at| fits && !taken.contains(at)) {
+                Some(at) => at,
+                None => self.merge(&format!("ctx_{name}"), &kind, taken),
             };
-            taken.insert(column.clone());
-            columns.push(Some(column));
-        }
-        columns
+            taken.insert(at);
+            Some(at)
+        });
+        columns.collect()
     }
 
-    fn add_payload(&mut self, fields: &[Field]) -> Vec<Option<String>> {
+    /// Add the fields of a payload and return their columns.
+    fn add_payload(&mut self, fields: &[Field]) -> Vec<Option<usize>> {
         let mut taken = HashSet::new();
-        let mut columns = Vec::with_capacity(fields.len());
-        for (name, kind) in members(fields) {
+        let columns = fields.iter().map(|Field { name, kind, .. }| {
+            let kind = Kind::of(kind);
             if kind.is_nothing() {
-                columns.push(None);
-                continue;
+                return None;
             }
-            let mut free = name;
+            let mut free = name.clone();
             while COMMON.contains(&free.as_str())
-                || self.contexts.by_name.contains_key(&free)
-                || taken.contains(&free)
+                || (self.by_name.get(&free))
+                    .is_some_and(|at| *at < self.contexts || taken.contains(at))
             {
                 free = format!("field_{free}");
             }
-            let column = self.payload.merge(&free, &kind, &taken);
-            taken.insert(column.clone());
-            columns.push(Some(column));
-        }
-        columns
+            let at = self.merge(&free, &kind, &taken);
+            taken.insert(at);
+            Some(at)
+        });
+        columns.collect()
     }
-}
 
-fn members(fields: &[Field]) -> Vec<(String, Kind)> {
-    let members = fields.iter().map(|f| (f.name.clone(), Kind::of(&f.kind)));
-    members.collect()
-}
-
-impl Columns {
     /// Return the column for fields of this name and kind, made wider or new if necessary.
-    fn merge(&mut self, name: &str, kind: &Kind, taken: &HashSet<String>) -> String {
+    fn merge(&mut self, name: &str, kind: &Kind, taken: &HashSet<usize>) -> usize {
         let mut attempt = name.to_owned();
         let mut number = 1;
         loop {
-            if !taken.contains(&attempt) {
-                let Some(at) = self.by_name.get(&attempt) else {
-                    self.by_name.insert(attempt.clone(), self.list.len());
-                    self.list.push((attempt.clone(), kind.clone()));
-                    return attempt;
-                };
-                let known = &mut self.list[*at].1;
-                if let Some(both) = known.unify(kind) {
-                    *known = both;
-                    return attempt;
-                }
+            let Some(at) = self.by_name.get(&attempt).copied() else {
+                let at = self.list.len();
+                self.by_name.insert(attempt.clone(), at);
+                self.list.push((attempt, kind.clone()));
+                return at;
+            };
+            if at >= self.contexts
+                && !taken.contains(&at)
+                && let Some(both) = self.list[at].1.unify(kind)
+            {
+                self.list[at].1 = both;
+                return at;
             }
             number += 1;
             attempt = format!("{name}_{number}");

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use arrow_array::types::{
-    Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type,
-    UInt32Type, UInt64Type,
+use arrow_array::{ArrayRef, BooleanArray, ListArray, StructArray, make_array};
+use arrow_buffer::{
+    BooleanBufferBuilder, MutableBuffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer,
 };
-use arrow_array::{ArrayRef, BooleanArray, ListArray, PrimitiveArray, StructArray};
-use arrow_buffer::{BooleanBufferBuilder, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
+use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field as ArrowField, Fields};
 
 use crate::error::{Error, Result};
-use crate::model::Type;
+use crate::model::{ByteOrder, Type};
+use crate::plan::Load;
 use crate::text::TextBuilder;
 
 /// The type of a column.
@@ -38,16 +38,16 @@ impl Kind {
     #[must_use]
     pub fn of(kind: &Type) -> Self {
         match kind {
-            Type::Int(i) => Self::Int(width(i.bits), i.signed),
-            Type::Enum(e) => Self::Enum(width(e.int.bits), e.int.signed),
+            Type::Int(i) | Type::VarInt(i) if i.mappings.is_empty() => {
+                Self::Int(width(i.bits), i.signed)
+            }
+            Type::Int(i) | Type::VarInt(i) => Self::Enum(width(i.bits), i.signed),
             Type::Float(f) => Self::Float(f.bits.max(32)),
             Type::Text | Type::WideText(_) | Type::WideInt(_) => Self::Text,
             Type::Array(a) if a.is_text() => Self::Text,
             Type::Array(a) => Self::List(Box::new(Self::of(&a.element))),
             Type::Struct(s) => Self::members(&s.fields),
             Type::Variant(v) => Self::members(&v.options),
-            Type::VarInt(v) if v.mappings.is_empty() => Self::Int(64, v.signed),
-            Type::VarInt(v) => Self::Enum(64, v.signed),
             Type::Bool(_) => Self::Bool,
             Type::BitMap(b) => Self::Struct(vec![
                 ("value".into(), Self::Int(width(b.int.bits), false)),
@@ -161,29 +161,34 @@ fn unify_ints(a: u32, a_signed: bool, b: u32, b_signed: bool) -> Option<u32> {
     (needed <= 64).then_some(needed)
 }
 
+/// Numbers of one type, as they lie in memory.
+#[derive(Debug)]
+pub struct Numbers {
+    kind: DataType,
+    /// Bytes of a number.
+    width: usize,
+    /// The numbers one after the other.
+    pub bytes: MutableBuffer,
+}
+
+impl Numbers {
+    /// Whether what is loaded can be copied as it is, byte by byte.
+    #[must_use]
+    pub fn holds(&self, load: Load) -> bool {
+        let native = if cfg!(target_endian = "little") {
+            ByteOrder::Little
+        } else {
+            ByteOrder::Big
+        };
+        load.bytes as usize == self.width && (self.width == 1 || load.order == native)
+    }
+}
+
 /// The values of a column.
 #[derive(Debug)]
 pub enum Data {
-    /// Signed, 8 bits.
-    I8(Vec<i8>),
-    /// Signed, 16 bits.
-    I16(Vec<i16>),
-    /// Signed, 32 bits.
-    I32(Vec<i32>),
-    /// Signed, 64 bits.
-    I64(Vec<i64>),
-    /// Unsigned, 8 bits.
-    U8(Vec<u8>),
-    /// Unsigned, 16 bits.
-    U16(Vec<u16>),
-    /// Unsigned, 32 bits.
-    U32(Vec<u32>),
-    /// Unsigned, 64 bits.
-    U64(Vec<u64>),
-    /// Floating point, 32 bits.
-    F32(Vec<f32>),
-    /// Floating point, 64 bits.
-    F64(Vec<f64>),
+    /// Integers or floating point numbers.
+    Numbers(Numbers),
     /// Text.
     Text(TextBuilder),
     /// True or false.
@@ -224,16 +229,11 @@ impl Column {
             return Self::nothing();
         }
         let data = match kind {
-            Kind::Int(8, true) => Data::I8(Vec::new()),
-            Kind::Int(16, true) => Data::I16(Vec::new()),
-            Kind::Int(32, true) => Data::I32(Vec::new()),
-            Kind::Int(_, true) => Data::I64(Vec::new()),
-            Kind::Int(8, false) => Data::U8(Vec::new()),
-            Kind::Int(16, false) => Data::U16(Vec::new()),
-            Kind::Int(32, false) => Data::U32(Vec::new()),
-            Kind::Int(_, false) => Data::U64(Vec::new()),
-            Kind::Float(32) => Data::F32(Vec::new()),
-            Kind::Float(_) => Data::F64(Vec::new()),
+            Kind::Int(bits, _) | Kind::Float(bits) => Data::Numbers(Numbers {
+                kind: kind.arrow(),
+                width: *bits as usize / 8,
+                bytes: MutableBuffer::new(0),
+            }),
             Kind::Text => Data::Text(TextBuilder::default()),
             Kind::Bool => Data::Bool(BooleanBufferBuilder::new(0)),
             Kind::Enum(bits, signed) => Data::Enum(
@@ -255,16 +255,7 @@ impl Column {
     /// Make room for more rows.
     pub fn reserve(&mut self, rows: usize) {
         match &mut self.data {
-            Data::I8(v) => v.reserve(rows),
-            Data::I16(v) => v.reserve(rows),
-            Data::I32(v) => v.reserve(rows),
-            Data::I64(v) => v.reserve(rows),
-            Data::U8(v) => v.reserve(rows),
-            Data::U16(v) => v.reserve(rows),
-            Data::U32(v) => v.reserve(rows),
-            Data::U64(v) => v.reserve(rows),
-            Data::F32(v) => v.reserve(rows),
-            Data::F64(v) => v.reserve(rows),
+            Data::Numbers(n) => n.bytes.reserve(rows * n.width),
             Data::Text(t) => t.reserve(rows),
             Data::Bool(bits) => bits.reserve(rows),
             Data::Enum(value, label) => {
@@ -285,16 +276,7 @@ impl Column {
     /// Append rows without a value.
     pub fn push_nulls(&mut self, rows: usize) {
         match &mut self.data {
-            Data::I8(v) => v.resize(v.len() + rows, 0),
-            Data::I16(v) => v.resize(v.len() + rows, 0),
-            Data::I32(v) => v.resize(v.len() + rows, 0),
-            Data::I64(v) => v.resize(v.len() + rows, 0),
-            Data::U8(v) => v.resize(v.len() + rows, 0),
-            Data::U16(v) => v.resize(v.len() + rows, 0),
-            Data::U32(v) => v.resize(v.len() + rows, 0),
-            Data::U64(v) => v.resize(v.len() + rows, 0),
-            Data::F32(v) => v.resize(v.len() + rows, 0.0),
-            Data::F64(v) => v.resize(v.len() + rows, 0.0),
+            Data::Numbers(n) => n.bytes.resize(n.bytes.len() + rows * n.width, 0),
             Data::Text(t) => t.push_nulls(rows),
             Data::Bool(bits) => bits.append_n(rows, false),
             Data::Enum(value, label) => {
@@ -314,22 +296,18 @@ impl Column {
     /// Append one integer, given as 64 bits with its sign extended.
     #[expect(
         clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
         reason = "the column is at least as wide as the number"
     )]
     pub fn push_int(&mut self, value: u64) {
-        match &mut self.data {
-            Data::I8(v) => v.push(value as i8),
-            Data::I16(v) => v.push(value as i16),
-            Data::I32(v) => v.push(value as i32),
-            Data::I64(v) => v.push(value as i64),
-            Data::U8(v) => v.push(value as u8),
-            Data::U16(v) => v.push(value as u16),
-            Data::U32(v) => v.push(value as u32),
-            Data::U64(v) => v.push(value),
-            _ => return,
+        if let Data::Numbers(Numbers { width, bytes, .. }) = &mut self.data {
+            match width {
+                1 => bytes.push(value as u8),
+                2 => bytes.push(value as u16),
+                4 => bytes.push(value as u32),
+                _ => bytes.push(value),
+            }
+            self.validity.append_non_null();
         }
-        self.validity.append_non_null();
     }
 
     /// Append one floating point number.
@@ -338,12 +316,13 @@ impl Column {
         reason = "only 32-bit numbers get here"
     )]
     pub fn push_float(&mut self, value: f64) {
-        match &mut self.data {
-            Data::F32(v) => v.push(value as f32),
-            Data::F64(v) => v.push(value),
-            _ => return,
+        if let Data::Numbers(Numbers { width, bytes, .. }) = &mut self.data {
+            match width {
+                4 => bytes.push(value as f32),
+                _ => bytes.push(value),
+            }
+            self.validity.append_non_null();
         }
-        self.validity.append_non_null();
     }
 
     /// Append true or false.
@@ -420,16 +399,13 @@ impl Column {
         let length = self.validity.len();
         let nulls = self.validity.build();
         Ok(match self.data {
-            Data::I8(v) => Arc::new(PrimitiveArray::<Int8Type>::new(v.into(), nulls)),
-            Data::I16(v) => Arc::new(PrimitiveArray::<Int16Type>::new(v.into(), nulls)),
-            Data::I32(v) => Arc::new(PrimitiveArray::<Int32Type>::new(v.into(), nulls)),
-            Data::I64(v) => Arc::new(PrimitiveArray::<Int64Type>::new(v.into(), nulls)),
-            Data::U8(v) => Arc::new(PrimitiveArray::<UInt8Type>::new(v.into(), nulls)),
-            Data::U16(v) => Arc::new(PrimitiveArray::<UInt16Type>::new(v.into(), nulls)),
-            Data::U32(v) => Arc::new(PrimitiveArray::<UInt32Type>::new(v.into(), nulls)),
-            Data::U64(v) => Arc::new(PrimitiveArray::<UInt64Type>::new(v.into(), nulls)),
-            Data::F32(v) => Arc::new(PrimitiveArray::<Float32Type>::new(v.into(), nulls)),
-            Data::F64(v) => Arc::new(PrimitiveArray::<Float64Type>::new(v.into(), nulls)),
+            Data::Numbers(numbers) => {
+                let data = ArrayData::builder(numbers.kind)
+                    .len(length)
+                    .nulls(nulls)
+                    .add_buffer(numbers.bytes.into());
+                make_array(data.build().map_err(arrow)?)
+            }
             Data::Text(text) => text.finish(nulls),
             Data::Bool(mut bits) => Arc::new(BooleanArray::new(bits.finish(), nulls)),
             Data::Enum(value, label) => {

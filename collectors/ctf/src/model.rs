@@ -22,7 +22,8 @@ pub enum ByteOrder {
     Big,
 }
 
-/// The meaning of a field in a packet's head or an event's header.
+/// The meaning of a field in a packet's head or an event's header; what CTF 2 calls the default
+/// clock's timestamp is [`Role::Begin`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// The magic number at the beginning of a packet.
@@ -47,32 +48,11 @@ pub enum Role {
     Cpu,
     /// Event class.
     EventClass,
+    /// UUID of the metadata: of an array, see [`Array::uuid`].
+    Uuid,
 }
 
-/// A set of roles.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Roles(u16);
-
-impl Roles {
-    /// Add a role.
-    pub fn insert(&mut self, role: Role) {
-        self.0 |= 1 << role as u16;
-    }
-
-    /// Whether `role` is in the set.
-    #[must_use]
-    pub fn contains(self, role: Role) -> bool {
-        self.0 >> role as u16 & 1 == 1
-    }
-
-    /// Whether the set is empty.
-    #[must_use]
-    pub fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-}
-
-/// An integer, or the storage of another kind of number.
+/// An integer, with or without labels, or the storage of another kind of number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Int {
     /// Width.
@@ -92,11 +72,13 @@ pub struct Int {
     /// Base in which to show it: 2, 8, 10 or 16.
     pub base: u8,
     /// What the value means to the decoder.
-    pub roles: Roles,
+    pub roles: Vec<Role>,
+    /// Labels in the order of declaration; the first one whose range contains the value counts.
+    pub mappings: Vec<Mapping>,
 }
 
 impl Int {
-    /// Make an unsigned integer without roles, clock or base of its own.
+    /// Make an unsigned integer without roles, labels, clock or base of its own.
     #[must_use]
     pub fn unsigned(bits: u32, align: u64, order: ByteOrder) -> Self {
         Self {
@@ -108,7 +90,8 @@ impl Int {
             clock: None,
             reversed: false,
             base: 10,
-            roles: Roles::default(),
+            roles: Vec::new(),
+            mappings: Vec::new(),
         }
     }
 
@@ -117,21 +100,12 @@ impl Int {
     pub fn is_plain(&self) -> bool {
         matches!(self.bits, 8 | 16 | 32 | 64) && self.align.is_multiple_of(8) && !self.reversed
     }
-}
 
-/// An integer of as many bytes as its value needs (LEB128, CTF 2).
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct VarInt {
-    /// Whether it is signed, in two's complement.
-    pub signed: bool,
-    /// The clock whose value it holds, as index into [`Trace::clocks`].
-    pub clock: Option<usize>,
-    /// Base in which to show it: 2, 8, 10 or 16.
-    pub base: u8,
-    /// What the value means to the decoder.
-    pub roles: Roles,
-    /// Labels in the order of declaration; the first one whose range contains the value counts.
-    pub mappings: Vec<Mapping>,
+    /// Return the first label of `value`.
+    #[must_use]
+    pub fn label(&self, value: i128) -> Option<&str> {
+        label(&self.mappings, value)
+    }
 }
 
 /// A label for a range of values, both ends included.
@@ -143,23 +117,6 @@ pub struct Mapping {
     pub low: i128,
     /// Last value.
     pub high: i128,
-}
-
-/// An integer with labels.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Enum {
-    /// How the value is stored.
-    pub int: Int,
-    /// Labels in the order of declaration; the first one whose range contains the value counts.
-    pub mappings: Vec<Mapping>,
-}
-
-impl Enum {
-    /// Return the first label of `value`.
-    #[must_use]
-    pub fn label(&self, value: i128) -> Option<&str> {
-        label(&self.mappings, value)
-    }
 }
 
 /// Return the first label of `value`.
@@ -274,7 +231,7 @@ pub enum Length {
 
 impl Length {
     /// Return the reference, if there is one.
-    pub fn reference(&mut self) -> Option<&mut Reference> {
+    pub fn reference_mut(&mut self) -> Option<&mut Reference> {
         match self {
             Self::Fixed(_) => None,
             Self::Field(reference) => Some(reference),
@@ -299,7 +256,8 @@ impl Array {
     /// Whether it is text: characters of 8 bits.
     #[must_use]
     pub fn is_text(&self) -> bool {
-        matches!(&self.element, Type::Int(i) if i.text && i.bits == 8 && i.is_plain())
+        matches!(&self.element, Type::Int(i)
+            if i.text && i.bits == 8 && i.is_plain() && i.mappings.is_empty())
     }
 }
 
@@ -354,14 +312,12 @@ pub struct Optional {
 /// A type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Type {
-    /// Integer of 1 to 64 bits.
+    /// Integer of 1 to 64 bits; an enumeration, if it has labels.
     Int(Int),
     /// Integer of more than 64 bits. Nothing can refer to it, and it has no roles.
     WideInt(Int),
     /// IEEE 754 number of 16, 32 or 64 bits.
     Float(Int),
-    /// Enumeration.
-    Enum(Enum),
     /// Text that ends with a NUL byte.
     Text,
     /// Array or sequence.
@@ -370,8 +326,8 @@ pub enum Type {
     Struct(Struct),
     /// Variant.
     Variant(Variant),
-    /// Integer of varying length.
-    VarInt(VarInt),
+    /// Integer of 64 bits that is stored in as many bytes as its value needs (LEB128, CTF 2).
+    VarInt(Int),
     /// True unless all bits are zero.
     Bool(Int),
     /// Bits with names.
@@ -388,7 +344,6 @@ impl Type {
     pub fn align(&self) -> u64 {
         match self {
             Self::Int(i) | Self::Bool(i) | Self::WideInt(i) | Self::Float(i) => i.align,
-            Self::Enum(e) => e.int.align,
             Self::BitMap(b) => b.int.align,
             Self::Text | Self::VarInt(_) | Self::WideText(_) => 8,
             Self::Array(a) => a.element.align().max(a.min_align),
@@ -411,7 +366,18 @@ impl Type {
         }
     }
 
-    /// Return these fields to be changed.
+    /// Return the length, tag or selector that is decoded before, to be changed.
+    pub fn reference_mut(&mut self) -> Option<&mut Reference> {
+        match self {
+            Self::Array(a) => a.length.reference_mut(),
+            Self::WideText(w) => w.length.as_mut()?.reference_mut(),
+            Self::Variant(v) => v.tag.as_mut(),
+            Self::Optional(o) => Some(&mut o.selector),
+            _ => None,
+        }
+    }
+
+    /// Return the fields to be changed: those that [`Type::fields`] returns.
     pub fn fields_mut(&mut self) -> &mut [Field] {
         match self {
             Self::Optional(o) => std::slice::from_mut(&mut o.field),
@@ -445,8 +411,7 @@ impl Type {
     #[must_use]
     pub fn size(&self) -> usize {
         let labels = match self {
-            Self::Enum(e) => e.mappings.len(),
-            Self::VarInt(v) => v.mappings.len(),
+            Self::Int(i) | Self::VarInt(i) => i.mappings.len(),
             Self::BitMap(b) => b.flags.len(),
             _ => 0,
         };

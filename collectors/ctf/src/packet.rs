@@ -36,32 +36,15 @@ pub struct Head {
     pub slots: Vec<i128>,
 }
 
-/// Why a packet's head could not be read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum HeadError {
-    /// More bytes than were given are needed.
-    More,
-    /// The head contradicts the metadata or the file.
-    Bad(String),
-}
-
-impl From<Stop> for HeadError {
-    fn from(stop: Stop) -> Self {
-        match stop {
-            Stop::End => Self::More,
-            Stop::Bad(what) => Self::Bad(what),
-        }
-    }
-}
-
 /// Read the head of the packet at the start of `bytes`.
 ///
 /// `left` is how many bytes the file has from there on, which a packet without a size takes all.
 ///
 /// # Errors
 ///
-/// See [`HeadError`].
-pub fn head(trace: &Trace, bytes: &[u8], left: u64) -> Result<Head, HeadError> {
+/// More bytes than were given are needed ([`Stop::End`]), or the head contradicts the metadata or
+/// the file.
+pub fn head(trace: &Trace, bytes: &[u8], left: u64) -> Result<Head, Stop> {
     let mut state = State::new(trace);
     let mut cursor = Cursor {
         bytes,
@@ -76,7 +59,7 @@ pub fn head(trace: &Trace, bytes: &[u8], left: u64) -> Result<Head, HeadError> {
     if let Some(magic) = told.value(Role::Magic)
         && magic != MAGIC
     {
-        return Err(HeadError::Bad(format!(
+        return Err(Stop::Bad(format!(
             "not a CTF packet: magic number 0x{magic:08X}, expected 0xC1FC1FC1"
         )));
     }
@@ -90,7 +73,7 @@ pub fn head(trace: &Trace, bytes: &[u8], left: u64) -> Result<Head, HeadError> {
     }
     .ok_or_else(|| {
         let id = told.value(Role::StreamClass).unwrap_or(0);
-        HeadError::Bad(format!("the metadata declares no stream {id}"))
+        Stop::Bad(format!("the metadata declares no stream {id}"))
     })?;
     if let Some(kind) = &trace.streams[head.stream].packet_context {
         skip(&mut cursor, kind, &mut state)?;
@@ -114,19 +97,19 @@ pub fn head(trace: &Trace, bytes: &[u8], left: u64) -> Result<Head, HeadError> {
     Ok(head)
 }
 
-fn check_uuid(trace: &Trace, bytes: &[u8], at_bit: u64) -> Result<(), HeadError> {
-    let at = usize::try_from(at_bit / 8).map_err(|_| HeadError::More)?;
-    let found = bytes.get(at..at + 16).ok_or(HeadError::More)?;
+fn check_uuid(trace: &Trace, bytes: &[u8], at_bit: u64) -> Result<(), Stop> {
+    let at = usize::try_from(at_bit / 8).map_err(|_| Stop::End)?;
+    let found = bytes.get(at..at + 16).ok_or(Stop::End)?;
     match &trace.uuid {
-        Some(uuid) if uuid != found => Err(HeadError::Bad(
+        Some(uuid) if uuid != found => Err(Stop::Bad(
             "its UUID is not that of the metadata: it belongs to another trace".into(),
         )),
         _ => Ok(()),
     }
 }
 
-fn check_sizes(head: &Head) -> Result<(), HeadError> {
-    let bad = |what: String| Err(HeadError::Bad(what));
+fn check_sizes(head: &Head) -> Result<(), Stop> {
+    let bad = |what: String| Err(Stop::Bad(what));
     let Head {
         content_bits,
         total_bits,

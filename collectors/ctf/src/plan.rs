@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use crate::bits::chunk;
 use crate::model::{
-    Array, ByteOrder, Enum, EventClass, Int, Length, Reference, Role, StreamClass, Type,
+    Array, ByteOrder, EventClass, Int, Length, Mapping, Reference, Role, StreamClass, Type,
 };
 
 /// Step over all segments of an event; `None` if it reaches beyond `end`.
@@ -64,14 +64,17 @@ pub struct Load {
     pub order: ByteOrder,
     /// Whether to extend the sign.
     pub signed: bool,
+    /// Whether it is a floating point number.
+    pub float: bool,
 }
 
 impl Load {
-    fn int(int: &Int) -> Self {
+    fn new(int: &Int, float: bool) -> Self {
         Self {
             bytes: int.bits / 8,
             order: int.order,
             signed: int.signed,
+            float,
         }
     }
 
@@ -147,19 +150,15 @@ pub struct Segment {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// A number.
-    Int(Spot, Load),
-    /// A floating point number.
-    Float(Spot, Load),
-    /// An enumeration.
-    Enum(Spot, Load, Arc<Enum>),
+    Number(Spot, Load),
+    /// An integer with labels.
+    Enum(Spot, Load, Arc<[Mapping]>),
     /// Characters, up to the first NUL.
     Chars(Spot, Count),
     /// Text up to a NUL.
     Text(Spot),
-    /// Integers.
-    Ints(Spot, Count, Load),
-    /// Floating point numbers.
-    Floats(Spot, Count, Load),
+    /// Numbers.
+    Numbers(Spot, Count, Load),
     /// Members.
     Struct(Vec<Source>),
 }
@@ -173,13 +172,11 @@ impl Source {
             Count::Field(..) => 0,
         };
         match self {
-            Self::Int(spot, load) | Self::Float(spot, load) | Self::Enum(spot, load, _) => {
+            Self::Number(spot, load) | Self::Enum(spot, load, _) => {
                 spot.offset + load.bytes as usize
             }
             Self::Chars(spot, count) => spot.offset + elements(count, 1),
-            Self::Ints(spot, count, load) | Self::Floats(spot, count, load) => {
-                spot.offset + elements(count, load.bytes as usize)
-            }
+            Self::Numbers(spot, count, load) => spot.offset + elements(count, load.bytes as usize),
             Self::Text(spot) => spot.offset,
             Self::Struct(members) => members.iter().map(Self::end).max().unwrap_or(0),
         }
@@ -189,9 +186,9 @@ impl Source {
 /// How an event class is decoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Plan {
-    /// With these segments, and the source of each top-level field of the stream's event context,
-    /// the event's own context and the payload.
-    Flat(Vec<Segment>, [Vec<Source>; 3]),
+    /// With these segments, and the source of each column of the table from
+    /// [`crate::catalog::GIVEN`] on.
+    Flat(Vec<Segment>, Vec<Option<Source>>),
     /// With the general decoder.
     General,
 }
@@ -201,30 +198,30 @@ const MAX_FIXED: usize = 1 << 12;
 /// Most segments of an event that is planned flat.
 const MAX_SEGMENTS: usize = 64;
 
-/// Compile the plan of an event class.
+/// Compile the flat plan of an event class, if it has one: its segments, and the source of each
+/// top-level field of the stream's event context, the event's own context and the payload.
 #[must_use]
-pub fn compile(stream: &StreamClass, event: &EventClass) -> Plan {
+pub fn compile(
+    stream: &StreamClass,
+    event: &EventClass,
+) -> Option<(Vec<Segment>, [Vec<Source>; 3])> {
     let mut compiler = Compiler {
         segments: vec![OPEN],
         slots: HashMap::new(),
     };
-    let sources = event.scopes(stream).map(|scope| match scope {
-        None => Some(Vec::new()),
-        Some(kind) => match compiler.field(kind)? {
-            Source::Struct(members) => Some(members),
-            _ => Some(Vec::new()),
-        },
-    });
+    let mut sources = [const { Vec::new() }; 3];
+    for (kind, sources) in event.scopes(stream).into_iter().zip(&mut sources) {
+        if let Some(kind) = kind
+            && let Source::Struct(members) = compiler.field(kind)?
+        {
+            *sources = members;
+        }
+    }
     let mut segments = compiler.segments;
     if segments.len() > 1 && segments.last() == Some(&OPEN) {
         segments.pop();
     }
-    match sources {
-        [Some(a), Some(b), Some(c)] if segments.len() <= MAX_SEGMENTS => {
-            Plan::Flat(segments, [a, b, c])
-        }
-        _ => Plan::General,
-    }
+    (segments.len() <= MAX_SEGMENTS).then_some((segments, sources))
 }
 
 const OPEN: Segment = Segment {
@@ -290,15 +287,14 @@ impl Compiler {
 
     fn field(&mut self, kind: &Type) -> Option<Source> {
         match kind {
-            Type::Int(int) => Some(Source::Int(self.int(int)?, Load::int(int))),
-            Type::Enum(e) => Some(Source::Enum(
-                self.int(&e.int)?,
-                Load::int(&e.int),
-                Arc::new(e.clone()),
-            )),
-            Type::Float(float) if float.is_plain() && float.bits > 16 => {
-                let spot = self.fixed(float.align, float.bits as usize / 8)?;
-                Some(Source::Float(spot, Load::int(float)))
+            Type::Int(int) | Type::Float(int) => {
+                let load = load_of(kind)?;
+                let spot = self.fixed(int.align, load.bytes as usize)?;
+                Some(if int.mappings.is_empty() {
+                    Source::Number(spot, load)
+                } else {
+                    Source::Enum(spot, load, int.mappings.as_slice().into())
+                })
             }
             Type::Text => {
                 self.align(8)?;
@@ -315,7 +311,7 @@ impl Compiler {
                 for field in &s.fields {
                     let source = self.field(&field.kind)?;
                     if let Some(slot) = field.slot {
-                        let (Source::Int(spot, load) | Source::Enum(spot, load, _)) = &source
+                        let (Source::Number(spot, load) | Source::Enum(spot, load, _)) = &source
                         else {
                             return None;
                         };
@@ -329,20 +325,11 @@ impl Compiler {
         }
     }
 
-    fn int(&mut self, int: &Int) -> Option<Spot> {
-        // A clock value in the payload moves the clock, which the scan of segments would miss.
-        if !int.is_plain() || int.clock.is_some() {
+    fn array(&mut self, array: &Array) -> Option<Source> {
+        let load = load_of(&array.element)?;
+        if matches!(&array.element, Type::Int(int) if !int.mappings.is_empty()) {
             return None;
         }
-        self.fixed(int.align, int.bits as usize / 8)
-    }
-
-    fn array(&mut self, array: &Array) -> Option<Source> {
-        let load = match &array.element {
-            Type::Int(int) if int.is_plain() && int.clock.is_none() => Load::int(int),
-            Type::Float(float) if float.is_plain() && float.bits > 16 => Load::int(float),
-            _ => return None,
-        };
         let align = array.element.align().max(array.min_align);
         // Elements must be contiguous.
         if array.element.align() > u64::from(load.bytes) * 8 {
@@ -365,11 +352,19 @@ impl Compiler {
         };
         Some(if array.is_text() {
             Source::Chars(spot, count)
-        } else if matches!(array.element, Type::Float(_)) {
-            Source::Floats(spot, count, load)
         } else {
-            Source::Ints(spot, count, load)
+            Source::Numbers(spot, count, load)
         })
+    }
+}
+
+/// Return how to load a number of a type from whole bytes; `None` if that cannot be done.
+fn load_of(kind: &Type) -> Option<Load> {
+    match kind {
+        // A clock value in the payload moves the clock, which the scan of segments would miss.
+        Type::Int(int) if int.is_plain() && int.clock.is_none() => Some(Load::new(int, false)),
+        Type::Float(float) if float.is_plain() && float.bits > 16 => Some(Load::new(float, true)),
+        _ => None,
     }
 }
 
@@ -527,11 +522,11 @@ pub fn flat_header(stream: &StreamClass) -> Option<FlatHeader> {
     let mut branches = Vec::new();
     for (i, field) in header.fields.iter().enumerate() {
         match &field.kind {
-            Type::Int(int) | Type::Enum(Enum { int, .. }) => {
+            Type::Int(int) => {
                 let field = place.int(int)?;
                 if let Some(clock) = int.clock {
                     branch.read(field, clock)?;
-                } else if int.roles.contains(Role::EventClass) {
+                } else if int.roles.contains(&Role::EventClass) {
                     tag = Some(field);
                 }
             }
@@ -579,8 +574,7 @@ pub fn flat_header(stream: &StreamClass) -> Option<FlatHeader> {
 }
 
 fn tells_event(kind: &Type) -> bool {
-    matches!(kind, Type::Int(int) | Type::Enum(Enum { int, .. })
-        if int.roles.contains(Role::EventClass))
+    matches!(kind, Type::Int(int) if int.roles.contains(&Role::EventClass))
 }
 
 fn option_form(kind: &Type, place: &mut Placer, mut form: Branch) -> Option<Branch> {
@@ -592,7 +586,7 @@ fn option_form(kind: &Type, place: &mut Placer, mut form: Branch) -> Option<Bran
         let placed = place.int(int)?;
         if let Some(clock) = int.clock {
             form.read(placed, clock)?;
-        } else if int.roles.contains(Role::EventClass) {
+        } else if int.roles.contains(&Role::EventClass) {
             form.id = Some(placed);
         }
         if field.slot.is_some() {

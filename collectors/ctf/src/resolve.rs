@@ -7,9 +7,7 @@
 use std::collections::HashMap;
 
 use crate::error::{Error, Result, fail};
-use crate::model::{
-    Enum, Field, Length, Path, Reference, Trace, Type, Unresolved, WideText, types_of,
-};
+use crate::model::{Field, Path, Reference, Trace, Type, Unresolved, types_of};
 
 /// The scopes that are decoded before an event's end, in order.
 const SCOPES: [&str; 6] = [
@@ -104,14 +102,7 @@ pub fn resolve(trace: &mut Trace) -> Result<()> {
 
 /// Give shared slots one number, and note which slots the options of variants fill.
 fn settle(kind: &mut Type, slots: &Slots) {
-    let reference = match kind {
-        Type::Array(a) => a.length.reference(),
-        Type::WideText(w) => w.length.as_mut().and_then(Length::reference),
-        Type::Variant(v) => v.tag.as_mut(),
-        Type::Optional(o) => Some(&mut o.selector),
-        _ => None,
-    };
-    if let Some(Reference::Slot(slot)) = reference {
+    if let Some(Reference::Slot(slot)) = kind.reference_mut() {
         *slot = slots.first(*slot);
     }
     match kind {
@@ -145,7 +136,7 @@ fn fill(kind: &Type, slots: &Slots, slots_below: &mut Vec<usize>) {
 
 fn resolve_root(roots: &mut Roots<'_>, root: usize, slots: &mut Slots) -> Result<()> {
     let mut references = Vec::new();
-    if let Some(kind) = &roots[root] {
+    if let Some(kind) = &mut roots[root] {
         collect(kind, &mut Vec::new(), &mut references)?;
     }
     for reference in references {
@@ -161,44 +152,27 @@ fn resolve_root(roots: &mut Roots<'_>, root: usize, slots: &mut Slots) -> Result
         else {
             continue;
         };
-        match node {
-            Type::Array(array) => array.length = Length::Field(Reference::Slot(slot)),
-            Type::WideText(text) => text.length = Some(Length::Field(Reference::Slot(slot))),
-            Type::Optional(optional) => optional.selector = Reference::Slot(slot),
-            Type::Variant(variant) => {
-                variant.tag = Some(Reference::Slot(slot));
-                variant.choices = choices;
-            }
-            _ => {}
+        if let Some(reference) = node.reference_mut() {
+            *reference = Reference::Slot(slot);
+        }
+        if let Type::Variant(variant) = node {
+            variant.choices = choices;
         }
     }
     Ok(())
 }
 
-fn collect(kind: &Type, path: &mut Steps, references: &mut Vec<Located>) -> Result<()> {
-    let reference = match kind {
-        Type::Array(array) => match &array.length {
-            Length::Field(reference) => Some(reference),
-            Length::Fixed(_) => None,
-        },
-        Type::WideText(WideText {
-            length: Some(Length::Field(reference)),
-            ..
-        }) => Some(reference),
-        Type::Optional(optional) => Some(&optional.selector),
-        Type::Variant(variant) => match &variant.tag {
-            None => return Err(Error::whole("a variant in use has no tag (<...>)")),
-            tag => tag.as_ref(),
-        },
-        _ => None,
-    };
-    if let Some(Reference::Unresolved(unresolved)) = reference {
+fn collect(kind: &mut Type, path: &mut Steps, references: &mut Vec<Located>) -> Result<()> {
+    if matches!(kind, Type::Variant(variant) if variant.tag.is_none()) {
+        return Err(Error::whole("a variant in use has no tag (<...>)"));
+    }
+    if let Some(Reference::Unresolved(unresolved)) = kind.reference_mut() {
         references.push(Located {
             node: path.clone(),
             unresolved: Unresolved::clone(unresolved),
         });
     }
-    for (at, kind) in kind.below().enumerate() {
+    for (at, kind) in kind.below_mut().enumerate() {
         path.push(at);
         collect(kind, path, references)?;
         path.pop();
@@ -424,8 +398,9 @@ fn check(
             ))
         }
         Some(Type::Variant(variant)) => {
-            let Some(Type::Enum(tag)) = kinds.first() else {
-                return fail(format!("the tag '{name}' of a variant must be an enum"));
+            let tag = match kinds.first() {
+                Some(Type::Int(tag)) if !tag.mappings.is_empty() => tag,
+                _ => return fail(format!("the tag '{name}' of a variant must be an enum")),
             };
             let options = variant.options.iter().enumerate();
             let options: HashMap<&str, usize> =
@@ -467,8 +442,7 @@ enum Selector {
 impl Selector {
     fn of(kind: &Type) -> Option<Self> {
         let signed = match kind {
-            Type::Int(int) | Type::Enum(Enum { int, .. }) => int.signed,
-            Type::VarInt(int) => int.signed,
+            Type::Int(int) | Type::VarInt(int) => int.signed,
             Type::Bool(_) => return Some(Self::Bool),
             _ => return None,
         };

@@ -85,8 +85,6 @@ pub struct Reading<'a> {
     last_ns: Option<i64>,
     /// Why there is no next event.
     stop: Option<Stop>,
-    /// Layout by number of a short header, if it is flat.
-    shorts: Vec<u32>,
     /// Events found beforehand and sorted, and the index of the next one.
     sorted: Option<(Vec<Event>, usize)>,
 }
@@ -149,7 +147,6 @@ impl<'a> Reading<'a> {
             state,
             end,
             end_byte: usize::try_from(end / 8).unwrap_or(usize::MAX),
-            shorts: shorts(catalog, plan),
             general_end: 0,
             begins: packet.head.events_at,
             last_ns: None,
@@ -246,7 +243,7 @@ impl<'a> Reading<'a> {
         let at = begin + short.bytes;
         let word = u64::from_le_bytes(*self.bytes().get(begin..)?.first_chunk()?);
         let id = word & short.id_mask;
-        let layout = *self.shorts.get(usize::try_from(id).ok()?)?;
+        let layout = *self.plan.shorts.get(usize::try_from(id).ok()?)?;
         let Scale { base, .. } = self.scales.get(short.clock)?;
         let clock = self.state.clocks.get_mut(short.clock)?;
         if at > self.end_byte || layout == u32::MAX {
@@ -444,31 +441,6 @@ impl<'a> Reading<'a> {
         let (events, _) = self.sorted.as_ref()?;
         Some((events.first()?.time, events.last()?.time))
     }
-}
-
-/// Return the layouts of the numbers that a short header may have.
-fn shorts(catalog: &Catalog, plan: &StreamPlan) -> Vec<u32> {
-    let Some(short) = plan.header.as_ref().and_then(|h| h.short.as_ref()) else {
-        return Vec::new();
-    };
-    plan.dense
-        .iter()
-        .enumerate()
-        .map(|(id, layout)| {
-            let id = id as u64;
-            let usable = short.low <= id
-                && id <= short.high
-                && catalog
-                    .layouts
-                    .get(*layout)
-                    .is_some_and(|l| matches!(l.plan, Plan::Flat(..)));
-            if usable {
-                u32::try_from(*layout).unwrap_or(u32::MAX)
-            } else {
-                u32::MAX
-            }
-        })
-        .collect()
 }
 
 /// Decode an event header with the general decoder; return the event's number.

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, Int32Array, Int64Array, RecordBatch, RecordBatchOptions};
 use arrow_schema::{Schema, SchemaRef};
 
-use crate::bits::{chunk, until_nul};
+use crate::bits::{chunk, number, until_nul};
 use crate::catalog::{Catalog, GIVEN, Layout};
-use crate::columns::{Column, Data};
+use crate::columns::{Column, Data, Numbers};
 use crate::error::{Error, Result};
-use crate::model::{ByteOrder, Type};
+use crate::model::{Type, label};
 use crate::plan::{Count, End, Load, Plan, Segment, Source, Spot, walk_segments};
 use crate::scan::{Event, Reading, header};
 use crate::text::{Labels, Origin, TextBuilder};
@@ -177,10 +177,10 @@ impl<'a> Stage<'a> {
         let mut shapes: Vec<Shape> = Vec::new();
         let mut of_layout = Vec::new();
         for (number, layout) in catalog.layouts_of(table) {
-            let Plan::Flat(segments, _) = &layout.plan else {
+            let Plan::Flat(segments, sources) = &layout.plan else {
                 continue;
             };
-            let sources = filled.iter().map(|i| layout.sources[*i].clone()).collect();
+            let sources = filled.iter().map(|i| sources[*i].clone()).collect();
             let shape = Shape::new(segments, sources);
             // Shapes are shared, because every process declares the same events again.
             let known = shapes.iter().position(|s| *s == shape).unwrap_or_else(|| {
@@ -481,6 +481,18 @@ fn small(length: usize) -> u32 {
 }
 
 impl Staged<'_> {
+    /// Copy numbers of `WIDTH` bytes, with nothing but loads and stores.
+    fn copy<const WIDTH: usize>(&self, at: usize, numbers: &mut Numbers) {
+        let before = numbers.bytes.len();
+        numbers.bytes.resize(before + self.count * WIDTH, 0);
+        let (places, _) = numbers.bytes.as_slice_mut()[before..].as_chunks_mut::<WIDTH>();
+        // Each chunk begins at the number, and ends before that of the next row.
+        let rows = self.rows[at..].chunks(self.shape.stride);
+        for (place, row) in places.iter_mut().zip(rows) {
+            *place = chunk(row, 0);
+        }
+    }
+
     fn rows(&self) -> std::slice::ChunksExact<'_, u8> {
         self.rows.chunks_exact(self.shape.stride)
     }
@@ -504,51 +516,28 @@ impl Staged<'_> {
     }
 }
 
-/// Copy numbers whose column is exactly as wide, with nothing but loads and stores.
-macro_rules! copy {
-    ($values:expr, $type:ty, $staged:expr, $at:expr) => {{
-        const WIDTH: usize = size_of::<$type>();
-        let (at, stride) = ($at, $staged.shape.stride);
-        // Each chunk begins at the number, and ends before that of the next row.
-        let rows = $staged.rows[at..].chunks(stride);
-        $values.extend(rows.map(|row| <$type>::from_le_bytes(chunk::<WIDTH>(row, 0))));
-    }};
-}
-
 fn fill(column: &mut Column, source: &Source, staged: &Staged<'_>) -> Result<()> {
     match source {
-        Source::Int(spot, load) => {
+        Source::Number(spot, load) => {
             let at = staged.shape.place(*spot);
-            let little = load.order == ByteOrder::Little;
-            match (&mut column.data, load.bytes) {
-                (Data::I8(v), 1) => copy!(v, i8, staged, at),
-                (Data::U8(v), 1) => copy!(v, u8, staged, at),
-                (Data::I16(v), 2) if little => copy!(v, i16, staged, at),
-                (Data::U16(v), 2) if little => copy!(v, u16, staged, at),
-                (Data::I32(v), 4) if little => copy!(v, i32, staged, at),
-                (Data::U32(v), 4) if little => copy!(v, u32, staged, at),
-                (Data::I64(v), 8) if little => copy!(v, i64, staged, at),
-                (Data::U64(v), 8) if little => copy!(v, u64, staged, at),
-                _ => {
-                    staged
-                        .rows()
-                        .for_each(|row| column.push_int(load.at(row, at)));
-                    return Ok(());
+            match &mut column.data {
+                Data::Numbers(numbers) if numbers.holds(*load) => {
+                    match load.bytes {
+                        1 => staged.copy::<1>(at, numbers),
+                        2 => staged.copy::<2>(at, numbers),
+                        4 => staged.copy::<4>(at, numbers),
+                        _ => staged.copy::<8>(at, numbers),
+                    }
+                    column.valid(staged.count);
                 }
-            }
-            column.valid(staged.count);
-        }
-        Source::Float(spot, load) => {
-            let at = staged.shape.place(*spot);
-            for row in staged.rows() {
-                column.push_float(float_of(load.at(row, at), load.bytes * 8));
+                _ => staged.rows().for_each(|row| push(column, *load, row, at)),
             }
         }
-        Source::Enum(spot, load, e) => {
+        Source::Enum(spot, load, mappings) => {
             let at = staged.shape.place(*spot);
             for row in staged.rows() {
                 let value = load.at(row, at);
-                column.push_enum(value, || e.label(crate::bits::number(value, load.signed)));
+                column.push_enum(value, || label(mappings, number(value, load.signed)));
             }
         }
         Source::Text(spot) => {
@@ -566,15 +555,20 @@ fn fill(column: &mut Column, source: &Source, staged: &Staged<'_>) -> Result<()>
                 column.valid(staged.count);
             }
         }
-        Source::Ints(spot, count, load) => {
-            fill_list(column, (*spot, *count, *load), staged, |elements, raw| {
-                elements.push_int(load.at(raw, 0));
-            })?;
-        }
-        Source::Floats(spot, count, load) => {
-            fill_list(column, (*spot, *count, *load), staged, |elements, raw| {
-                elements.push_float(float_of(load.at(raw, 0), load.bytes * 8));
-            })?;
+        Source::Numbers(spot, count, load) => {
+            for bytes in staged.counted(*spot, *count, load.bytes as usize) {
+                let elements = column.elements();
+                match &mut elements.data {
+                    Data::Numbers(numbers) if numbers.holds(*load) => {
+                        numbers.bytes.extend_from_slice(bytes);
+                        elements.valid(bytes.len() / load.bytes as usize);
+                    }
+                    _ => (0..bytes.len())
+                        .step_by(load.bytes as usize)
+                        .for_each(|at| push(elements, *load, bytes, at)),
+                }
+                column.end_list()?;
+            }
         }
         Source::Struct(members) => {
             for (i, source) in members.iter().enumerate() {
@@ -600,25 +594,12 @@ fn fill_chars(text: &mut TextBuilder, spot: Spot, count: Count, staged: &Staged<
     }
 }
 
-fn fill_list(
-    column: &mut Column,
-    (spot, count, load): (Spot, Count, Load),
-    staged: &Staged<'_>,
-    mut push: impl FnMut(&mut Column, &[u8]),
-) -> Result<()> {
-    let width = load.bytes as usize;
-    for bytes in staged.counted(spot, count, width) {
-        let elements = column.elements();
-        // GIDs and other byte arrays.
-        if let (Data::U8(values), 1) = (&mut elements.data, width) {
-            values.extend_from_slice(bytes);
-            elements.valid(bytes.len());
-        } else {
-            bytes
-                .chunks_exact(width)
-                .for_each(|raw| push(elements, raw));
-        }
-        column.end_list()?;
+/// Append a number that is loaded from `at`.
+fn push(column: &mut Column, load: Load, bytes: &[u8], at: usize) {
+    let value = load.at(bytes, at);
+    if load.float {
+        column.push_float(float_of(value, load.bytes * 8));
+    } else {
+        column.push_int(value);
     }
-    Ok(())
 }

@@ -5,35 +5,32 @@
 //! head it shows where the next packet is, and at the end of a file that is too short, what is
 //! missing. An index that contradicts the heads is not used.
 
+use std::io::{self, Read, Seek, SeekFrom};
+
 use crate::lttng_index::{self, Entry};
 use crate::model::Trace;
-use crate::packet::{Head, HeadError, head};
+use crate::packet::{Head, head};
+use crate::walk::Stop;
 
 /// The number of bytes that are first read for a head.
 const WINDOW: u64 = 2 << 10;
 
-/// The bytes of a file.
-pub trait Source {
-    /// Return the size of the file in bytes.
-    fn size(&self) -> u64;
+/// Room after the bytes that are read, as the decoder may copy more than an event needs.
+pub(crate) const SLACK: usize = 64;
 
-    /// Return `length` bytes from `offset` on, or as many of them as there are.
-    ///
-    /// # Errors
-    ///
-    /// They cannot be read.
-    fn at(&mut self, offset: u64, length: u64) -> std::io::Result<&[u8]>;
-}
-
-impl Source for &[u8] {
-    fn size(&self) -> u64 {
-        self.len() as u64
-    }
-
-    fn at(&mut self, offset: u64, length: u64) -> std::io::Result<&[u8]> {
-        let clamp = |at: u64| usize::try_from(at.min(self.size())).unwrap_or(usize::MAX);
-        Ok(&self[clamp(offset)..clamp(offset.saturating_add(length))])
-    }
+/// Replace the contents of `bytes` by `length` bytes at `offset`, with room for the slack; by fewer
+/// if the file ends before.
+pub(crate) fn read_at(
+    source: &mut (impl Read + Seek),
+    offset: u64,
+    length: u64,
+    bytes: &mut Vec<u8>,
+) -> io::Result<()> {
+    bytes.clear();
+    bytes.reserve_exact(usize::try_from(length).unwrap_or(0) + SLACK);
+    source.seek(SeekFrom::Start(offset))?;
+    source.take(length).read_to_end(bytes)?;
+    Ok(())
 }
 
 /// One packet.
@@ -92,17 +89,17 @@ struct Guide {
 /// The file cannot be read, or it has bytes but no packet.
 pub fn find(
     trace: &Trace,
-    source: &mut impl Source,
+    source: &mut (impl Read + Seek),
     index: Option<&[u8]>,
 ) -> Result<Contents, String> {
     let mut guide = Guide::new(index);
     let mut contents = Contents::default();
-    let size = source.size();
+    let size = source.seek(SeekFrom::End(0)).map_err(|e| e.to_string())?;
     let mut offset = 0;
     loop {
         let mut fault = None;
         if offset < size {
-            match head_at(trace, source, offset)? {
+            match head_at(trace, source, size, offset)? {
                 Ok(head) => {
                     guide.hold_against(trace, offset, &head, contents.packets.len());
                     let total = head.total_bits / 8;
@@ -127,7 +124,7 @@ pub fn find(
             break;
         };
         let what = format!("byte {at}: {what}");
-        if let Some((next, passed)) = guide.beyond(trace, source, at, &contents)? {
+        if let Some((next, passed)) = guide.beyond(trace, source, size, at, &contents)? {
             if let Some(last) = contents.packets.last_mut() {
                 last.bytes = last.bytes.min(next - last.offset);
             }
@@ -163,20 +160,22 @@ pub fn find(
 /// Read the head at a byte, or return why there is none.
 fn head_at(
     trace: &Trace,
-    source: &mut impl Source,
+    source: &mut (impl Read + Seek),
+    size: u64,
     offset: u64,
 ) -> Result<Result<Head, String>, String> {
-    let left = source.size().saturating_sub(offset);
+    let left = size.saturating_sub(offset);
     let mut wanted = WINDOW.min(left);
+    let mut bytes = Vec::new();
     loop {
-        let bytes = source.at(offset, wanted).map_err(|e| e.to_string())?;
-        return Ok(match head(trace, bytes, left) {
-            Err(HeadError::More) if wanted < left => {
+        read_at(source, offset, wanted, &mut bytes).map_err(|e| e.to_string())?;
+        return Ok(match head(trace, &bytes, left) {
+            Err(Stop::End) if wanted < left => {
                 wanted = wanted.saturating_mul(4).min(left);
                 continue;
             }
-            Err(HeadError::More) => Err("ends inside the head of a packet".into()),
-            Err(HeadError::Bad(what)) => Err(what),
+            Err(Stop::End) => Err("ends inside the head of a packet".into()),
+            Err(Stop::Bad(what)) => Err(what),
             Ok(head) if head.total_bits == 0 => Err("a packet of no size".into()),
             Ok(head) => Ok(head),
         });
@@ -239,7 +238,8 @@ impl Guide {
     fn beyond(
         &mut self,
         trace: &Trace,
-        source: &mut impl Source,
+        source: &mut (impl Read + Seek),
+        size: u64,
         offset: u64,
         contents: &Contents,
     ) -> Result<Option<(u64, u64)>, String> {
@@ -251,10 +251,10 @@ impl Guide {
         }
         for (passed, entry) in self.left().iter().enumerate() {
             let offset_of = entry.offset;
-            if offset_of <= offset || offset_of >= source.size() {
+            if offset_of <= offset || offset_of >= size {
                 continue;
             }
-            if let Ok(head) = head_at(trace, source, offset_of)?
+            if let Ok(head) = head_at(trace, source, size, offset_of)?
                 && agrees(trace, entry, offset_of, &head)
             {
                 self.next += passed;

@@ -1,12 +1,10 @@
 //! The general decoder, which decodes one field after the other in any layout.
 
-use crate::bits::{
-    align_up, decimal, extend, mask, number, read, read_wide, reverse_wide, until_nul,
-};
+use crate::bits::{align_up, decimal, extend, mask, number, read, until_nul};
 use crate::columns::{Column, Data};
 use crate::model::{
-    Array, ByteOrder, Encoding, Field, Int, Length, Optional, Reference, Role, Roles, Trace, Type,
-    VarInt, Variant, WideText, label,
+    Array, ByteOrder, Encoding, Field, Int, Length, Optional, Reference, Role, Trace, Type,
+    Variant, WideText,
 };
 
 /// Why decoding stopped.
@@ -65,12 +63,7 @@ impl<'a> Cursor<'a> {
     /// Read a number of more than 64 bits, as decimal text.
     fn wide_int(&mut self, int: &Int, state: &mut State) -> Result<String, Stop> {
         let at = self.reach(int.align, int.bits, int.order, state)?;
-        let words = read_wide(self.bytes, at, int.bits, int.order);
-        let mut words = words.ok_or(Stop::End)?;
-        if int.reversed {
-            reverse_wide(&mut words, int.bits);
-        }
-        Ok(decimal(words, int.bits, int.signed))
+        decimal(self.bytes, at, int).ok_or(Stop::End)
     }
 
     /// Read a LEB128 number, with its sign extended, and the number of bits it was written with.
@@ -120,13 +113,7 @@ impl<'a> Cursor<'a> {
             }
             (&bytes[..end.map_or(bytes.len(), |end| end * unit)], 0)
         } else {
-            self.align(8);
-            let first = usize::try_from(self.at / 8).map_err(|_| Stop::End)?;
-            let last = usize::try_from(self.end / 8).map_err(|_| Stop::End)?;
-            let rest = self
-                .bytes
-                .get(first..last.min(self.bytes.len()))
-                .ok_or(Stop::End)?;
+            let rest = self.rest()?;
             let end = rest.chunks_exact(unit).position(is_zero).ok_or(Stop::End)?;
             (&rest[..end * unit], (end + 1) * unit)
         };
@@ -182,16 +169,19 @@ impl<'a> Cursor<'a> {
 
     /// Return the bytes up to the next NUL, and step over that.
     fn text(&mut self) -> Result<&'a [u8], Stop> {
+        let rest = self.rest()?;
+        let length = memchr::memchr(0, rest).ok_or(Stop::End)?;
+        self.at += (length as u64 + 1) * 8;
+        Ok(&rest[..length])
+    }
+
+    /// Return the whole bytes up to the end.
+    fn rest(&mut self) -> Result<&'a [u8], Stop> {
         self.align(8);
         let first = usize::try_from(self.at / 8).map_err(|_| Stop::End)?;
         let last = usize::try_from(self.end / 8).map_err(|_| Stop::End)?;
-        let rest = self
-            .bytes
-            .get(first..last.min(self.bytes.len()))
-            .ok_or(Stop::End)?;
-        let length = memchr::memchr(0, rest).ok_or(Stop::End)?;
-        self.at = (first + length + 1) as u64 * 8;
-        Ok(&rest[..length])
+        let last = last.min(self.bytes.len());
+        self.bytes.get(first..last).ok_or(Stop::End)
     }
 }
 
@@ -209,7 +199,7 @@ pub const EMPTY: i128 = i128::MIN;
 /// The values of fields with roles.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Told {
-    values: [Option<i128>; Role::EventClass as usize + 1],
+    values: [Option<i128>; Role::Uuid as usize + 1],
     /// Clock of the packet's first and last time.
     clocks: [Option<usize>; 2],
     /// Bits of the count of discarded events.
@@ -250,21 +240,8 @@ impl Told {
     }
 
     #[cold]
-    fn note(&mut self, roles: Roles, value: i128, clock: Option<usize>, bits: u32) {
-        const ALL: [Role; Role::EventClass as usize + 1] = [
-            Role::Magic,
-            Role::StreamClass,
-            Role::StreamInstance,
-            Role::ContentSize,
-            Role::TotalSize,
-            Role::Begin,
-            Role::End,
-            Role::Discarded,
-            Role::Sequence,
-            Role::Cpu,
-            Role::EventClass,
-        ];
-        for role in ALL.into_iter().filter(|role| roles.contains(*role)) {
+    fn note(&mut self, roles: &[Role], value: i128, clock: Option<usize>, bits: u32) {
+        for role in roles.iter().copied() {
             self.values[role as usize] = Some(value);
             match role {
                 Role::Begin => self.clocks[0] = clock,
@@ -364,21 +341,17 @@ pub fn walk(
 ) -> Result<i128, Stop> {
     match kind {
         Type::Int(int) => {
-            let value = integer(cursor, int, state)?;
-            out.push_int(value);
-            return Ok(number(value, int.signed));
+            let raw = cursor.bits(int, state)?;
+            return Ok(integer(int, (raw, int.bits), state, out));
+        }
+        Type::VarInt(int) => {
+            let stored = cursor.leb128(int.signed)?;
+            return Ok(integer(int, stored, state, out));
         }
         Type::WideInt(int) => match out.data {
             Data::Nothing => _ = cursor.reach(int.align, int.bits, int.order, state)?,
             _ => out.push_text(cursor.wide_int(int, state)?.as_bytes()),
         },
-        Type::Enum(e) => {
-            let value = integer(cursor, &e.int, state)?;
-            let known = number(value, e.int.signed);
-            out.push_enum(value, || e.label(known));
-            return Ok(known);
-        }
-        Type::VarInt(int) => return variable(cursor, int, state, out),
         Type::Bool(int) => {
             let value = cursor.bits(int, state)? != 0;
             out.push_bool(value);
@@ -468,39 +441,22 @@ pub fn choose(variant: &Variant, state: &State) -> Result<usize, Stop> {
         .ok_or_else(|| Stop::Bad(format!("tag {tag} chooses no option of the variant")))
 }
 
-fn integer(cursor: &mut Cursor<'_>, int: &Int, state: &mut State) -> Result<u64, Stop> {
-    let raw = cursor.bits(int, state)?;
-    if let Some(clock) = int.clock {
-        state.tick(clock, raw, int.bits);
-    }
-    let value = extend(raw, int.bits, int.signed);
-    if !int.roles.is_empty() {
-        let value = number(value, int.signed);
-        state.told.note(int.roles, value, int.clock, int.bits);
-    }
-    Ok(value)
-}
-
-fn variable(
-    cursor: &mut Cursor<'_>,
-    int: &VarInt,
-    state: &mut State,
-    out: &mut Column,
-) -> Result<i128, Stop> {
-    let (raw, bits) = cursor.leb128(int.signed)?;
+/// Keep and append an integer that was read as `raw`, in `bits` bits; return its value.
+fn integer(int: &Int, (raw, bits): (u64, u32), state: &mut State, out: &mut Column) -> i128 {
     if let Some(clock) = int.clock {
         state.tick(clock, raw, bits);
     }
-    let value = number(raw, int.signed);
+    let extended = extend(raw, bits, int.signed);
+    let value = number(extended, int.signed);
     if !int.roles.is_empty() {
-        state.told.note(int.roles, value, int.clock, 64);
+        state.told.note(&int.roles, value, int.clock, int.bits);
     }
     if int.mappings.is_empty() {
-        out.push_int(raw);
+        out.push_int(extended);
     } else {
-        out.push_enum(raw, || label(&int.mappings, value));
+        out.push_enum(extended, || int.label(value));
     }
-    Ok(value)
+    value
 }
 
 fn optional(

@@ -8,11 +8,12 @@ use arrow_array::types::{Int8Type, Int16Type, Int32Type, Int64Type, UInt64Type};
 use arrow_array::{Array, RecordBatch};
 use roslens_ctf::catalog::{Catalog, Member};
 use roslens_ctf::merge::{Halt, Merge};
-use roslens_ctf::packet::{Head, HeadError, head};
+use roslens_ctf::packet::{Head, head};
 use roslens_ctf::plan::Plan;
 use roslens_ctf::scan::{Damage, Filter, Packet};
 use roslens_ctf::stage::Projection;
 use roslens_ctf::tsdl;
+use roslens_ctf::walk::Stop;
 
 const METADATA: &str = include_str!("lttng_ust.tsdl");
 const HEAD: usize = 4 + 16 + 4 + 8 + 6 * 8 + 4;
@@ -86,7 +87,7 @@ fn general(which: u8, rest: &[u8]) -> Vec<u8> {
 /// The batch of each table that has rows, and where the packet is damaged.
 type Decoded = (Vec<Option<RecordBatch>>, Option<Damage>);
 
-fn decode(catalog: &Catalog, bytes: &[u8]) -> Result<Decoded, HeadError> {
+fn decode(catalog: &Catalog, bytes: &[u8]) -> Result<Decoded, Stop> {
     let head: Head = head(&catalog.members[0].trace, bytes, bytes.len() as u64)?;
     let length = usize::try_from(head.total_bits / 8).unwrap();
     let filter = Filter {
@@ -242,10 +243,7 @@ fn a_cut_packet_keeps_its_whole_events() {
         assert!(damage.is_none_or(|damage| damage.why.is_none()));
     }
     for cut in 0..HEAD {
-        assert_eq!(
-            decode(&catalog(), &bytes[..cut]).unwrap_err(),
-            HeadError::More
-        );
+        assert_eq!(decode(&catalog(), &bytes[..cut]).unwrap_err(), Stop::End);
     }
 }
 
@@ -271,7 +269,7 @@ fn heads_that_contradict_themselves() {
         let mut bytes = good.clone();
         bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
         match decode(&catalog(), &bytes) {
-            Err(HeadError::Bad(what)) => what,
+            Err(Stop::Bad(what)) => what,
             other => panic!("{other:?}"),
         }
     };

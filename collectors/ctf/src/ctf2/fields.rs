@@ -7,9 +7,8 @@ use serde_json::Value;
 use super::node::Node;
 use crate::error::Result;
 use crate::model::{
-    Array, BitMap, ByteOrder, Encoding, Enum, Field, Int, Length, MAX_BITS, MAX_DEPTH, MAX_NODES,
-    Mapping, Optional, Path, Reference, Role, Roles, Struct, Type, Unresolved, VarInt, Variant,
-    WideText,
+    Array, BitMap, ByteOrder, Encoding, Field, Int, Length, MAX_BITS, MAX_DEPTH, MAX_NODES,
+    Mapping, Optional, Path, Reference, Role, Struct, Type, Unresolved, Variant, WideText,
 };
 
 /// Where a location may begin, in the order of decoding.
@@ -22,42 +21,25 @@ const ORIGINS: [(&str, usize); 6] = [
     ("event-record-payload", 5),
 ];
 
-/// The meaning of a field of a root structure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Meaning {
-    /// A value that the decoder keeps.
-    Role(Role),
-    /// The value of the default clock.
-    Clock,
-    /// The UUID of the metadata.
-    Uuid,
-}
-
-const ROLES: [(&str, Meaning); 11] = [
-    ("packet-magic-number", Meaning::Role(Role::Magic)),
-    ("data-stream-class-id", Meaning::Role(Role::StreamClass)),
-    ("data-stream-id", Meaning::Role(Role::StreamInstance)),
-    ("packet-content-length", Meaning::Role(Role::ContentSize)),
-    ("packet-total-length", Meaning::Role(Role::TotalSize)),
-    (
-        "packet-end-default-clock-timestamp",
-        Meaning::Role(Role::End),
-    ),
-    (
-        "discarded-event-record-counter-snapshot",
-        Meaning::Role(Role::Discarded),
-    ),
-    ("packet-sequence-number", Meaning::Role(Role::Sequence)),
-    ("event-record-class-id", Meaning::Role(Role::EventClass)),
-    ("default-clock-timestamp", Meaning::Clock),
-    ("metadata-stream-uuid", Meaning::Uuid),
+const ROLES: [(&str, Role); 11] = [
+    ("packet-magic-number", Role::Magic),
+    ("data-stream-class-id", Role::StreamClass),
+    ("data-stream-id", Role::StreamInstance),
+    ("packet-content-length", Role::ContentSize),
+    ("packet-total-length", Role::TotalSize),
+    ("packet-end-default-clock-timestamp", Role::End),
+    ("discarded-event-record-counter-snapshot", Role::Discarded),
+    ("packet-sequence-number", Role::Sequence),
+    ("event-record-class-id", Role::EventClass),
+    ("default-clock-timestamp", Role::Begin),
+    ("metadata-stream-uuid", Role::Uuid),
 ];
 
 /// The meaning of roles where a type is used.
 #[derive(Clone, Copy)]
 pub(super) struct Use<'a> {
     /// Roles that fields may have; `None` for all.
-    pub(super) allowed: Option<&'a [Meaning]>,
+    pub(super) allowed: Option<&'a [Role]>,
     /// The default clock.
     pub(super) clock: Option<usize>,
 }
@@ -74,8 +56,8 @@ impl Use<'_> {
         clock: Some(0),
     };
 
-    fn allows(self, meaning: Meaning) -> bool {
-        self.allowed.is_none_or(|all| all.contains(&meaning))
+    fn allows(self, role: Role) -> bool {
+        self.allowed.is_none_or(|all| all.contains(&role))
     }
 }
 
@@ -194,10 +176,10 @@ impl Fields<'_> {
                     return Err(name.error(format!("a second member '{text}'")));
                 }
                 let mut kind = self.class(&member.need("field-class")?, scope)?;
-                if text == "cpu_id" && scope.allows(Meaning::Role(Role::TotalSize)) {
+                if text == "cpu_id" && scope.allows(Role::TotalSize) {
                     // Not reserved by the specification, but what `LTTng` and barectf write.
-                    if let Some(roles) = roles_of(&mut kind) {
-                        roles.insert(Role::Cpu);
+                    if let Type::Int(int) | Type::VarInt(int) = &mut kind {
+                        int.roles.push(Role::Cpu);
                     }
                 }
                 fields.push(Field {
@@ -367,32 +349,47 @@ fn fixed(node: &Node<'_>, signed: bool, scope: Use<'_>) -> Result<Type> {
         return Ok(wide);
     }
     let mut int = bits(node)?;
-    int.signed = signed;
-    int.base = base(node)?;
-    (int.roles, int.clock) = integer_roles(node, signed, scope)?;
-    if int.roles.contains(Role::Magic) && int.bits != 32 {
+    describe(&mut int, node, signed, scope)?;
+    if int.roles.contains(&Role::Magic) && int.bits != 32 {
         return Err(node.error("a packet magic number must have 32 bits"));
     }
-    let mappings = mappings(node)?;
-    Ok(if mappings.is_empty() {
-        Type::Int(int)
-    } else {
-        Type::Enum(Enum { int, mappings })
-    })
+    Ok(Type::Int(int))
 }
 
 fn variable(node: &Node<'_>, signed: bool, scope: Use<'_>) -> Result<Type> {
-    let (roles, clock) = integer_roles(node, signed, scope)?;
-    if roles.contains(Role::Magic) {
+    let mut int = Int::unsigned(64, 8, ByteOrder::Little);
+    describe(&mut int, node, signed, scope)?;
+    if int.roles.contains(&Role::Magic) {
         return Err(node.error("a packet magic number must be of fixed length"));
     }
-    Ok(Type::VarInt(VarInt {
-        signed,
-        clock,
-        base: base(node)?,
-        roles,
-        mappings: mappings(node)?,
-    }))
+    Ok(Type::VarInt(int))
+}
+
+/// Parse what integers of fixed and of variable length share.
+fn describe(int: &mut Int, node: &Node<'_>, signed: bool, scope: Use<'_>) -> Result<()> {
+    int.signed = signed;
+    int.base = base(node)?;
+    let roles = roles(node, scope)?;
+    if signed && !roles.is_empty() {
+        return Err(node.error("a signed integer cannot have roles"));
+    }
+    for role in roles {
+        if role == Role::Uuid {
+            return Err(node.error("a UUID must be a static-length BLOB"));
+        }
+        if matches!(role, Role::Begin | Role::End) {
+            int.clock = scope.clock;
+            if int.clock.is_none() {
+                return Err(node.error("a timestamp in a data stream class without a clock class"));
+            }
+        }
+        // The default clock's time in an event's header is not that of the packet.
+        if role != Role::Begin || scope.allows(Role::TotalSize) {
+            int.roles.push(role);
+        }
+    }
+    int.mappings = mappings(node)?;
+    Ok(())
 }
 
 fn float(node: &Node<'_>) -> Result<Type> {
@@ -429,54 +426,19 @@ fn bit_map(node: &Node<'_>) -> Result<Type> {
     Ok(Type::BitMap(BitMap { int, flags }))
 }
 
-fn roles(node: &Node<'_>, scope: Use<'_>) -> Result<Vec<Meaning>> {
+fn roles(node: &Node<'_>, scope: Use<'_>) -> Result<Vec<Role>> {
     let Some(list) = node.get("roles") else {
         return Ok(Vec::new());
     };
-    let mut meanings = Vec::new();
-    for role in list.elements()? {
-        let meaning = role.one_of(&ROLES)?;
-        if !scope.allows(meaning) {
-            return Err(role.error("this role is not for fields at this place"));
+    let mut roles = Vec::new();
+    for place in list.elements()? {
+        let role = place.one_of(&ROLES)?;
+        if !scope.allows(role) {
+            return Err(place.error("this role is not for fields at this place"));
         }
-        meanings.push(meaning);
+        roles.push(role);
     }
-    Ok(meanings)
-}
-
-fn integer_roles(node: &Node<'_>, signed: bool, scope: Use<'_>) -> Result<(Roles, Option<usize>)> {
-    let mut set = Roles::default();
-    let mut clock = None;
-    let meanings = roles(node, scope)?;
-    if signed && !meanings.is_empty() {
-        return Err(node.error("a signed integer cannot have roles"));
-    }
-    for meaning in meanings {
-        match meaning {
-            Meaning::Uuid => return Err(node.error("a UUID must be a static-length BLOB")),
-            Meaning::Role(role) => set.insert(role),
-            Meaning::Clock => {
-                if scope.allows(Meaning::Role(Role::TotalSize)) {
-                    set.insert(Role::Begin);
-                }
-            }
-        }
-        if matches!(meaning, Meaning::Clock | Meaning::Role(Role::End)) {
-            clock = scope.clock;
-            if clock.is_none() {
-                return Err(node.error("a timestamp in a data stream class without a clock class"));
-            }
-        }
-    }
-    Ok((set, clock))
-}
-
-fn roles_of(kind: &mut Type) -> Option<&mut Roles> {
-    match kind {
-        Type::Int(int) | Type::Enum(Enum { int, .. }) => Some(&mut int.roles),
-        Type::VarInt(int) => Some(&mut int.roles),
-        _ => None,
-    }
+    Ok(roles)
 }
 
 fn mappings(node: &Node<'_>) -> Result<Vec<Mapping>> {
@@ -554,10 +516,10 @@ fn bytes(length: Length, text: bool) -> Type {
 
 fn blob(node: &Node<'_>, scope: Use<'_>) -> Result<Type> {
     let length = node.need("length")?.unsigned()?;
-    let meanings = roles(node, scope)?;
+    let roles = roles(node, scope)?;
     let mut kind = bytes(Length::Fixed(length), false);
-    if let (Type::Array(array), false) = (&mut kind, meanings.is_empty()) {
-        if meanings.iter().any(|m| *m != Meaning::Uuid) || length != 16 {
+    if let (Type::Array(array), false) = (&mut kind, roles.is_empty()) {
+        if roles.iter().any(|role| *role != Role::Uuid) || length != 16 {
             return Err(node.error("a BLOB may be the UUID of the metadata, in 16 bytes"));
         }
         array.uuid = true;

@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use self::fields::{Fields, Meaning, Use, no_extensions};
+use self::fields::{Fields, Use, no_extensions};
 use self::node::Node;
 use crate::error::{Error, Place, Result, fail};
 use crate::model::{Clock, EventClass, LOG_LEVELS, Role, StreamClass, Trace};
@@ -19,21 +19,21 @@ use crate::resolve::resolve;
 /// The character that precedes each fragment (RFC 7464).
 pub const SEPARATOR: char = '\u{1e}';
 
-const PACKET_HEADER: [Meaning; 4] = [
-    Meaning::Role(Role::Magic),
-    Meaning::Role(Role::StreamClass),
-    Meaning::Role(Role::StreamInstance),
-    Meaning::Uuid,
+const PACKET_HEADER: [Role; 4] = [
+    Role::Magic,
+    Role::StreamClass,
+    Role::StreamInstance,
+    Role::Uuid,
 ];
-const PACKET_CONTEXT: [Meaning; 6] = [
-    Meaning::Clock,
-    Meaning::Role(Role::End),
-    Meaning::Role(Role::ContentSize),
-    Meaning::Role(Role::TotalSize),
-    Meaning::Role(Role::Discarded),
-    Meaning::Role(Role::Sequence),
+const PACKET_CONTEXT: [Role; 6] = [
+    Role::Begin,
+    Role::End,
+    Role::ContentSize,
+    Role::TotalSize,
+    Role::Discarded,
+    Role::Sequence,
 ];
-const EVENT_HEADER: [Meaning; 2] = [Meaning::Clock, Meaning::Role(Role::EventClass)];
+const EVENT_HEADER: [Role; 2] = [Role::Begin, Role::EventClass];
 
 /// Parse metadata text.
 ///
@@ -221,7 +221,7 @@ impl<'a> Reader<'a> {
                 Some(clock.ok_or_else(|| name.error(format!("no clock class has id '{text}'")))?)
             }
         };
-        let mut root = |name: &str, allowed: &[Meaning]| {
+        let mut root = |name: &str, allowed: &[Role]| {
             self.fields.root(
                 node,
                 name,

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use crate::merge::Merge;
 use crate::scan::{Packet, Reading};
+use crate::stream_file::{SLACK, read_at};
 
 use super::failure::{Failure, Result};
 use super::recording::Recording;
-use super::window::{SLACK, read_at};
 
 /// Bytes that are read at once if packets are smaller; few enough to stay in the cache.
 const WINDOW: u64 = 256 << 10;
@@ -41,7 +41,7 @@ impl Windows {
             let mut bytes = self.spare.pop().unwrap_or_default();
             let length = known.bytes.max(WINDOW.min(file.bytes - known.offset));
             File::open(&file.path)
-                .and_then(|file| read_at(&file, known.offset, length, &mut bytes))
+                .and_then(|mut file| read_at(&mut file, known.offset, length, &mut bytes))
                 .map_err(|e| Failure::input(&file.path, e))?;
             let found = bytes.len();
             bytes.resize(found + SLACK, 0);

@@ -22,7 +22,6 @@ mod run;
 mod slices;
 #[cfg(feature = "parquet")]
 mod table;
-mod window;
 
 use std::collections::{BTreeMap, HashSet};
 use std::io;

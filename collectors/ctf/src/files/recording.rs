@@ -13,12 +13,11 @@ use crate::lttng_index;
 use crate::metadata;
 use crate::packet::Head;
 use crate::stage::Projection;
-use crate::stream_file::{self, Lost};
+use crate::stream_file::{self, Lost, read_at};
 
 use arrow_schema::SchemaRef;
 
 use super::failure::{Failure, Result};
-use super::window::{Window, read_at};
 
 /// One packet in a file.
 #[derive(Debug, Clone)]
@@ -297,7 +296,7 @@ impl Recording {
         path: &Path,
     ) -> std::result::Result<bool, String> {
         let trace = Arc::clone(&self.catalog.members[member].trace);
-        let file = File::open(path).map_err(|e| e.to_string())?;
+        let mut file = File::open(path).map_err(|e| e.to_string())?;
         let size = file.metadata().map_err(|e| e.to_string())?.len();
         let beside = format!("index/{name}.idx");
         let index = match path.parent().map(|folder| folder.join(&beside)) {
@@ -308,7 +307,7 @@ impl Recording {
             Ok(index) => (index, None),
             Err(fault) => (None, Some(fault)),
         };
-        let contents = stream_file::find(&trace, &mut Window::new(&file, size), index.as_deref())?;
+        let contents = stream_file::find(&trace, &mut file, index.as_deref())?;
         if let Some(fault) = fault.or(contents.index_fault) {
             let why = "the heads of the packets tell all there is";
             self.warn(member, &beside, &format!("not used: {fault}; {why}"));
@@ -478,7 +477,7 @@ impl Recording {
         let path = &self.files[packet.file].path;
         let mut bytes = Vec::new();
         File::open(path)
-            .and_then(|file| read_at(&file, packet.offset, packet.bytes, &mut bytes))
+            .and_then(|mut file| read_at(&mut file, packet.offset, packet.bytes, &mut bytes))
             .map_err(|e| Failure::input(path, e))?;
         Ok(bytes)
     }
@@ -697,13 +696,13 @@ fn indexed(folder: &Path) -> Vec<String> {
 
 /// Read an index file, unless it is too long for that of a stream file of `size` bytes.
 fn read_index(path: &Path, size: u64) -> std::result::Result<Vec<u8>, String> {
-    let file = File::open(path).map_err(|e| e.to_string())?;
+    let mut file = File::open(path).map_err(|e| e.to_string())?;
     let length = file.metadata().map_err(|e| e.to_string())?.len();
     // Packets are larger than their entries, but the index of a cut stream may be larger than it.
     if length > size.max(MAX_INDEX) {
         return Err(format!("{length} bytes, more than its stream has"));
     }
     let mut bytes = Vec::new();
-    read_at(&file, 0, length, &mut bytes).map_err(|e| e.to_string())?;
+    read_at(&mut file, 0, length, &mut bytes).map_err(|e| e.to_string())?;
     Ok(bytes)
 }

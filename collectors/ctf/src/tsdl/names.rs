@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::error::{Error, Result};
-use crate::model::{Clock, Enum, Field, Int, Role, Trace, Type, types_of};
+use crate::model::{Clock, Field, Int, Role, Trace, Type, types_of};
 
 /// Roles in the packet header (CTF 1.8, 5.1).
 const PACKET_HEADER: [(&str, Role); 3] = [
@@ -100,7 +100,11 @@ pub(super) fn give_clocks(trace: &mut Trace) -> Result<()> {
             });
         }
         each_int(stream.packet_context.as_mut(), &mut |name, int| {
-            if int.roles.contains(Role::Begin) || int.roles.contains(Role::End) {
+            if int
+                .roles
+                .iter()
+                .any(|role| matches!(role, Role::Begin | Role::End))
+            {
                 give(name, int);
             }
         });
@@ -124,7 +128,7 @@ fn each_int(kind: Option<&mut Type>, visit: &mut impl FnMut(&str, &mut Int)) {
     kind.visit(&mut |kind| {
         if let Type::Struct(s) = kind {
             for field in &mut s.fields {
-                if let Type::Int(int) | Type::Enum(Enum { int, .. }) = &mut field.kind {
+                if let Type::Int(int) = &mut field.kind {
                     visit(&field.name, int);
                 }
             }
@@ -142,10 +146,10 @@ fn mark(fields: &mut [Field], names: &[(&str, Role)]) -> Result<()> {
                 field.name, int.bits
             )));
         }
-        if let Type::Int(int) | Type::Enum(Enum { int, .. }) = &mut field.kind {
+        if let Type::Int(int) = &mut field.kind {
             for (name, role) in names {
                 if field.name == *name {
-                    int.roles.insert(*role);
+                    int.roles.push(*role);
                 }
             }
         }

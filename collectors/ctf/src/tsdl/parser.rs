@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::lexer::{At, Token, tokens};
 use crate::error::{Error, Place, Result, fail};
 use crate::model::{
-    Array, ByteOrder, Clock, Enum, EventClass, Field, Int, Length, Lexical, MAX_BITS, MAX_DEPTH,
+    Array, ByteOrder, Clock, EventClass, Field, Int, Length, Lexical, MAX_BITS, MAX_DEPTH,
     MAX_NODES, Mapping, Path, Reference, StreamClass, Struct, Trace, Type, Unresolved, Variant,
     types_of,
 };
@@ -535,7 +535,7 @@ impl Parser {
         }
         for kind in types_of(&mut self.trace) {
             kind.visit(&mut |kind| {
-                if let Type::Int(int) | Type::Enum(Enum { int, .. }) = kind {
+                if let Type::Int(int) = kind {
                     int.clock = int.clock.and_then(|c| order.get(c).copied());
                 }
             });
@@ -905,17 +905,17 @@ impl Parser {
     fn enumeration(&mut self) -> Result<Type> {
         let at = self.place();
         let name = self.optional_name()?;
-        let int = if self.take(":") {
+        let mut int = if self.take(":") {
             let place = self.place();
             match self.type_only()? {
-                Type::Int(int) => int,
+                Type::Int(int) if int.mappings.is_empty() => int,
                 _ => {
                     return fail(place, "an enum must be made of integers of at most 64 bits");
                 }
             }
         } else if self.is("{") {
             match self.named("int", at) {
-                Ok(Type::Int(int)) => int,
+                Ok(Type::Int(int)) if int.mappings.is_empty() => int,
                 _ => {
                     return fail(
                         at,
@@ -948,7 +948,8 @@ impl Parser {
                 ),
             );
         }
-        let kind = Type::Enum(Enum { int, mappings });
+        int.mappings = mappings;
+        let kind = Type::Int(int);
         if let Some(name) = name {
             self.declare("enum", &name, &kind, at)?;
         }
@@ -1115,10 +1116,10 @@ impl Parser {
 /// Check variants whose tag is a field next to them: some label of the tag must be an option, also
 /// in types that nothing uses.
 fn check_tags(fields: &[Field]) -> Result<()> {
-    let mut tags: HashMap<&str, &Enum> = HashMap::new();
+    let mut tags: HashMap<&str, &Int> = HashMap::new();
     for field in fields {
         match &field.kind {
-            Type::Enum(tag) => {
+            Type::Int(tag) if !tag.mappings.is_empty() => {
                 tags.insert(&field.name, tag);
             }
             Type::Variant(variant) => {

@@ -126,7 +126,7 @@ fn labels_count_on_and_choose_options() {
         "enum : integer { size = 8; } { a, b = 5, c, d = 10 ... 20 } t;
          variant <t> { string d; integer { size = 8; } c; } v;",
     );
-    let Type::Enum(tag) = &fields[0].kind else {
+    let Type::Int(tag) = &fields[0].kind else {
         panic!("not an enum");
     };
     let ranges: Vec<_> = tag.mappings.iter().map(|m| (m.low, m.high)).collect();

@@ -1,5 +1,7 @@
 //! Find the packets of any bytes with and without an index, and compare the results.
 
+use std::io::Cursor;
+
 use roslens_ctf::model::Trace;
 use roslens_ctf::stream_file::{Contents, find};
 
@@ -9,8 +11,8 @@ use roslens_ctf::stream_file::{Contents, find};
 ///
 /// If the index removed or changed packets, or the packets contradict the file.
 pub fn exercise(trace: &Trace, index: &[u8], stream: &[u8]) -> Option<Contents> {
-    let with = find(trace, &mut &*stream, Some(index));
-    let without = find(trace, &mut &*stream, None);
+    let with = find(trace, &mut Cursor::new(stream), Some(index));
+    let without = find(trace, &mut Cursor::new(stream), None);
     let Ok(without) = without else {
         // The beginning of the stream cannot be read; an index may help.
         check(&with.ok()?, stream);
