@@ -25,11 +25,9 @@ pub enum Kind {
     Text,
     /// True or false.
     Bool,
-    /// Structure of `value` and `label`.
-    Enum(u32, bool),
     /// List.
     List(Box<Kind>),
-    /// Structure, or variant (a structure with one member set).
+    /// Structure, variant (a structure with one member set), or enumeration (`value`, `label`).
     Struct(Vec<(String, Kind)>),
 }
 
@@ -41,7 +39,10 @@ impl Kind {
             Type::Int(i) | Type::VarInt(i) if i.mappings.is_empty() => {
                 Self::Int(width(i.bits), i.signed)
             }
-            Type::Int(i) | Type::VarInt(i) => Self::Enum(width(i.bits), i.signed),
+            Type::Int(i) | Type::VarInt(i) => Self::Struct(vec![
+                ("value".into(), Self::Int(width(i.bits), i.signed)),
+                ("label".into(), Self::Text),
+            ]),
             Type::Float(f) => Self::Float(f.bits.max(32)),
             Type::Text | Type::WideText(_) | Type::WideInt(_) => Self::Text,
             Type::Array(a) if a.is_text() => Self::Text,
@@ -78,9 +79,6 @@ impl Kind {
         match (self, other) {
             (Self::Int(a, s), Self::Int(b, t)) => {
                 Some(Self::Int(unify_ints(*a, *s, *b, *t)?, *s || *t))
-            }
-            (Self::Enum(a, s), Self::Enum(b, t)) => {
-                Some(Self::Enum(unify_ints(*a, *s, *b, *t)?, *s || *t))
             }
             (Self::Float(a), Self::Float(b)) => Some(Self::Float(*a.max(b))),
             (Self::Text, Self::Text) => Some(Self::Text),
@@ -120,7 +118,6 @@ impl Kind {
             Self::Float(_) => DataType::Float64,
             Self::Text => DataType::Utf8View,
             Self::Bool => DataType::Boolean,
-            Self::Enum(bits, signed) => DataType::Struct(enum_fields(*bits, *signed)),
             Self::List(element) => DataType::List(item(element)),
             Self::Struct(members) => DataType::Struct(struct_fields(members)),
         }
@@ -129,13 +126,6 @@ impl Kind {
 
 fn item(element: &Kind) -> Arc<ArrowField> {
     Arc::new(ArrowField::new("item", element.arrow(), true))
-}
-
-fn enum_fields(bits: u32, signed: bool) -> Fields {
-    Fields::from(vec![
-        ArrowField::new("value", Kind::Int(bits, signed).arrow(), true),
-        ArrowField::new("label", DataType::Utf8View, true),
-    ])
 }
 
 fn struct_fields(members: &[(String, Kind)]) -> Fields {
@@ -193,8 +183,6 @@ pub enum Data {
     Text(TextBuilder),
     /// True or false.
     Bool(BooleanBufferBuilder),
-    /// Value and label.
-    Enum(Box<Column>, Box<Column>),
     /// End of each list among the elements.
     List(Vec<i32>, Box<Column>, Arc<ArrowField>),
     /// Members.
@@ -236,10 +224,6 @@ impl Column {
             }),
             Kind::Text => Data::Text(TextBuilder::default()),
             Kind::Bool => Data::Bool(BooleanBufferBuilder::new(0)),
-            Kind::Enum(bits, signed) => Data::Enum(
-                Box::new(Self::new(&Kind::Int(*bits, *signed))),
-                Box::new(Self::new(&Kind::Text)),
-            ),
             Kind::List(element) => Data::List(vec![0], Box::new(Self::new(element)), item(element)),
             Kind::Struct(members) => Data::Struct(
                 members.iter().map(|(_, kind)| Self::new(kind)).collect(),
@@ -258,10 +242,6 @@ impl Column {
             Data::Numbers(n) => n.bytes.reserve(rows * n.width),
             Data::Text(t) => t.reserve(rows),
             Data::Bool(bits) => bits.reserve(rows),
-            Data::Enum(value, label) => {
-                value.reserve(rows);
-                label.reserve(rows);
-            }
             Data::List(ends, ..) => ends.reserve(rows),
             Data::Struct(members, _) => members.iter_mut().for_each(|m| m.reserve(rows)),
             Data::Nothing => {}
@@ -279,10 +259,6 @@ impl Column {
             Data::Numbers(n) => n.bytes.resize(n.bytes.len() + rows * n.width, 0),
             Data::Text(t) => t.push_nulls(rows),
             Data::Bool(bits) => bits.append_n(rows, false),
-            Data::Enum(value, label) => {
-                value.push_nulls(rows);
-                label.push_nulls(rows);
-            }
             Data::List(ends, ..) => {
                 let end = ends[ends.len() - 1];
                 ends.resize(ends.len() + rows, end);
@@ -343,7 +319,9 @@ impl Column {
 
     /// Append value and label of an enumeration.
     pub fn push_enum<'l>(&mut self, value: u64, label: impl FnOnce() -> Option<&'l str>) {
-        if let Data::Enum(values, labels) = &mut self.data {
+        if let Data::Struct(members, _) = &mut self.data
+            && let [values, labels] = members.as_mut_slice()
+        {
             values.push_int(value);
             match label() {
                 Some(label) => labels.push_text(label.as_bytes()),
@@ -408,14 +386,6 @@ impl Column {
             }
             Data::Text(text) => text.finish(nulls),
             Data::Bool(mut bits) => Arc::new(BooleanArray::new(bits.finish(), nulls)),
-            Data::Enum(value, label) => {
-                let (value, label) = (value.finish()?, label.finish()?);
-                let fields = Fields::from(vec![
-                    ArrowField::new("value", value.data_type().clone(), true),
-                    ArrowField::new("label", DataType::Utf8View, true),
-                ]);
-                Arc::new(StructArray::try_new(fields, vec![value, label], nulls).map_err(arrow)?)
-            }
             Data::List(ends, elements, field) => {
                 let offsets = OffsetBuffer::new(ScalarBuffer::from(ends));
                 let elements = elements.finish()?;

@@ -183,7 +183,7 @@ pub struct Unresolved {
     /// Where it is written.
     pub place: Place,
     /// The structures around it in the text (CTF 1.8).
-    pub lexical: Option<Arc<Lexical>>,
+    pub lexical: Option<Lexical>,
 }
 
 /// A structure around a place in the metadata text, and those around that.
@@ -292,8 +292,6 @@ pub struct Variant {
     pub options: Vec<Field>,
     /// Ranges of values of the tag, and the option that each chooses.
     pub choices: Vec<(i128, i128, usize)>,
-    /// Slots that its options fill; those that the chosen one does not fill are empty.
-    pub clears: Vec<usize>,
 }
 
 /// A field that is present or not, depending on a field that is decoded before (CTF 2).
@@ -305,8 +303,6 @@ pub struct Optional {
     pub ranges: Vec<(i128, i128)>,
     /// The type, as a field because others may refer to its value.
     pub field: Field,
-    /// Slots that it fills, which are empty if it is not present.
-    pub clears: Vec<usize>,
 }
 
 /// A type.

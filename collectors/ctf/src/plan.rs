@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use crate::bits::chunk;
 use crate::model::{
-    Array, ByteOrder, EventClass, Int, Length, Mapping, Reference, Role, StreamClass, Type,
+    Array, ByteOrder, EventClass, Field, Int, Length, Mapping, Reference, Role, StreamClass, Type,
 };
 
 /// Step over all segments of an event; `None` if it reaches beyond `end`.
@@ -431,9 +431,28 @@ pub struct Branch {
 }
 
 impl Branch {
-    /// Set where the time is; `None` if there already is one, because each moves the clock.
-    fn read(&mut self, field: HeaderField, clock: usize) -> Option<()> {
-        self.time.replace((field, clock)).is_none().then_some(())
+    /// Add the integers of a structure; `None` if one cannot be read flat.
+    fn place(&mut self, fields: &[Field], place: &mut Placer) -> Option<()> {
+        for field in fields {
+            let Type::Int(int) = &field.kind else {
+                return None;
+            };
+            let placed = place.int(int)?;
+            match int.clock {
+                Some(clock) if self.time.is_none() => self.time = Some((placed, clock)),
+                // Each time moves the clock.
+                Some(_) => return None,
+                None if int.roles.contains(&Role::EventClass) => self.id = Some(placed),
+                None => {}
+            }
+        }
+        Some(())
+    }
+
+    /// Return it with its number of bytes; `None` if that is not a whole number.
+    fn whole(mut self, place: &Placer) -> Option<Self> {
+        self.bytes = usize::try_from(place.at / 8).ok()?;
+        place.at.is_multiple_of(8).then_some(self)
     }
 }
 
@@ -509,62 +528,48 @@ pub fn flat_header(stream: &StreamClass) -> Option<FlatHeader> {
     if !align.is_multiple_of(8) {
         return None;
     }
-    let align_bytes = align / 8;
+    let (fields, variant) = match header.fields.split_last() {
+        Some((last, before)) if matches!(last.kind, Type::Variant(_)) => (before, Some(&last.kind)),
+        _ => (header.fields.as_slice(), None),
+    };
     let mut place = Placer { at: 0, align };
-    let mut tag = None;
-    let mut branch = Branch {
+    let mut common = Branch {
         low: 0,
         high: u64::MAX,
         id: None,
         time: None,
         bytes: 0,
     };
-    let mut branches = Vec::new();
-    for (i, field) in header.fields.iter().enumerate() {
-        match &field.kind {
-            Type::Int(int) => {
-                let field = place.int(int)?;
-                if let Some(clock) = int.clock {
-                    branch.read(field, clock)?;
-                } else if int.roles.contains(&Role::EventClass) {
-                    tag = Some(field);
-                }
+    common.place(fields, &mut place)?;
+    let tag = common.id.take();
+    let branches = match variant {
+        Some(Type::Variant(variant)) => {
+            // The form is chosen by the event number before it.
+            let id = fields.iter().find(|f| tells_event(&f.kind))?;
+            let Some(Reference::Slot(slot)) = &variant.tag else {
+                return None;
+            };
+            if id.slot != Some(*slot) {
+                return None;
             }
-            Type::Variant(variant) if i + 1 == header.fields.len() => {
-                // The form is chosen by the event number before it.
-                let id = header.fields.iter().find(|f| tells_event(&f.kind))?;
-                let Some(Reference::Slot(slot)) = &variant.tag else {
-                    return None;
+            let forms = variant.choices.iter().map(|(low, high, option)| {
+                let kind = &variant.options[*option].kind;
+                let mut place = place.clone();
+                let mut form = Branch {
+                    low: u64::try_from(*low).ok()?,
+                    high: u64::try_from(*high).ok()?,
+                    ..common
                 };
-                if id.slot != Some(*slot) {
-                    return None;
-                }
-                for (low, high, option) in &variant.choices {
-                    let mut place = place.clone();
-                    let form = option_form(
-                        &variant.options[*option].kind,
-                        &mut place,
-                        Branch {
-                            low: u64::try_from(*low).ok()?,
-                            high: u64::try_from(*high).ok()?,
-                            ..branch
-                        },
-                    )?;
-                    branches.push(form);
-                }
-            }
-            _ => return None,
+                place.align(kind.align())?;
+                form.place(&kind.as_struct()?.fields, &mut place)?;
+                form.whole(&place)
+            });
+            forms.collect::<Option<_>>()?
         }
-    }
-    if branches.is_empty() {
-        if !place.at.is_multiple_of(8) {
-            return None;
-        }
-        branch.bytes = usize::try_from(place.at / 8).ok()?;
-        branches.push(branch);
-    }
+        _ => vec![common.whole(&place)?],
+    };
     let mut header = FlatHeader {
-        align: align_bytes,
+        align: align / 8,
         tag,
         branches,
         short: None,
@@ -575,29 +580,6 @@ pub fn flat_header(stream: &StreamClass) -> Option<FlatHeader> {
 
 fn tells_event(kind: &Type) -> bool {
     matches!(kind, Type::Int(int) if int.roles.contains(&Role::EventClass))
-}
-
-fn option_form(kind: &Type, place: &mut Placer, mut form: Branch) -> Option<Branch> {
-    place.align(kind.align())?;
-    for field in &kind.as_struct()?.fields {
-        let Type::Int(int) = &field.kind else {
-            return None;
-        };
-        let placed = place.int(int)?;
-        if let Some(clock) = int.clock {
-            form.read(placed, clock)?;
-        } else if int.roles.contains(&Role::EventClass) {
-            form.id = Some(placed);
-        }
-        if field.slot.is_some() {
-            return None;
-        }
-    }
-    if !place.at.is_multiple_of(8) {
-        return None;
-    }
-    form.bytes = usize::try_from(place.at / 8).ok()?;
-    Some(form)
 }
 
 #[derive(Clone)]

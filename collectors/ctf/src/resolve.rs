@@ -1,13 +1,13 @@
 //! Resolve references by name (lengths, tags, selectors) to slots.
 //!
 //! A reference of CTF 2 may lead to one of several fields, namely into the options of a variant;
-//! these fields share a slot. Options clear the slots of all others, so a slot holds a value only
-//! if the field that the reference means was decoded.
+//! these fields share a slot. The decoder empties the slots of all options before it decodes one, so
+//! a slot holds a value only if the field that the reference means was decoded.
 
 use std::collections::HashMap;
 
 use crate::error::{Error, Result, fail};
-use crate::model::{Field, Path, Reference, Trace, Type, Unresolved, types_of};
+use crate::model::{Path, Reference, Trace, Type, Unresolved, types_of};
 
 /// The scopes that are decoded before an event's end, in order.
 const SCOPES: [&str; 6] = [
@@ -100,38 +100,14 @@ pub fn resolve(trace: &mut Trace) -> Result<()> {
     Ok(())
 }
 
-/// Give shared slots one number, and note which slots the options of variants fill.
+/// Give shared slots one number.
 fn settle(kind: &mut Type, slots: &Slots) {
     if let Some(Reference::Slot(slot)) = kind.reference_mut() {
         *slot = slots.first(*slot);
     }
-    match kind {
-        Type::Variant(v) => {
-            v.clears = v.options.iter().flat_map(|o| filled(o, slots)).collect();
-            v.clears.sort_unstable();
-            v.clears.dedup();
-        }
-        Type::Optional(o) => o.clears = filled(&o.field, slots),
-        _ => {}
-    }
     for slot in kind.fields_mut().iter_mut().filter_map(|f| f.slot.as_mut()) {
         *slot = slots.first(*slot);
     }
-}
-
-/// Return the slots that a field and all fields below it fill.
-fn filled(field: &Field, slots: &Slots) -> Vec<usize> {
-    let mut slots_below: Vec<usize> = field.slot.iter().map(|s| slots.first(*s)).collect();
-    fill(&field.kind, slots, &mut slots_below);
-    slots_below.sort_unstable();
-    slots_below.dedup();
-    slots_below
-}
-
-fn fill(kind: &Type, slots: &Slots, slots_below: &mut Vec<usize>) {
-    let fields = kind.fields().iter();
-    slots_below.extend(fields.filter_map(|f| Some(slots.first(f.slot?))));
-    kind.below().for_each(|kind| fill(kind, slots, slots_below));
 }
 
 fn resolve_root(roots: &mut Roots<'_>, root: usize, slots: &mut Slots) -> Result<()> {
@@ -228,7 +204,7 @@ fn by_name(
 /// Find a field by name among those declared before in the structures around the reference in the
 /// text: the meaning of a reference in a named type does not depend on where the type is used.
 fn lexically(kind: &Type, reference: &Located, names: &[&str]) -> Option<Steps> {
-    let mut around = reference.unresolved.lexical.as_deref();
+    let mut around = reference.unresolved.lexical.as_ref();
     let mut depth = reference.node.len();
     while let Some(scope) = around {
         // Structures around it in the text are around it in the type, too, if with others between.

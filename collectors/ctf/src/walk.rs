@@ -3,8 +3,7 @@
 use crate::bits::{align_up, decimal, extend, mask, number, read, until_nul};
 use crate::columns::{Column, Data};
 use crate::model::{
-    Array, ByteOrder, Encoding, Field, Int, Length, Optional, Reference, Role, Trace, Type,
-    Variant, WideText,
+    Array, ByteOrder, Encoding, Field, Int, Length, Reference, Role, Trace, Type, Variant, WideText,
 };
 
 /// Why decoding stopped.
@@ -291,10 +290,12 @@ impl State {
         }
     }
 
-    fn clear(&mut self, slots: &[usize]) {
-        for slot in slots {
-            self.slots[*slot] = EMPTY;
+    /// Empty the slots of all fields below a type.
+    fn clear(&mut self, kind: &Type) {
+        for slot in kind.fields().iter().filter_map(|field| field.slot) {
+            self.slots[slot] = EMPTY;
         }
+        kind.below().for_each(|kind| self.clear(kind));
     }
 
     fn tick(&mut self, clock: usize, value: u64, bits: u32) {
@@ -371,7 +372,19 @@ pub fn walk(
             let text = wide_text(cursor, wide, state)?;
             out.push_text(text.as_bytes());
         }
-        Type::Optional(optional) => return self::optional(cursor, optional, state, out),
+        Type::Optional(optional) => {
+            let selector = state.referred(&optional.selector)?;
+            state.clear(kind);
+            let there = match optional.ranges.as_slice() {
+                [] => selector != 0,
+                ranges => ranges.iter().any(|(l, h)| *l <= selector && selector <= *h),
+            };
+            if there {
+                return field(cursor, &optional.field, state, out);
+            }
+            out.push_nulls(1);
+            return Ok(EMPTY);
+        }
         Type::Float(float) => {
             let value = cursor.bits(float, state)?;
             out.push_float(float_of(value, float.bits));
@@ -387,7 +400,7 @@ pub fn walk(
         }
         Type::Variant(variant) => {
             let chosen = choose(variant, state)?;
-            state.clear(&variant.clears);
+            state.clear(kind);
             for (i, option) in variant.options.iter().enumerate() {
                 if i == chosen {
                     field(cursor, option, state, out.member(i))?;
@@ -457,25 +470,6 @@ fn integer(int: &Int, (raw, bits): (u64, u32), state: &mut State, out: &mut Colu
         out.push_enum(extended, || int.label(value));
     }
     value
-}
-
-fn optional(
-    cursor: &mut Cursor<'_>,
-    optional: &Optional,
-    state: &mut State,
-    out: &mut Column,
-) -> Result<i128, Stop> {
-    let selector = state.referred(&optional.selector)?;
-    state.clear(&optional.clears);
-    let there = match optional.ranges.as_slice() {
-        [] => selector != 0,
-        ranges => ranges.iter().any(|(l, h)| *l <= selector && selector <= *h),
-    };
-    if there {
-        return field(cursor, &optional.field, state, out);
-    }
-    out.push_nulls(1);
-    Ok(EMPTY)
 }
 
 fn wide_text(cursor: &mut Cursor<'_>, wide: &WideText, state: &State) -> Result<String, Stop> {

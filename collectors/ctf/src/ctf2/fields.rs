@@ -221,7 +221,6 @@ impl Fields<'_> {
                 kind,
                 slot: None,
             },
-            clears: Vec::new(),
         })))
     }
 
@@ -264,7 +263,6 @@ impl Fields<'_> {
             tag: Some(location(node, "selector-field-location")?),
             options,
             choices,
-            clears: Vec::new(),
         }))
     }
 }

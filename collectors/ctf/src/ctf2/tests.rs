@@ -2,6 +2,7 @@
 
 use super::parse;
 use crate::model::{ByteOrder, Length, Reference, Trace, Type};
+use crate::walk::{Cursor, EMPTY, State, Stop, skip};
 
 const PREAMBLE: &str = r#"{"type": "preamble", "version": 2}"#;
 const STREAM: &str = r#"{"type": "data-stream-class"}"#;
@@ -80,7 +81,7 @@ fn aliases_are_field_classes() {
 
 #[test]
 fn locations_that_share_a_field_share_its_slot() {
-    // The length is in one of two options: they share one slot, which the variant clears.
+    // The length is in one of two options: they share one slot.
     let length = r#"{"path": ["v", "n"]}"#;
     let option = |at: u32| {
         format!(
@@ -113,10 +114,51 @@ fn locations_that_share_a_field_share_its_slot() {
     let Length::Field(Reference::Slot(slot)) = blob.length else {
         panic!("no slot");
     };
-    assert_eq!(variant.clears, [slot]);
     for option in &variant.options {
         assert_eq!(option.kind.as_struct().unwrap().fields[0].slot, Some(slot));
     }
+}
+
+#[test]
+fn a_length_of_an_element_before_does_not_count() {
+    let one = member("n", U8);
+    let element = format!(
+        r#"{{"type": "structure", "member-classes": [{}, {}, {}]}}"#,
+        member("s", U8),
+        member(
+            "v",
+            &format!(
+                r#"{{"type": "variant", "selector-field-location": {{"path": ["s"]}}, "options": [
+                    {{"selector-field-ranges": [[0, 0]], "field-class":
+                        {{"type": "structure", "member-classes": [{one}]}}}},
+                    {{"selector-field-ranges": [[1, 1]], "field-class": {{"type": "structure"}}}}
+                ]}}"#
+            )
+        ),
+        member(
+            "b",
+            r#"{"type": "dynamic-length-blob", "length-field-location": {"path": ["v", "n"]}}"#
+        ),
+    );
+    let array = format!(
+        r#"{{"type": "static-length-array", "length": 2, "element-field-class": {element}}}"#
+    );
+    let fields = payload(&member("a", &array)).unwrap();
+    let read = |bytes: &[u8]| {
+        let mut cursor = Cursor {
+            bytes,
+            at: 0,
+            end: bytes.len() as u64 * 8,
+        };
+        let mut state = State {
+            slots: vec![EMPTY; 2],
+            ..State::default()
+        };
+        skip(&mut cursor, &fields[0].kind, &mut state).map(|_| cursor.at / 8)
+    };
+    assert_eq!(read(&[0, 1, 7, 0, 2, 8, 9]), Ok(7));
+    let missing = "a length or tag whose field is not there in this event";
+    assert_eq!(read(&[0, 1, 7, 1, 2]), Err(Stop::Bad(missing.into())));
 }
 
 fn refused(fragments: &[&str], what: &str) {

@@ -1,10 +1,9 @@
-//! Read packets from files, in the order of their beginnings, into a merge.
+//! Read packets from files.
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::sync::Arc;
 
-use crate::merge::Merge;
 use crate::scan::{Packet, Reading};
 use crate::stream_file::{SLACK, read_at};
 
@@ -60,50 +59,6 @@ impl Windows {
                 .map_err(|_| Failure::Input("more than 2^32 packets".into()))?,
             member: file.member,
         })
-    }
-}
-
-/// Packets on their way into a merge.
-pub struct Feed<'a> {
-    recording: &'a Recording,
-    spans: &'a [Span],
-    sort: bool,
-    numbers: std::vec::IntoIter<usize>,
-    windows: &'a mut Windows,
-}
-
-impl<'a> Feed<'a> {
-    /// Take packets by number, in the order of their beginnings.
-    pub fn new(
-        recording: &'a Recording,
-        spans: &'a [Span],
-        sort: bool,
-        numbers: Vec<usize>,
-        windows: &'a mut Windows,
-    ) -> Self {
-        Self {
-            recording,
-            spans,
-            sort,
-            numbers: numbers.into_iter(),
-            windows,
-        }
-    }
-
-    /// Give the merge one packet, after the events before it; return its number of bytes, or `None`
-    /// when everything is done and all batches are ready.
-    pub fn step(&mut self, merge: &mut Merge<'_>) -> Result<Option<u64>> {
-        let Some(number) = self.numbers.next() else {
-            merge.run_until(None)?;
-            return Ok((!merge.finish()?).then_some(0));
-        };
-        let span = self.spans[number];
-        let begin = span.0.unwrap_or(i64::MIN);
-        // This comes first, so that the memory of an earlier packet can be reused.
-        merge.run_until(Some((begin, u32::try_from(number).unwrap_or(u32::MAX))))?;
-        let packet = self.windows.packet(self.recording, number)?;
-        merge.push(packet, span, self.sort)?;
-        Ok(Some(self.recording.packets[number].bytes))
     }
 }
 

@@ -9,12 +9,11 @@ use std::panic::resume_unwind;
 
 use super::crew::Crew;
 use super::failure::{Failure, Result};
-use super::feed::{Feed, Span, Windows, true_span};
+use super::feed::{Span, Windows, true_span};
 use super::job::{Job, Seen, Sink, Summary, Want};
 use super::recording::{LossRow, Recording};
 use super::slices::{Decoder, slices};
 use crate::losses::LossKind;
-use crate::merge::Merge;
 use crate::scan::Damage;
 
 /// Bytes of packets after which progress is reported.
@@ -93,13 +92,12 @@ fn run<S: Sink>(
         progress(total, total)?;
         damage.extend(damaged.into_iter().map(|d| (d.packet, d)));
     } else {
-        let mut merge = Merge::new(&job.recording.catalog, &job.filter, job.projection);
-        let mut windows = Windows::default();
-        let mut feed = Feed::new(job.recording, &spans, sort, numbers, &mut windows);
+        let mut decoder = Decoder::new(job, &spans, sort);
+        let mut numbers = numbers.into_iter();
         let mut told = 0;
         loop {
-            let bytes = feed.step(&mut merge)?;
-            for (table, batch) in merge.ready.drain(..) {
+            let bytes = decoder.step(&mut numbers)?;
+            for (table, batch) in decoder.merge.ready.drain(..) {
                 job.give(batch, &mut sinks[table], &mut tables[table])?;
             }
             let Some(bytes) = bytes else { break };
@@ -109,7 +107,7 @@ fn run<S: Sink>(
                 progress(done, total)?;
             }
         }
-        damage.extend(merge.damage.into_iter().map(|d| (d.packet, d)));
+        damage.extend(decoder.merge.damage.into_iter().map(|d| (d.packet, d)));
         sinks.iter_mut().try_for_each(Sink::end)?;
         progress(total, total)?;
     }

@@ -5,7 +5,7 @@
 use arrow_array::RecordBatch;
 
 use super::failure::Result;
-use super::feed::{Feed, Span, Windows};
+use super::feed::{Span, Windows};
 use super::job::Job;
 use crate::merge::Merge;
 use crate::scan::Damage;
@@ -73,17 +73,18 @@ pub fn slices(job: &Job<'_>, spans: &[Span], numbers: &[usize]) -> Vec<Slice> {
     slices
 }
 
-/// A decoder of slices, one after the other.
+/// A decoder of packets, which are read one after the other in the order of their beginnings.
 pub struct Decoder<'a> {
     job: &'a Job<'a>,
     spans: &'a [Span],
     sort: bool,
-    merge: Merge<'a>,
+    /// Where the packets go, and batches come from.
+    pub merge: Merge<'a>,
     windows: Windows,
 }
 
 impl<'a> Decoder<'a> {
-    /// Start before any slice; `spans` are first and last times by packet.
+    /// Start before any packet; `spans` are first and last times by packet.
     pub fn new(job: &'a Job<'a>, spans: &'a [Span], sort: bool) -> Self {
         Self {
             job,
@@ -94,21 +95,35 @@ impl<'a> Decoder<'a> {
         }
     }
 
+    /// Give the merge the next one of these packets, after the events before it; return its number
+    /// of bytes, or `None` when everything is done and all batches are ready.
+    pub fn step(&mut self, numbers: &mut impl Iterator<Item = usize>) -> Result<Option<u64>> {
+        let Some(number) = numbers.next() else {
+            self.merge.run_until(None)?;
+            return Ok((!self.merge.finish()?).then_some(0));
+        };
+        let span = self.spans[number];
+        let begin = span.0.unwrap_or(i64::MIN);
+        // This comes first, so that the memory of an earlier packet can be reused.
+        let bound = (begin, u32::try_from(number).unwrap_or(u32::MAX));
+        self.merge.run_until(Some(bound))?;
+        let packet = self.windows.packet(self.job.recording, number)?;
+        self.merge.push(packet, span, self.sort)?;
+        Ok(Some(self.job.recording.packets[number].bytes))
+    }
+
     /// Decode a slice.
     pub fn decode(&mut self, slice: &Slice) -> Result<Decoded> {
-        let Self {
-            job, merge, spans, ..
-        } = self;
-        merge.turn_to(
-            slice.begin_ns.max(job.filter.begin_ns),
-            slice.end_ns.min(job.filter.end_ns),
+        let filter = &self.job.filter;
+        self.merge.turn_to(
+            slice.begin_ns.max(filter.begin_ns),
+            slice.end_ns.min(filter.end_ns),
         );
-        let numbers = slice.numbers.clone();
-        let mut feed = Feed::new(job.recording, spans, self.sort, numbers, &mut self.windows);
-        while feed.step(merge)?.is_some() {}
+        let mut numbers = slice.numbers.iter().copied();
+        while self.step(&mut numbers)?.is_some() {}
         Ok(Decoded {
-            batches: std::mem::take(&mut merge.ready),
-            damage: std::mem::take(&mut merge.damage),
+            batches: std::mem::take(&mut self.merge.ready),
+            damage: std::mem::take(&mut self.merge.damage),
             bytes: slice.bytes,
         })
     }

@@ -50,21 +50,12 @@ const SPECIFIERS: &[&str] = &[
 /// Named types of a scope, by the word for their kind and their name.
 type Scope = HashMap<(&'static str, String), Type>;
 
-/// A structure or variant whose fields are being read.
-#[derive(Clone)]
-struct Body {
-    number: usize,
-    /// Number of fields so far.
-    fields: usize,
-    /// The structures around its first brace.
-    outer: Option<Arc<Lexical>>,
-}
-
 pub(super) struct Parser {
     tokens: Vec<(Token, At)>,
     at: usize,
     scopes: Vec<Scope>,
-    body: Option<Body>,
+    /// The structure or variant whose fields are being read.
+    body: Option<Lexical>,
     bodies: usize,
     native: ByteOrder,
     clock_names: Vec<(String, At)>,
@@ -769,12 +760,12 @@ impl Parser {
         self.expect("{")?;
         self.scopes.push(Scope::default());
         self.bodies += 1;
-        let number = self.bodies;
-        let outer = self.lexical();
-        let before = self.body.replace(Body {
-            number,
+        let scope = self.bodies;
+        let before = self.body.take();
+        self.body = Some(Lexical {
+            scope,
             fields: 0,
-            outer,
+            outer: before.clone().map(Arc::new),
         });
         let mut fields: Vec<Field> = Vec::new();
         let mut names = HashSet::new();
@@ -812,18 +803,7 @@ impl Parser {
         }
         self.scopes.pop();
         self.body = before;
-        Ok((number, fields))
-    }
-
-    /// Return the structures around this place in the text.
-    fn lexical(&self) -> Option<Arc<Lexical>> {
-        self.body.as_ref().map(|body| {
-            Arc::new(Lexical {
-                scope: body.number,
-                fields: body.fields,
-                outer: body.outer.clone(),
-            })
-        })
+        Ok((scope, fields))
     }
 
     /// Make a reference from a path to a field, as written.
@@ -831,7 +811,7 @@ impl Parser {
         Reference::Unresolved(Box::new(Unresolved {
             path: Path::Names(path.split('.').map(str::to_owned).collect()),
             place: Place::Text { line, column },
-            lexical: self.lexical(),
+            lexical: self.body.clone(),
         }))
     }
 
@@ -894,7 +874,6 @@ impl Parser {
             tag,
             options,
             choices: Vec::new(),
-            clears: Vec::new(),
         });
         if let Some(name) = name {
             self.declare("variant", &name, &kind, at)?;
