@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, ListArray, StructArray, make_array};
-use arrow_buffer::{
-    BooleanBufferBuilder, MutableBuffer, NullBufferBuilder, OffsetBuffer, ScalarBuffer,
-};
+use arrow_buffer::{BooleanBufferBuilder, NullBufferBuilder, OffsetBuffer, ScalarBuffer};
 use arrow_data::ArrayData;
 use arrow_schema::{DataType, Field as ArrowField, Fields};
 
@@ -158,7 +156,7 @@ pub struct Numbers {
     /// Bytes of a number.
     width: usize,
     /// The numbers one after the other.
-    pub bytes: MutableBuffer,
+    pub bytes: Vec<u8>,
 }
 
 impl Numbers {
@@ -220,7 +218,7 @@ impl Column {
             Kind::Int(bits, _) | Kind::Float(bits) => Data::Numbers(Numbers {
                 kind: kind.arrow(),
                 width: *bits as usize / 8,
-                bytes: MutableBuffer::new(0),
+                bytes: Vec::new(),
             }),
             Kind::Text => Data::Text(TextBuilder::default()),
             Kind::Bool => Data::Bool(BooleanBufferBuilder::new(0)),
@@ -278,9 +276,9 @@ impl Column {
         if let Data::Numbers(Numbers { width, bytes, .. }) = &mut self.data {
             match width {
                 1 => bytes.push(value as u8),
-                2 => bytes.push(value as u16),
-                4 => bytes.push(value as u32),
-                _ => bytes.push(value),
+                2 => bytes.extend((value as u16).to_ne_bytes()),
+                4 => bytes.extend((value as u32).to_ne_bytes()),
+                _ => bytes.extend(value.to_ne_bytes()),
             }
             self.validity.append_non_null();
         }
@@ -294,8 +292,8 @@ impl Column {
     pub fn push_float(&mut self, value: f64) {
         if let Data::Numbers(Numbers { width, bytes, .. }) = &mut self.data {
             match width {
-                4 => bytes.push(value as f32),
-                _ => bytes.push(value),
+                4 => bytes.extend((value as f32).to_ne_bytes()),
+                _ => bytes.extend(value.to_ne_bytes()),
             }
             self.validity.append_non_null();
         }
@@ -381,7 +379,9 @@ impl Column {
                 let data = ArrayData::builder(numbers.kind)
                     .len(length)
                     .nulls(nulls)
-                    .add_buffer(numbers.bytes.into());
+                    .add_buffer(numbers.bytes.into())
+                    // Memory for numbers of the widest kind is what allocators give anyway.
+                    .align_buffers(true);
                 make_array(data.build().map_err(arrow)?)
             }
             Data::Text(text) => text.finish(nulls),

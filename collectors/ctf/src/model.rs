@@ -100,12 +100,6 @@ impl Int {
     pub fn is_plain(&self) -> bool {
         matches!(self.bits, 8 | 16 | 32 | 64) && self.align.is_multiple_of(8) && !self.reversed
     }
-
-    /// Return the first label of `value`.
-    #[must_use]
-    pub fn label(&self, value: i128) -> Option<&str> {
-        label(&self.mappings, value)
-    }
 }
 
 /// A label for a range of values, both ends included.

@@ -84,7 +84,7 @@ pub fn head(trace: &Trace, bytes: &[u8], left: u64) -> Result<Head, Stop> {
     head.sequence = told.value(Role::Sequence);
     head.cpu = told.value(Role::Cpu);
     head.discarded = told.value(Role::Discarded).map(|count| {
-        let bits = told.discarded_bits;
+        let bits = told.bits(Role::Discarded);
         (count & mask(bits), bits)
     });
     let content = told.value(Role::ContentSize);

@@ -115,15 +115,6 @@ pub struct Spot {
     pub offset: usize,
 }
 
-/// A number of elements.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Count {
-    /// A constant number.
-    Fixed(usize),
-    /// The value of a field of the same event.
-    Field(Spot, Load),
-}
-
 /// What a segment ends with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
@@ -153,12 +144,10 @@ pub enum Source {
     Number(Spot, Load),
     /// An integer with labels.
     Enum(Spot, Load, Arc<[Mapping]>),
-    /// Characters, up to the first NUL.
-    Chars(Spot, Count),
-    /// Text up to a NUL.
-    Text(Spot),
-    /// Numbers.
-    Numbers(Spot, Count, Load),
+    /// Text up to the first NUL: in this many bytes, or in those of varying size.
+    Chars(Spot, Option<usize>),
+    /// Numbers: this many, or as many as there are in the bytes of varying size.
+    Numbers(Spot, Option<usize>, Load),
     /// Members.
     Struct(Vec<Source>),
 }
@@ -167,17 +156,14 @@ impl Source {
     /// Return where its fixed-size part ends, in bytes from the beginning of its segment.
     #[must_use]
     pub fn end(&self) -> usize {
-        let elements = |count: &Count, width: usize| match count {
-            Count::Fixed(length) => length * width,
-            Count::Field(..) => 0,
-        };
         match self {
             Self::Number(spot, load) | Self::Enum(spot, load, _) => {
                 spot.offset + load.bytes as usize
             }
-            Self::Chars(spot, count) => spot.offset + elements(count, 1),
-            Self::Numbers(spot, count, load) => spot.offset + elements(count, load.bytes as usize),
-            Self::Text(spot) => spot.offset,
+            Self::Chars(spot, count) => spot.offset + count.unwrap_or(0),
+            Self::Numbers(spot, count, load) => {
+                spot.offset + count.unwrap_or(0) * load.bytes as usize
+            }
             Self::Struct(members) => members.iter().map(Self::end).max().unwrap_or(0),
         }
     }
@@ -300,7 +286,7 @@ impl Compiler {
                 self.align(8)?;
                 let spot = self.here();
                 self.end(End::Text);
-                Some(Source::Text(spot))
+                Some(Source::Chars(spot, None))
             }
             Type::Array(array) => self.array(array),
             Type::Struct(s) => {
@@ -339,14 +325,14 @@ impl Compiler {
             Length::Fixed(length) => {
                 let length = usize::try_from(*length).ok()?;
                 let spot = self.fixed(align, length.checked_mul(load.bytes as usize)?)?;
-                (spot, Count::Fixed(length))
+                (spot, Some(length))
             }
             Length::Field(Reference::Slot(slot)) => {
                 let (at, how) = *self.slots.get(slot)?;
                 self.align(align)?;
                 let here = self.here();
                 self.end(End::Sequence(at, how, load.bytes));
-                (here, Count::Field(at, how))
+                (here, None)
             }
             Length::Field(Reference::Unresolved(_)) => return None,
         };

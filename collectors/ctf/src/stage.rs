@@ -14,7 +14,7 @@ use crate::catalog::{Catalog, GIVEN, Layout};
 use crate::columns::{Column, Data, Numbers};
 use crate::error::{Error, Result};
 use crate::model::{Type, label};
-use crate::plan::{Count, End, Load, Plan, Segment, Source, Spot, walk_segments};
+use crate::plan::{End, Load, Plan, Segment, Source, Spot, walk_segments};
 use crate::scan::{Event, Reading, header};
 use crate::text::{Labels, Origin, TextBuilder};
 use crate::walk::{Cursor, State, Stop, field, float_of};
@@ -485,7 +485,7 @@ impl Staged<'_> {
     fn copy<const WIDTH: usize>(&self, at: usize, numbers: &mut Numbers) {
         let before = numbers.bytes.len();
         numbers.bytes.resize(before + self.count * WIDTH, 0);
-        let (places, _) = numbers.bytes.as_slice_mut()[before..].as_chunks_mut::<WIDTH>();
+        let (places, _) = numbers.bytes[before..].as_chunks_mut::<WIDTH>();
         // Each chunk begins at the number, and ends before that of the next row.
         let rows = self.rows[at..].chunks(self.shape.stride);
         for (place, row) in places.iter_mut().zip(rows) {
@@ -497,13 +497,13 @@ impl Staged<'_> {
         self.rows.chunks_exact(self.shape.stride)
     }
 
-    /// Iterate over the bytes of a counted source, row by row.
-    fn counted(&self, spot: Spot, count: Count, width: usize) -> impl Iterator<Item = &[u8]> {
-        let (at, fixed) = match count {
-            Count::Fixed(length) => (self.shape.place(spot), Some(length * width)),
-            Count::Field(..) => (self.shape.tails[spot.segment], None),
+    /// Iterate row by row over these fixed bytes or, without a length, over those of varying size.
+    fn bytes(&self, spot: Spot, length: Option<usize>) -> impl Iterator<Item = &[u8]> {
+        let at = match length {
+            Some(_) => self.shape.place(spot),
+            None => self.shape.tails[spot.segment],
         };
-        self.rows().map(move |row| match fixed {
+        self.rows().map(move |row| match length {
             Some(length) => &row[at..at + length],
             None => self.tail(row, at),
         })
@@ -540,15 +540,6 @@ fn fill(column: &mut Column, source: &Source, staged: &Staged<'_>) -> Result<()>
                 column.push_enum(value, || label(mappings, number(value, load.signed)));
             }
         }
-        Source::Text(spot) => {
-            if let Data::Text(text) = &mut column.data {
-                let at = staged.shape.tails[spot.segment];
-                for row in staged.rows() {
-                    text.push(until_nul(staged.tail(row, at)));
-                }
-                column.valid(staged.count);
-            }
-        }
         Source::Chars(spot, count) => {
             if let Data::Text(text) = &mut column.data {
                 fill_chars(text, *spot, *count, staged);
@@ -556,7 +547,8 @@ fn fill(column: &mut Column, source: &Source, staged: &Staged<'_>) -> Result<()>
             }
         }
         Source::Numbers(spot, count, load) => {
-            for bytes in staged.counted(*spot, *count, load.bytes as usize) {
+            let length = count.map(|count| count * load.bytes as usize);
+            for bytes in staged.bytes(*spot, length) {
                 let elements = column.elements();
                 match &mut elements.data {
                     Data::Numbers(numbers) if numbers.holds(*load) => {
@@ -580,14 +572,14 @@ fn fill(column: &mut Column, source: &Source, staged: &Staged<'_>) -> Result<()>
     Ok(())
 }
 
-fn fill_chars(text: &mut TextBuilder, spot: Spot, count: Count, staged: &Staged<'_>) {
-    match count {
-        Count::Fixed(length) if (16..=24).contains(&length) => {
+fn fill_chars(text: &mut TextBuilder, spot: Spot, length: Option<usize>, staged: &Staged<'_>) {
+    match length {
+        Some(length @ 16..=24) => {
             let at = staged.shape.place(spot);
             text.extend_chars(staged.rows().map(|row| &row[at..at + length]));
         }
         _ => {
-            for chars in staged.counted(spot, count, 1) {
+            for chars in staged.bytes(spot, length) {
                 text.push(until_nul(chars));
             }
         }

@@ -3,7 +3,8 @@
 use crate::bits::{align_up, decimal, extend, mask, number, read, until_nul};
 use crate::columns::{Column, Data};
 use crate::model::{
-    Array, ByteOrder, Encoding, Field, Int, Length, Reference, Role, Trace, Type, Variant, WideText,
+    Array, ByteOrder, Encoding, Field, Int, Length, Reference, Role, Trace, Type, Variant,
+    WideText, label,
 };
 
 /// Why decoding stopped.
@@ -195,14 +196,13 @@ fn too_long() -> Stop {
 /// The value of a slot as long as the field that fills it has not been decoded.
 pub const EMPTY: i128 = i128::MIN;
 
+/// The value of a field with a role, its clock, and its number of bits.
+type Noted = (i128, Option<usize>, u32);
+
 /// The values of fields with roles.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Told {
-    values: [Option<i128>; Role::Uuid as usize + 1],
-    /// Clock of the packet's first and last time.
-    clocks: [Option<usize>; 2],
-    /// Bits of the count of discarded events.
-    pub discarded_bits: u32,
+    values: [Option<Noted>; Role::Uuid as usize + 1],
     /// Bit at which a UUID begins.
     pub uuid_at: Option<u64>,
 }
@@ -211,7 +211,13 @@ impl Told {
     /// Return the last value that has the role.
     #[must_use]
     pub fn value(&self, role: Role) -> Option<u64> {
-        u64::try_from(self.values[role as usize]?).ok()
+        u64::try_from(self.values[role as usize]?.0).ok()
+    }
+
+    /// Return the bits of the field that last had the role, at most 64.
+    #[must_use]
+    pub fn bits(&self, role: Role) -> u32 {
+        self.values[role as usize].map_or(0, |(_, _, bits)| bits)
     }
 
     /// Return the last value that has the role, or 0.
@@ -220,17 +226,15 @@ impl Told {
     ///
     /// The value is negative.
     pub fn number(&self, role: Role) -> Result<u64, Stop> {
-        let value = self.values[role as usize].unwrap_or(0);
+        let value = self.values[role as usize].map_or(0, |(value, ..)| value);
         u64::try_from(value).map_err(|_| Stop::Bad(format!("a class of number {value}")))
     }
 
     /// Return clock and cycles of [`Role::Begin`] or [`Role::End`].
     #[must_use]
     pub fn time(&self, role: Role) -> Option<(usize, u64)> {
-        Some((
-            self.clocks[usize::from(role == Role::End)]?,
-            self.value(role)?,
-        ))
+        let (_, clock, _) = self.values[role as usize]?;
+        Some((clock?, self.value(role)?))
     }
 
     /// Forget the event class.
@@ -239,15 +243,9 @@ impl Told {
     }
 
     #[cold]
-    fn note(&mut self, roles: &[Role], value: i128, clock: Option<usize>, bits: u32) {
-        for role in roles.iter().copied() {
-            self.values[role as usize] = Some(value);
-            match role {
-                Role::Begin => self.clocks[0] = clock,
-                Role::End => self.clocks[1] = clock,
-                Role::Discarded => self.discarded_bits = bits.min(64),
-                _ => {}
-            }
+    fn note(&mut self, roles: &[Role], noted: Noted) {
+        for role in roles {
+            self.values[*role as usize] = Some(noted);
         }
     }
 }
@@ -462,12 +460,12 @@ fn integer(int: &Int, (raw, bits): (u64, u32), state: &mut State, out: &mut Colu
     let extended = extend(raw, bits, int.signed);
     let value = number(extended, int.signed);
     if !int.roles.is_empty() {
-        state.told.note(&int.roles, value, int.clock, int.bits);
+        state.told.note(&int.roles, (value, int.clock, int.bits));
     }
     if int.mappings.is_empty() {
         out.push_int(extended);
     } else {
-        out.push_enum(extended, || int.label(value));
+        out.push_enum(extended, || label(&int.mappings, value));
     }
     value
 }

@@ -53,35 +53,17 @@ impl Blocks {
         Some(if nearer { after } else { before })
     }
 
-    /// Return the next of the recorded `times`, in the time of the resampled recording; `None`
-    /// after the last one.
-    pub fn next_of(&self, times: &[i64], place: &mut Place) -> Option<i64> {
-        for block in place.block..self.begins.len() {
-            let begin = self.begins[block];
-            if block > place.block || !place.begun {
-                *place = Place {
-                    block,
-                    next: times.partition_point(|x| *x < begin),
-                    begun: true,
-                };
-            }
-            if let Some(time) = times.get(place.next)
-                && *time < begin + self.length
-            {
-                place.next += 1;
-                let before = i64::try_from(block).unwrap_or(0) * self.length;
-                return Some(before + time - begin);
-            }
-        }
-        place.block = self.begins.len();
-        None
+    /// Return the recorded `times` in the time of the resampled recording, in order.
+    pub fn resampled(&self, times: &[i64]) -> Vec<i64> {
+        let blocks = (0..).zip(&self.begins);
+        let within = blocks.flat_map(|(block, begin)| {
+            let first = times.partition_point(|time| time < begin);
+            let block_times = times[first..].iter().copied();
+            block_times
+                .map(move |time| time - begin)
+                .take_while(|since| *since < self.length)
+                .map(move |since| block * self.length + since)
+        });
+        within.collect()
     }
-}
-
-/// A position in the recorded times of a source.
-#[derive(Clone, Copy, Default)]
-pub struct Place {
-    block: usize,
-    next: usize,
-    begun: bool,
 }

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use super::cpus::{Share, share};
 use super::dispatch::{Dispatch, Group};
 use super::outcome::{Executed, Outcome};
-use super::resampling::{Blocks, Place};
+use super::resampling::Blocks;
 use super::state::{State, View};
 use super::system::{Order, Series, System};
 use super::wait::{Takeover, Wait, WaitSet};
@@ -46,7 +46,8 @@ pub struct Simulation<'a> {
     blocks: Blocks,
     now: i64,
     states: Vec<State>,
-    sources: Vec<Place>,
+    /// The next publications of each source [ns].
+    sources: Vec<std::vec::IntoIter<i64>>,
     dispatches: Vec<Dispatch>,
     groups: Vec<Group>,
     running: Vec<usize>,
@@ -81,12 +82,14 @@ impl<'a> Simulation<'a> {
         let threads: Vec<_> = threads.collect();
         let ordered: Vec<_> = numbers.map(|number| ordered(system, number)).collect();
         let orders = system.executors.iter().map(|x| Dispatch::new(x.order));
+        let sources = system.sources.iter();
+        let sources = sources.map(|x| blocks.resampled(&x.at).into_iter());
         let mut made = Self {
+            sources: sources.collect(),
             system,
             blocks,
             now: 0,
             states: system.callbacks.iter().map(|_| State::default()).collect(),
-            sources: vec![Place::default(); system.sources.len()],
             dispatches: orders.collect(),
             groups: system.exclusive.iter().map(|_| Group::default()).collect(),
             running: vec![0; system.exclusive.len()],
@@ -185,8 +188,7 @@ impl<'a> Simulation<'a> {
     }
 
     fn next_of_source(&mut self, number: usize) {
-        let times = &self.system.sources[number].at;
-        if let Some(at) = self.blocks.next_of(times, &mut self.sources[number]) {
+        if let Some(at) = self.sources[number].next() {
             self.enter(at, Entry::Source(number));
         }
     }
