@@ -81,21 +81,21 @@ impl StreamPlan {
         }
     }
 
-    /// Add the events, by number.
-    fn add(&mut self, mut events: Vec<(u64, usize)>, layouts: &[Layout]) {
-        events.sort_unstable();
-        if let Some(short) = self.header.as_ref().and_then(|header| header.short) {
-            for (id, layout) in &events {
-                if (short.low..=short.high).contains(id)
-                    && let Ok(at @ ..MOST_SHORT) = usize::try_from(*id)
-                    && matches!(layouts[*layout].plan, Plan::Flat(..))
-                {
-                    self.shorts.resize(at + 1, u32::MAX);
-                    self.shorts[at] = u32::try_from(*layout).unwrap_or(u32::MAX);
-                }
+    /// Sort the events by number, and note those of short headers.
+    fn sort(&mut self, layouts: &[Layout]) {
+        self.events.sort_unstable();
+        let Some(short) = self.header.as_ref().and_then(|header| header.short) else {
+            return;
+        };
+        for (id, layout) in &self.events {
+            if (short.low..=short.high).contains(id)
+                && let Ok(at @ ..MOST_SHORT) = usize::try_from(*id)
+                && matches!(layouts[*layout].plan, Plan::Flat(..))
+            {
+                self.shorts.resize(at + 1, u32::MAX);
+                self.shorts[at] = u32::try_from(*layout).unwrap_or(u32::MAX);
             }
         }
-        self.events = events;
     }
 
     /// Return the layout of an event number.
@@ -215,14 +215,18 @@ impl Catalog {
             )?;
             tables.push(table);
         }
-        let mut events: HashMap<(usize, usize), Vec<(u64, usize)>> = HashMap::new();
         for (number, layout) in layouts.iter().enumerate() {
-            let place = (layout.member, layout.stream);
-            let class = &members[layout.member].trace.streams[layout.stream].events[layout.event];
-            events.entry(place).or_default().push((class.id, number));
+            let Layout {
+                member,
+                stream,
+                event,
+                ..
+            } = *layout;
+            let id = members[member].trace.streams[stream].events[event].id;
+            streams[member][stream].events.push((id, number));
         }
-        for ((member, stream), events) in events {
-            streams[member][stream].add(events, &layouts);
+        for plan in streams.iter_mut().flatten() {
+            plan.sort(&layouts);
         }
         Ok(Self {
             members,

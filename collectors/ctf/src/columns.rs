@@ -380,7 +380,7 @@ impl Column {
                     .len(length)
                     .nulls(nulls)
                     .add_buffer(numbers.bytes.into())
-                    // Memory for numbers of the widest kind is what allocators give anyway.
+                    // Allocators align bytes as the widest numbers need, so nothing is copied.
                     .align_buffers(true);
                 make_array(data.build().map_err(arrow)?)
             }
