@@ -369,12 +369,12 @@ def is_nothing(kind: Class) -> bool:
     return False
 
 
-def shaped(kind: Class, value: Any, selectors: dict[str, Any] | None = None) -> Any:
-    """Return a decoded value as our reader gives it; `selectors` are the members around it."""
+def shaped(kind: Class, value: Any) -> Any:
+    """Return a written value as our reader gives it."""
     match kind["type"]:
         case "structure":
             return {
-                m["name"]: shaped(m["field-class"], value[m["name"]], value)
+                m["name"]: shaped(m["field-class"], value[m["name"]])
                 for m in kind["member-classes"]
                 if not is_nothing(m["field-class"])
             }
@@ -383,15 +383,14 @@ def shaped(kind: Class, value: Any, selectors: dict[str, Any] | None = None) -> 
         case "optional":
             return None if value is None else shaped(kind["field-class"], value)
         case "variant":
-            assert selectors is not None
-            selector = selectors[kind["selector-field-location"]["path"][0]]
+            chosen, inside = value
             return {
-                option["name"]: shaped(option["field-class"], value)
-                if any(low <= selector <= high for low, high in option["selector-field-ranges"])
-                else None
-                for option in kind["options"]
+                option["name"]: shaped(option["field-class"], inside) if n == chosen else None
+                for n, option in enumerate(kind["options"])
                 if not is_nothing(option["field-class"])
             }
+        case "fixed-length-boolean":
+            return bool(value)
         case "fixed-length-bit-map":
             flags = [
                 name
@@ -411,21 +410,4 @@ def shaped(kind: Class, value: Any, selectors: dict[str, Any] | None = None) -> 
         return {"value": value, "label": label}
     if kind["type"].endswith("signed-integer") and kind.get("length", 0) > 64:
         return str(value)
-    return value
-
-
-def decoded(kind: Class, value: Any) -> Any:
-    """Return what decoding gives back for a written value."""
-    match kind["type"]:
-        case "structure":
-            members = kind["member-classes"]
-            return {m["name"]: decoded(m["field-class"], value[m["name"]]) for m in members}
-        case "static-length-array" | "dynamic-length-array":
-            return [decoded(kind["element-field-class"], item) for item in value]
-        case "optional":
-            return None if value is None else decoded(kind["field-class"], value)
-        case "variant":
-            return decoded(kind["options"][value[0]]["field-class"], value[1])
-        case "fixed-length-boolean":
-            return bool(value)
     return value

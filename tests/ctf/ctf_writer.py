@@ -92,12 +92,12 @@ class Stream:
 
     def _open(self) -> None:
         self.begin = None
-        self.bits = PacketWriter(self.trace.fragments)
-        self.stream = self.bits.classes.streams[0]
+        self.bits = PacketWriter()
+        self.head, _, self.stream, *self.events = self.trace.fragments
 
     def _head(self, cycles: int) -> None:
         self.begin = self.now = cycles
-        header = self.bits.classes.trace["packet-header-field-class"]
+        header = self.head["packet-header-field-class"]
         self.bits.value(header, MAGIC_AND_UUID | {"stream_instance_id": self.instance})
         # Values known only when the packet is closed are written then.
         values = {"timestamp_begin": cycles, "cpu_id": self.cpu}
@@ -114,7 +114,7 @@ class Stream:
         header = self.stream["event-record-header-field-class"]
         self.bits.value(header, in_header(header, event.number, cycles, cycles - self.now))
         self.now = cycles
-        about = self.bits.classes.events[0, event.number]
+        about = next(known for known in self.events if known["id"] == event.number)
         for kind, values in (
             (self.stream.get("event-record-common-context-field-class"), common),
             (about.get("specific-context-field-class"), own),
