@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import polars as pl
-from tests.oracle.event_columns import EventTable, Kind, plain
+from tests.oracle.event_columns import EventTable, Members, plain
 
 from roslens.recording import UsageError
 from roslens.recording.layout import find_traces
@@ -24,87 +24,52 @@ _SCRIPT = Path(__file__).with_name("babeltrace_rows.py")
 _INTERPRETERS = ("/usr/bin/python3", sys.executable)
 
 
-def read(root: Path, names: Iterable[str] | None = None) -> dict[str, pl.DataFrame]:
-    """Return every event below `root`, as one frame per event name.
+def read(root: Path) -> dict[str, pl.DataFrame]:
+    """Return a frame for each declared event below `root`, sorted by time.
 
-    Parameters
-    ----------
-    root
-        Folder with CTF traces at or below it.
-    names
-        Event names wanted (all others are left out); None for all that are declared.
-
-    Returns
-    -------
-    dict
-        Event name to frame, sorted by time; columns as in `tests.oracle.event_columns`. A
-        declared event that never occurred has an empty frame.
-
-    Raises
-    ------
-    UsageError
-        No trace below `root`, python3-bt2 is not installed, or babeltrace2 cannot read a trace.
+    Columns are as in `tests.oracle.event_columns`; the frame of an event that never occurred is
+    empty.
     """
-    wanted = None if names is None else set(names)
     traces = _traces(root)
     labels = [str(trace.relative_to(root)) for trace in traces]
-    classes: dict[int, _Class] = {}
-    hostnames: list[str | None] = [None] * len(traces)
+    names: dict[int, str] = {}
+    classes: dict[str, dict[int, tuple[Members, Members]]] = {}
     rows: dict[str, list[tuple[Any, ...]]] = {}
+    hostnames: list[str | None] = [None] * len(traces)
     for line in _run("rows", root, traces):
         match line:
             case ["trace", index, hostname]:
                 hostnames[index] = hostname
             case ["class", number, name, contexts, payload]:
-                classes[number] = _Class(name, contexts, payload)
-                if wanted is None or name in wanted:
-                    rows.setdefault(name, [])
+                names[number] = name
+                classes.setdefault(name, {})[number] = contexts, payload
+                rows.setdefault(name, [])
             case ["event", number, index, stream, time_ns, cpu, contexts, payload]:
-                name = classes[number].name
-                if wanted is None or name in wanted:
-                    values = (*contexts, *payload)
-                    rows[name].append((time_ns, index, *stream, number, cpu, values))
-    hosts = _labels_of(hostnames)
-    return {
-        name: _frame([c for c in classes.items() if c[1].name == name], rows[name], hosts, labels)
-        for name in sorted(rows)
-    }
+                values = (*contexts, *payload)
+                rows[names[number]].append((time_ns, index, *stream, number, cpu, values))
+    order = list(dict.fromkeys(hostnames))
+    hosts = [f"h{order.index(name)}" for name in hostnames]
+    return {name: _frame(classes[name], rows[name], hosts, labels) for name in sorted(rows)}
 
 
 def count_events(root: Path) -> dict[str, int]:
-    """Return the number of events by name, for those that occurred.
-
-    Raises
-    ------
-    UsageError
-        See `read`.
-    """
-    for line in _run("counts", root, _traces(root)):
-        if line[0] == "counts":
-            return dict(sorted(line[1].items()))
-    raise UsageError(f"{root}: babeltrace2 ended without a result")
-
-
-class _Class:
-    """An event class: its name, and the fields of its contexts and payload."""
-
-    def __init__(self, name: str, contexts: Sequence[Any], payload: Sequence[Any]) -> None:
-        self.name = name
-        self.contexts: list[tuple[str, Kind]] = [(n, k) for n, k in contexts]
-        self.payload: list[tuple[str, Kind]] = [(n, k) for n, k in payload]
+    """Return the number of events by name, for those that occurred."""
+    ((_, counts),) = _run("counts", root, _traces(root))
+    return dict(sorted(counts.items()))
 
 
 def _frame(
-    classes: list[tuple[int, _Class]],
+    classes: dict[int, tuple[Members, Members]],
     rows: list[tuple[Any, ...]],
     hosts: list[str],
     labels: list[str],
 ) -> pl.DataFrame:
     table = EventTable()
-    columns = {number: table.add_contexts(c.contexts) for number, c in classes}
-    for number, c in classes:
-        columns[number] += table.add_payload(c.payload)
-    kinds = {number: [k for _, k in c.contexts + c.payload] for number, c in classes}
+    columns = {number: table.add_contexts(contexts) for number, (contexts, _) in classes.items()}
+    for number, (_, payload) in classes.items():
+        columns[number] += table.add_payload(payload)
+    kinds = {number: [kind for part in parts for _, kind in part]
+             for number, parts in classes.items()}  # fmt: skip
     schema = table.schema
     data: dict[str, list[Any]] = {name: [None] * len(rows) for name in schema}
     # The sort is stable, so equal times keep the order (trace, stream, position).
@@ -118,11 +83,6 @@ def _frame(
             if column is not None:
                 data[column][at] = plain(kind, value)
     return pl.DataFrame(data, schema=schema, strict=True)
-
-
-def _labels_of(hostnames: Sequence[str | None]) -> list[str]:
-    order = list(dict.fromkeys(hostnames))
-    return [f"h{order.index(name)}" for name in hostnames]
 
 
 def _traces(root: Path) -> list[Path]:

@@ -22,6 +22,7 @@ from roslens.collectors.schema import RAW_EVENT_COLUMNS
 
 Kind: TypeAlias = Sequence[Any]
 """``["int", bits, signed]`` and so on, as `tests.oracle.babeltrace_rows` writes it."""
+Members: TypeAlias = Sequence[tuple[str, Kind]]
 
 _RAW_NAMES = tuple(column.name for column in RAW_EVENT_COLUMNS)
 _RAW_CONTEXTS = {"vpid": "int", "vtid": "int", "procname": "string"}
@@ -40,7 +41,7 @@ class EventTable:
     contexts: dict[str, Kind] = field(default_factory=dict)
     payload: dict[str, Kind] = field(default_factory=dict)
 
-    def add_contexts(self, members: Sequence[tuple[str, Kind]]) -> list[str | None]:
+    def add_contexts(self, members: Members) -> list[str | None]:
         """Add a class's context fields; returns the column of each, if it has one."""
         taken: set[str] = set()
         columns: list[str | None] = []
@@ -56,7 +57,7 @@ class EventTable:
             columns.append(column)
         return columns
 
-    def add_payload(self, members: Sequence[tuple[str, Kind]]) -> list[str | None]:
+    def add_payload(self, members: Members) -> list[str | None]:
         """Add a class's payload fields, after all contexts; returns the column of each."""
         taken: set[str] = set()
         columns: list[str | None] = []
@@ -85,23 +86,13 @@ _RAW_TYPES: dict[str, pl.DataType] = {
     "int64": pl.Int64(),
     "string": pl.String(),
 }
-_INTS: dict[tuple[int, bool], pl.DataType] = {
-    (8, True): pl.Int8(),
-    (16, True): pl.Int16(),
-    (32, True): pl.Int32(),
-    (64, True): pl.Int64(),
-    (8, False): pl.UInt8(),
-    (16, False): pl.UInt16(),
-    (32, False): pl.UInt32(),
-    (64, False): pl.UInt64(),
-}
 
 
 def polars_type(kind: Kind) -> pl.DataType:
     """Return the polars type of a kind."""
     match kind:
         case ["int", bits, signed]:
-            return _INTS[_width(bits), signed]
+            return _int(bits, signed)
         case ["float", bits]:
             return pl.Float32() if bits == 32 else pl.Float64()
         case ["string"]:
@@ -109,7 +100,7 @@ def polars_type(kind: Kind) -> pl.DataType:
         case ["bool"]:
             return pl.Boolean()
         case ["enum", bits, signed]:
-            return pl.Struct({"value": _INTS[_width(bits), signed], "label": pl.String()})
+            return pl.Struct({"value": _int(bits, signed), "label": pl.String()})
         case ["list", element]:
             return pl.List(polars_type(element))
         case ["struct", members]:
@@ -140,6 +131,11 @@ def plain(kind: Kind, value: Any) -> Any:
             pairs = zip(members, value, strict=True)
             return {n: plain(k, item) for (n, k), item in pairs if not is_nothing(k)}
     return value
+
+
+def _int(bits: int, signed: bool) -> pl.DataType:
+    kind: pl.DataType = getattr(pl, f"{'' if signed else 'U'}Int{_width(bits)}")()
+    return kind
 
 
 def _width(bits: int) -> int:
