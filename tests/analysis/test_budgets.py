@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
@@ -337,13 +338,25 @@ def test_limits_are_converted(number: float, unit: tuple[str, float]) -> None:
         "budgets: [{budget: 'loss < 1 %', budget: 'loss < 2 %'}]",
         "budgets: [",
         "\x00",
+        "budgets: [2024-99-99]",
+        "budgets: ['latency_p99 < 1e308 s']",
+        "budgets: ['latency_p99 < " + "9" * 5000 + " s']",
+        "budgets: [" + "9" * 5000 + "]",
+        "budgets: " + "[" * 5000,
+        "budgets: " + "{a: " * 5000,
+        "!!python/object/apply:os.system ['true']",
+        "a: &a [x]\nbudgets: *b",
+        "? [a]\n: b",
+        "{[a]: b}",
     ],
+    ids=itertools.count(),
 )
 def test_files_that_are_none(tmp_path: Path, content: str) -> None:
     path = tmp_path / "budgets.yaml"
     path.write_text(content)
-    with pytest.raises(UsageError, match=r"budgets\.yaml"):
+    with pytest.raises(UsageError, match=r"budgets\.yaml") as caught:
         read_budgets(path)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_file(tmp_path: Path) -> None:

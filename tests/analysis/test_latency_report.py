@@ -378,6 +378,7 @@ def _metrics_of(**more: float) -> str:
     [
         (None, "cannot be read"),
         ("{", "not JSON"),
+        ("[" * 100_000, "not JSON"),
         ('{"schema_version": 7}', "schema version 7"),
         ('{"schema_version": 1, "recordings": [], "versions": {}}', "field 'estimates'"),
         (

@@ -1,8 +1,6 @@
 """Test ``roslens compare`` as a user types it."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -82,17 +80,6 @@ def test_factors_that_are_not_matched_on(roslens: Roslens, tmp_path: Path) -> No
     run = roslens("compare", cells, "--by", "cell")
     assert run.returncode == 0, run.stderr
     assert "b / a" in run.stdout
-
-
-def test_what_takes_seconds_to_import_is_not_imported_for_a_comparison() -> None:
-    code = (
-        "import sys, roslens.compare, roslens.check\n"
-        "import roslens.analysis.latency.report, roslens.analysis.leaks.leak\n"
-        "slow = {'scipy.stats', 'scipy.optimize', 'seaborn', 'matplotlib', 'pandas'}\n"
-        "print(sorted(slow & set(sys.modules)))"
-    )
-    output = subprocess.check_output([sys.executable, "-c", code], text=True)
-    assert output.strip() == "[]"
 
 
 @pytest.mark.recording

@@ -62,12 +62,12 @@ def test_folder_without_metadata(roslens: Roslens, tmp_path: Path, verb: str) ->
     check_one_line(roslens(verb, tmp_path), 2, "metadata", tmp_path.name)
 
 
-@pytest.mark.parametrize("verb", ["schema", "suites"])
-def test_output_that_cannot_be_written(tmp_path: Path, verb: str) -> None:
+@pytest.mark.parametrize("words", [["schema"], ["suites"], ["events", RUN]], ids=lambda w: w[0])
+def test_output_that_cannot_be_written(tmp_path: Path, words: list[str | Path]) -> None:
     """The verbs write more, and less, than is buffered until the end."""
     with Path("/dev/full").open("w") as full:
         run = subprocess.run(
-            roslens_command(verb),
+            roslens_command(*words),
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
@@ -96,14 +96,6 @@ def test_truncated_metadata(roslens: Roslens, copy: Path) -> None:
 def test_broken_manifest(roslens: Roslens, copy: Path) -> None:
     (copy / "manifest.json").write_text('{"schema_version": 99}')
     check_one_line(roslens("collect", copy), 2, "manifest.json", "99")
-
-
-@pytest.mark.recording
-def test_unknown_notebook_parameter(roslens: Roslens, tmp_path: Path) -> None:
-    run = roslens(
-        "report", "latency", SAMPLES / "communication", "-o", tmp_path / "out", "-p", "colour=red"
-    )
-    check_one_line(run, 2, "colour", "recordings")
 
 
 def in_pydantic(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,13 +6,10 @@ import csv
 import io
 import json
 import re
-import subprocess
-from pathlib import Path
 
 import polars as pl
 import pytest
 from command_line import Roslens
-from tests.programs import roslens_command
 from tests.samples import SAMPLES
 
 from roslens.collectors.reader import open_trace
@@ -164,13 +161,3 @@ def test_nothing_in_a_window_is_said(capsys):
     # The end is that of the last event; the last packet ends at +7.082 s.
     assert "none of 2 kinds of events in this time; the trace has" in err
     assert err.endswith(" to 1795260543914339001, that is +0s to +6.914s\n")
-
-
-def test_a_full_disk_is_one_line():
-    words = roslens_command("events", RECORDING.path)
-    with Path("/dev/full").open("w") as full:
-        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert done.returncode == 4
-    assert done.stderr == (
-        "roslens: error: standard output: cannot be written: No space left on device\n"
-    )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pydoc
-import subprocess
-import sys
 import warnings
 from importlib.metadata import version
 
@@ -53,9 +51,3 @@ def test_help_of_a_table_says_what_its_columns_mean() -> None:
             continue
         text = pydoc.render_doc(getattr(rl.Recordings, name))
         assert all(column.meaning in text for column in table.columns)
-
-
-def test_importing_it_loads_no_tables() -> None:
-    code = "import roslens, sys; print(*{'polars', 'numpy', 'rich', 'cyclopts'} & {*sys.modules})"
-    output = subprocess.check_output([sys.executable, "-c", code], text=True)
-    assert output.strip() == ""

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import seaborn as sns
-from tests.samples import RUN
 
 from roslens.analysis.figures.style import _TICKS
 
@@ -16,15 +15,15 @@ NOTEBOOKS = {"IPython", "jinja2", "nbclient", "nbconvert", "nbformat", "papermil
 TABLES = {"numpy", "polars", "pyarrow", "pydantic", "yaml"}
 
 
-def imported(code: str) -> set[str]:
-    """Return the packages that are imported after `code`."""
+def imported(code: str, *, whole: bool = False) -> set[str]:
+    """Return the packages, or `whole` modules, that are imported after `code`."""
     run = subprocess.run(
         [sys.executable, "-c", f"import sys\n{code}\nprint(*sys.modules, file=sys.stderr)"],
         capture_output=True,
         text=True,
         check=True,
     )
-    return {name.partition(".")[0] for name in run.stderr.split()}
+    return {name if whole else name.partition(".")[0] for name in run.stderr.split()}
 
 
 def after_command(*arguments: str) -> set[str]:
@@ -44,23 +43,10 @@ def test_help_needs_no_tables_nor_figures(arguments: list[str]) -> None:
     assert not after_command(*arguments) & (PLOTTING | NOTEBOOKS | TABLES)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["info", str(RUN)],
-        ["suites"],
-        ["record", "--suite", "demo", "--dry-run"],
-    ],
-    ids=lambda arguments: arguments[0],
-)
-def test_recording_and_reading_draw_nothing(arguments: list[str]) -> None:
-    assert not after_command(*arguments) & (PLOTTING | NOTEBOOKS)
-
-
-def test_collecting_draws_nothing(tmp_path: Path) -> None:
-    collected = after_command("collect", str(RUN), "-o", str(tmp_path / "out"))
-    assert "polars" in collected
-    assert not collected & (PLOTTING | NOTEBOOKS)
+def test_comparing_needs_nothing_that_takes_seconds_to_import() -> None:
+    modules = ("compare", "check", "analysis.latency.report", "analysis.leaks.leak")
+    loaded = imported(f"import {', '.join(f'roslens.{name}' for name in modules)}", whole=True)
+    assert not loaded & {"scipy.stats", "scipy.optimize", "seaborn", "matplotlib", "pandas"}
 
 
 def test_figures_look_as_seaborn_has_them_without_importing_it() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from pathlib import Path
 
 import polars as pl
@@ -79,15 +78,6 @@ def test_events_alone_and_then_tables(run: Path) -> None:
     assert not collect(recording, events_only=True).rebuilt
     assert collect(recording).rebuilt
     assert not collect(recording, events_only=True).rebuilt
-
-
-def test_what_an_older_collection_left_is_removed(run: Path) -> None:
-    recording = Recording.at(run)
-    collect(recording)
-    stale = recording.events / "ros2" / "of_another_trace.parquet"
-    shutil.copy(recording.events / "ros2" / "rcl_init.parquet", stale)
-    collect(recording, force=True)
-    assert not stale.exists()
 
 
 def test_a_bare_trace_and_another_output(run: Path, tmp_path: Path) -> None:

@@ -97,15 +97,6 @@ def test_a_file_of_events_that_nobody_made(recording: Recording) -> None:
     assert not (recording.events / "x.parquet").exists()
 
 
-def test_what_a_killed_collector_left_is_removed(recording: Recording) -> None:
-    left = recording.output / ".collecting-0123" / "tables"
-    left.mkdir(parents=True)
-    (left / "messages.parquet").write_bytes(b"PAR1")
-    assert not collect(recording).rebuilt
-    assert collect(recording, force=True).rebuilt
-    assert not list(recording.output.glob(".collect*"))
-
-
 @pytest.mark.parametrize(
     ("limits", "said"),
     [

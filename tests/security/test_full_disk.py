@@ -13,8 +13,7 @@ from tests.programs import roslens
 from tests.samples import RUN, uncollected
 
 from roslens.collectors.collection import collect
-from roslens.index import write_index
-from roslens.recording import Recording, UsageError
+from roslens.recording import Recording
 from roslens.recording.files import replaced_whole, write_atomically
 
 pytestmark = pytest.mark.timeout(240)
@@ -96,16 +95,3 @@ def test_one_function_writes_files(tmp_path: Path) -> None:
     write_atomically(Path("/dev/null"), "x")
     assert Path("/dev/null").is_char_device()
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["file", "link"]
-
-
-def test_an_index_links_whole_pages_only(tmp_path: Path) -> None:
-    for name, end in (("whole", "</html>\n"), ("half", "")):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "latency.ipynb").write_text(json.dumps({}))
-        (tmp_path / name / "latency.html").write_text(f"<html><body>{end}")
-    text = write_index(tmp_path).read_text()
-    assert "whole/latency.html" in text
-    assert "half/latency.html" not in text
-    shutil.rmtree(tmp_path / "whole")
-    with pytest.raises(UsageError, match="no report"):
-        write_index(tmp_path)
