@@ -26,7 +26,6 @@ from roslens.tracing.ros.environment import RCLPY_TRACING, python_path
 
 NODES = Path(__file__).parent / "nodes"
 EXECUTORS = ("SingleThreaded", "MultiThreaded", "Events")
-OWN = {"callback_start", "callback_end"}
 
 
 @pytest.fixture(scope="module", params=EXECUTORS)
