@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -69,39 +70,6 @@ def test_a_benchmark_file(tmp_path: Path) -> None:
     )
     assert row["resolution_ns"] == pytest.approx(1e4)
     assert benchmark.failures.rows() == [("ek_ra6m5", "ek_ra6m5 Latency/1: USB-CDC", 13)]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "is empty"),
-        (RATES[:-23], "line 5: 'ek_ra6m5 Throughput/1: Serial': there is no Throughput"),
-        (RATES[:-6], "line 8: 'Throughput: 1080' is no result; the file is cut off"),
-        ("\tRate: 3 Hz\n" + RATES, "line 1: results without the heading"),
-        (RATES + RATES, r"Throughput/0: Serial' twice \(lines 1 and 9\)"),
-        (
-            RATES.replace("\tRate: 327 Hz\n", "\tRate: 327 Hz\n\tRate: 44 Hz\n"),
-            r"line 4: 'Rate' twice below .* lines of two boards are mixed",
-        ),
-        (RATES.replace("3270 Bps", "3270 bps"), "Throughput in bps, not in Bps; is it bits"),
-        (RATES.replace("3270 Bps", "26160 Bps"), r"8 times as much: bits"),
-        (RATES.replace("3270 Bps", "3271 Bps"), "3271 Bps is not 327 Hz x 10 B"),
-        (RATES.replace("327 Hz", "-327 Hz"), "line 3: Rate of -327 Hz: it cannot be negative"),
-        (
-            RATES.replace("\tRate: 327 Hz\n", "\tRTT: 3.70 ms\n"),
-            "there is no Client publish time, Agent publish time",
-        ),
-        ("what is this\n" + RATES, "line 1: 'what is this' is no heading"),
-        (
-            # Two sessions write at once.
-            RATES.replace("\tRate: 327 Hz\n", "\tRate: 327\tTopic size: 10 B\n Hz\n"),
-            "is no result; the file is cut off, or lines of two boards are mixed",
-        ),
-    ],
-)
-def test_benchmark_files_that_are_refused(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        read_benchmark(written(tmp_path, text))
 
 
 def test_a_transport_that_carried_nothing_is_a_row_of_the_table(tmp_path: Path) -> None:
@@ -192,21 +160,6 @@ def test_high_water_marks_are_words(tmp_path: Path) -> None:
     assert by_task == {"app": 1040, "IDLE": None}
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "names no task"),
-        ("app\tX\t1\t76", "line 1: .* is no line of vTaskList"),
-        ("app\tX\t1\t7IDLE\tR\t0\t100\t2\n64\t1\n", "line 1: .*mixed with other output"),
-        ("app\tX\t1\t764\t1\napp\tX\t1\t764\t1\n", "task 'app' twice"),
-        ("app\tX\t1\t3056\t1\n", "3056 words of task 'app' are free, of 1024: are they bytes"),
-    ],
-)
-def test_task_lists_that_are_refused(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        read_tasks(written(tmp_path, text), {"app": 1024})
-
-
 # ---------------------------------------------------------------- allocators
 
 
@@ -251,22 +204,6 @@ def test_a_log_that_glibc_wrote(tmp_path: Path) -> None:
         pytest.skip("this C library has no mtrace")
     heap = read_heap(log)
     assert (heap.requested_bytes, heap.live_bytes) == (100 + 21 + 1000, 1000)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "does not begin with '= Start'"),
-        (HEAP.removesuffix("= End\n"), "does not end with '= End': the log is cut off"),
-        (HEAP.replace("@ a.elf:[0x10] + 0x2000 0x20\n", ""), "0x2000 is released but was not"),
-        (HEAP.replace("@ a.elf:[0x18] < 0x3000\n", "@ a.elf:[0x18] + 0x3000 0x8\n"),
-         "line 4: 0x3000 is allocated while it is still live"),
-        (HEAP.replace("+ 0x3000 0x8", "+ 0x30@ b.elf:[0x1] - 0x5"), "line 3: .* no call"),
-    ],
-)  # fmt: skip
-def test_allocator_logs_that_are_refused(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        read_heap(written(tmp_path, text))
 
 
 # ---------------------------------------------------------------- ELF files
@@ -393,21 +330,6 @@ def test_an_emulated_line_has_no_throughput(tmp_path: Path) -> None:
     assert "an emulated UART has no line rate" in results.findings["what"][0]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (EXCHANGES[:-6], "a row is not whole"),
-        (EXCHANGES[:-1], "a row is not whole"),
-        (EXCHANGES + "1,1,1,1,1,1,1\n", "exchange 1 is there twice"),
-        (EXCHANGES.replace("1100,1150", "1150,1100"), "agent_sent_ns lies before"),
-        (EXCHANGES.replace("sequence", "number"), "its header is not sequence,client_sent_ns"),
-    ],
-)
-def test_exchanges_that_are_refused(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        read_exchanges(written(tmp_path, text))
-
-
 def test_counts_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
     for wrong in (
         COUNTED.replace("1010", "101"),
@@ -448,15 +370,74 @@ def test_captures(
         assert row["bytes_per_s"] == (None if rate is None else pytest.approx(rate))
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+# ---------------------------------------------------------------- files that are refused
+
+
+REFUSED: dict[Callable[[Path], object], list[tuple[str, str]]] = {
+    read_benchmark: [
+        ("", "is empty"),
+        (RATES[:-23], "line 5: 'ek_ra6m5 Throughput/1: Serial': there is no Throughput"),
+        (RATES[:-6], "line 8: 'Throughput: 1080' is no result; the file is cut off"),
+        ("\tRate: 3 Hz\n" + RATES, "line 1: results without the heading"),
+        (RATES + RATES, r"Throughput/0: Serial' twice \(lines 1 and 9\)"),
+        (
+            RATES.replace("\tRate: 327 Hz\n", "\tRate: 327 Hz\n\tRate: 44 Hz\n"),
+            r"line 4: 'Rate' twice below .* lines of two boards are mixed",
+        ),
+        (RATES.replace("3270 Bps", "3270 bps"), "Throughput in bps, not in Bps; is it bits"),
+        (RATES.replace("3270 Bps", "26160 Bps"), r"8 times as much: bits"),
+        (RATES.replace("3270 Bps", "3271 Bps"), "3271 Bps is not 327 Hz x 10 B"),
+        (RATES.replace("327 Hz", "-327 Hz"), "line 3: Rate of -327 Hz: it cannot be negative"),
+        (
+            RATES.replace("\tRate: 327 Hz\n", "\tRTT: 3.70 ms\n"),
+            "there is no Client publish time, Agent publish time",
+        ),
+        ("what is this\n" + RATES, "line 1: 'what is this' is no heading"),
+        (
+            # Two sessions write at once.
+            RATES.replace("\tRate: 327 Hz\n", "\tRate: 327\tTopic size: 10 B\n Hz\n"),
+            "is no result; the file is cut off, or lines of two boards are mixed",
+        ),
+    ],
+    lambda path: read_tasks(path, {"app": 1024}): [
+        ("", "names no task"),
+        ("app\tX\t1\t76", "line 1: .* is no line of vTaskList"),
+        ("app\tX\t1\t7IDLE\tR\t0\t100\t2\n64\t1\n", "line 1: .*mixed with other output"),
+        ("app\tX\t1\t764\t1\napp\tX\t1\t764\t1\n", "task 'app' twice"),
+        ("app\tX\t1\t3056\t1\n", "3056 words of task 'app' are free, of 1024: are they bytes"),
+    ],
+    read_heap: [
+        ("", "does not begin with '= Start'"),
+        (HEAP.removesuffix("= End\n"), "does not end with '= End': the log is cut off"),
+        (HEAP.replace("@ a.elf:[0x10] + 0x2000 0x20\n", ""), "0x2000 is released but was not"),
+        (
+            HEAP.replace("@ a.elf:[0x18] < 0x3000\n", "@ a.elf:[0x18] + 0x3000 0x8\n"),
+            "line 4: 0x3000 is allocated while it is still live",
+        ),
+        (HEAP.replace("+ 0x3000 0x8", "+ 0x30@ b.elf:[0x1] - 0x5"), "line 3: .* no call"),
+    ],
+    read_exchanges: [
+        (EXCHANGES[:-6], "a row is not whole"),
+        (EXCHANGES[:-1], "a row is not whole"),
+        (EXCHANGES + "1,1,1,1,1,1,1\n", "exchange 1 is there twice"),
+        (EXCHANGES.replace("1100,1150", "1150,1100"), "agent_sent_ns lies before"),
+        (EXCHANGES.replace("sequence", "number"), "its header is not sequence,client_sent_ns"),
+    ],
+    read_capture: [
         ("", "nothing was captured"),
         ("10.0 TX 01 0", "line 1: .* in no format known here"),
         ("10.0 TX 01\n(10.1) can0 123#00\n", "line 2: .* not in that of the lines before"),
         ("10.0 TX 01\n9.0 TX 01\n", "line 2: time runs backwards"),
     ],
+}
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "message"),
+    [(read, *case) for read, cases in REFUSED.items() for case in cases],
 )
-def test_captures_that_are_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_files_that_are_refused(
+    tmp_path: Path, read: Callable[[Path], object], text: str, message: str
+) -> None:
     with pytest.raises(UsageError, match=message):
-        read_capture(written(tmp_path, text))
+        read(written(tmp_path, text))

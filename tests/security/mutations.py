@@ -43,6 +43,8 @@ from tests.ctf import test_ctf2_drafts as drafts
 from tests.micro_ros import test_results as micro_ros
 from tests.results import test_tool_report as tools
 from tests.security.foreign_targets import FOREIGN, RUN, TRIGGERS, Target, file
+from tests.storage import storage_cells
+from tests.storage import test_recorder as storage
 
 from roslens.analysis.calibration.results import from_csv
 from roslens.analysis.estimate import Metric
@@ -145,23 +147,17 @@ def a_study(folder: Path) -> Path:
     return folder
 
 
-RECORDED = {
-    "schema_version": 1, "plugin_config": "mcap_default", "message_bytes": 8,
-    "rate_bytes_per_s": 800, "cache_bytes": 64, "publishers": 1, "depth": 10, "published": 9,
-    "received": 7, "lost_in_cache": 2, "written": 5, "publishing_ns": 5, "late_ns": 1,
-    "bytes_on_disk": 99, "reader": "mcap", "rosbag2_version": "0.29.0",
-}  # fmt: skip
-
-
 def a_storage_run(folder: Path) -> Path:
     """Write the four files of a run of the storage benchmark."""
-    facts = {
-        "schema_version": 1, "plugin_config": "mcap_default", "messages": "a", "batch_bytes": 8,
-        "bytes": 24, "message_count": 3, "write_calls": 2, "open_ns": 5, "close_ns": 7, "cpu_ns": 9,
-        "rss_before_bytes": None, "rss_peak_bytes": 4096, "bytes_on_disk": 99, "crc32": 1,
-        "content_bytes": 24, "seed": 1, "file_system": "tmpfs", "tracepoints": False,
-        "sqlite_version": "3", "mcap_version": "1", "rosbag2_version": "0.29.0",
-    }  # fmt: skip
+    facts = storage_cells.facts_of(
+        bytes=24,
+        batch_bytes=8,
+        message_count=3,
+        write_calls=2,
+        close_ns=7,
+        crc32=1,
+        content_bytes=24,
+    ).model_dump()
     verification = {"reader": "mcap", "messages": 3, "bytes": 24, "crc32": 1}
     calls = "sqc,num_bytes,num_msgs,write_ns,close_ns\n0,16,2,100,\n1,8,1,50,\n,,,,7\n"
     (folder / "writes.csv").write_text(calls)
@@ -277,7 +273,7 @@ TARGETS = {
     "log of messages": Target(copied(RUN / "native" / "messages.csv"), read_logged_messages),
     "recovery": Target(file("recovery.csv", RECOVERED + "\n"), read_recovery),
     "storage run": Target(a_storage_run, read_storage_run),
-    "storage recorder": Target(file("recorder.json", json.dumps(RECORDED)), read_recorder),
+    "storage recorder": Target(file("recorder.json", json.dumps(storage.FACTS)), read_recorder),
     "storage digest": Target(
         file(
             "storage_plugins_a.csv",
