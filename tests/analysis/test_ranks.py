@@ -1,4 +1,4 @@
-"""Test comparison by ranks: by hand, against scipy's Mann-Whitney, by simulation."""
+"""Test ranks by hand, against scipy's Mann-Whitney, by simulation; adjusted p values by hand."""
 
 import math
 
@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from roslens.analysis.statistics.multiplicity import holm, holm_of_known
 from roslens.analysis.statistics.ranks import _mann_whitney, cliffs_delta, hodges_lehmann
 
 values = st.lists(st.integers(-50, 50).map(float), min_size=1, max_size=10)
@@ -67,3 +68,26 @@ def test_what_cannot_be_ranked() -> None:
             cliffs_delta(wrong, [1.0])
     assert hodges_lehmann([math.inf], [1.0]).refused == "a run is infinite"
     assert cliffs_delta([math.inf, 1.0], [math.inf, 1.0]) == 0
+
+
+def test_holm_by_hand() -> None:
+    # Sorted .005 .01 .03 .04 times 4 3 2 1: .02 .03 .06 .04, made non-decreasing.
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    # Values that could not be tested are not among those that the others are corrected for.
+    corrected = holm_of_known([0.01, None, 0.04, 0.03, 0.005])
+    assert corrected == pytest.approx([0.03, None, 0.06, 0.06, 0.02])
+
+
+@given(st.lists(st.floats(0, 1), max_size=30))
+def test_order_of_tests_does_not_matter(p: list[float]) -> None:
+    order = np.random.default_rng(len(p)).permutation(len(p))
+    corrected = np.array(holm(p))
+    assert holm(np.array(p)[order]) == pytest.approx(corrected[order])
+    assert ((corrected >= np.array(p) - 1e-12) & (corrected <= 1)).all()
+
+
+def test_none_and_what_is_no_p_value() -> None:
+    assert holm([]) == []
+    for wrong in ([0.5, np.nan], [-0.1], [1.1]):
+        with pytest.raises(ValueError, match="between 0 and 1"):
+            holm(wrong)

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import tarfile
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from tests.samples import SAMPLES, uncollected
 from roslens.collectors.reader import open_trace
 from roslens.recording import UsageError, find_recordings
 from roslens.tracing.archive import pack
+from roslens.tracing.opening import KEPT_DAYS, opened
 from roslens.tracing.unpacking import unpack
 
 pytestmark = pytest.mark.recording
@@ -153,3 +155,20 @@ def test_what_is_damaged_or_something_else_is_refused(campaign, tmp_path):
         unpack(tmp_path / "nothing", tmp_path / "out")
     with pytest.raises(UsageError, match="unpacks to more than 1,000 B"):
         unpack(tmp_path / "c.tar.zst", tmp_path / "out", max_bytes=1000)
+
+
+def test_what_nobody_opened_for_long_goes_when_another_is_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROSLENS_CACHE", str(tmp_path / "cache"))
+    archives = [tmp_path / f"{name}.tar.zst" for name in ("old", "used", "new")]
+    for archive in archives:
+        shutil.copy(SAMPLES / "chain.tar.zst", archive)
+    old, used = opened(archives[0]), opened(archives[1])
+    before = time.time() - (KEPT_DAYS + 1) * 86400
+    for folder in (old, used):
+        os.utime(folder.parent, (before, before))
+    assert opened(archives[1]) == used
+    new = opened(archives[2])
+    assert [folder.is_dir() for folder in (old, used, new)] == [False, True, True]
+    assert opened(archives[0]).is_dir()

@@ -6,6 +6,7 @@ import hashlib
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -98,3 +99,12 @@ def test_ctrl_c_leaves_nothing_half_made(tmp_path: Path) -> None:
     assert collector.returncode == 130
     assert events
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.timeout(600)
+def test_verbs_on_many_recordings_and_processes() -> None:
+    driver = Path(__file__).with_name("many.py")
+    command = [sys.executable, str(driver), "--recordings", "20", "--processes", "200"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(done.stdout.splitlines()) == 11

@@ -1,14 +1,17 @@
-"""Test that other users of the machine cannot reach the processes that do our work."""
+"""Test that other users cannot reach the processes that work for us, nor reports' kernels."""
 
+import json
 import os
 import socket
 import subprocess
 import sys
 from pathlib import Path
 
+import nbformat
 import psutil
 import pytest
 
+from roslens.execution import execute
 from roslens.fleet.cluster import Workers, each
 
 pytestmark = pytest.mark.timeout(120)
@@ -103,3 +106,36 @@ def test_they_end_with_who_started_them(tmp_path: Path) -> None:
         psutil.Process(worker).wait(20)
     except psutil.NoSuchProcess:
         return
+
+
+CELL = """
+import os, json
+from ipykernel.kernelapp import IPKernelApp
+inodes = {os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")
+          if os.path.exists(f"/proc/self/fd/{fd}") or os.path.islink(f"/proc/self/fd/{fd}")}
+listening = [row.split() for name in ("tcp", "tcp6") for row in open(f"/proc/net/{name}")
+             if row.split()[3] == "0A"]
+mine = [row[1] for row in listening if f"socket:[{row[9]}]" in inodes]
+app = IPKernelApp.instance()
+folder = os.path.dirname(app.ip)
+print(json.dumps({"mine": mine, "transport": app.transport, "folder": folder,
+                  "mode": os.stat(folder).st_mode & 0o777,
+                  "sockets": len(os.listdir(folder))}))
+"""
+
+
+def test_the_kernel_of_a_report_has_no_port(tmp_path: Path) -> None:
+    if not Path("/proc/net/tcp").exists():
+        pytest.skip("no /proc")
+    cell = nbformat.v4.new_code_cell(CELL)
+    source = tmp_path / "n.ipynb"
+    notebook = nbformat.v4.new_notebook(cells=[cell])
+    notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "x", "language": "python"}
+    nbformat.write(notebook, source)
+    done = execute(source, tmp_path / "out.ipynb", {})
+    answer = json.loads(done.cells[-1].outputs[0]["text"])
+    assert answer["mine"] == []
+    assert answer["transport"] == "ipc"
+    assert answer["mode"] == 0o700
+    assert answer["sockets"] >= 5
+    assert not Path(answer["folder"]).exists()
