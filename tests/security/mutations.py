@@ -83,7 +83,7 @@ TOKENS = (
     b",", b'"', b"\n", b"\r\n", b"\t", b"\x00", b"\xff", b"\xed\xa0\x80", b"{", b"[",
     b"[" * 5000, b"null", b"true", b"\xef\xbc\x91", b"0x10", b"1_0", b": ", b"- ", b"&a ", b"*a",
     b"!!python/name:os.system", b"\x1b[2J", b"../../x", b"4294967296", b"18446744073709551616",
-    b" ", b"''",
+    b" ", b"''", "\u00e9\u202e\U0001f916".encode(),
 )  # fmt: skip
 ODD: list[Any] = [
     None, True, -1, 0, 1e308, float("nan"), float("inf"), 10**400, "", "x", "\ud800", "1e999",
@@ -361,7 +361,7 @@ def mutated(whole: bytes, chance: random.Random) -> bytes:
             case 2:
                 content[at:at] = content[at:end]
             case 3:
-                content[at:end] = chance.choice(TOKENS)
+                content[at:end] = chance.choice((*TOKENS, chance.randbytes(20)))
             case 4:  # a number, or a word
                 words = list(re.finditer(rb"[-+.\w]+", content))
                 if words:
