@@ -30,33 +30,25 @@ def test_metadata_in_packets_of_either_byte_order(tmp_path, order):
 
 
 @pytest.mark.parametrize(
-    ("frequency", "cycles", "expected"),
+    ("clock", "cycles", "expected"),
     [
-        (1_000, 1_234, 1_234_000_000),
-        (3, 1, 333_333_333),
-        (2_400_000_000, 24, 10),
+        ({"frequency": 1_000}, 1_234, 1_234_000_000),
+        ({"frequency": 3}, 1, 333_333_333),
+        ({"frequency": 2_400_000_000}, 24, 10),
         # 2^62 cycles at 24 MHz, computed by hand with integers: doubles would be off by 8 ns.
-        (24_000_000, 1 << 57, (1 << 57) * 1000 // 24),
+        ({"frequency": 24_000_000}, 1 << 57, (1 << 57) * 1000 // 24),
+        ({"offset": -500}, 2_000, 1_500),
     ],
 )
-def test_clocks_of_other_frequencies_are_exact(tmp_path, frequency, cycles, expected):
+def test_clocks_of_other_frequencies_and_offsets_are_exact(tmp_path, clock, cycles, expected):
     event = w.Event("p:e", 0, w.structure({"x": w.integer(8)}))
-    trace = w.TraceWriter([event], frequency=frequency)
+    trace = w.TraceWriter([event], **clock)
     stream = w.Stream(trace)
     stream.event(event, cycles, {"x": 7}, {})
     stream.packet()
     assert open_trace(trace.save(tmp_path, s=stream)).read()["p:e"]["time_ns"].to_list() == [
         expected
     ]
-
-
-def test_negative_clock_offsets(tmp_path):
-    event = w.Event("p:e", 0, w.structure({"x": w.integer(8)}))
-    trace = w.TraceWriter([event], offset=-500)
-    stream = w.Stream(trace)
-    stream.event(event, 2_000, {"x": 7}, {})
-    stream.packet()
-    assert open_trace(trace.save(tmp_path, s=stream)).read()["p:e"]["time_ns"].to_list() == [1_500]
 
 
 U = "integer {{ size = {}; align = 8; }}".format

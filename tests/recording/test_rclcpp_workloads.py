@@ -117,35 +117,29 @@ def test_what_else_is_sourced_builds_nothing_again(
     assert (machine / "count").read_text() == "run\n"
 
 
-def test_a_message_that_one_of_two_subscriptions_got_is_logged_for_both(tmp_path: Path) -> None:
-    (tmp_path / "messages_publisher.csv").write_text(
-        "topic,sequence,publish_realtime_ns,callback_realtime_ns,publisher,subscription\n"
-        "/data,0,10,,0,\n/data,1,20,,0,\n/data_1,0,30,,1,\n"
-    )
-    (tmp_path / "messages_subscriber.csv").write_text(
-        "topic,sequence,publish_realtime_ns,callback_realtime_ns,publisher,subscription\n"
-        "/data,0,,11,0,0\n/data,0,,12,0,1\n/data,1,,21,0,1\n"
-    )
+@pytest.mark.parametrize(
+    ("logs", "merged"),
+    [
+        (  # A message that one of two subscriptions got is logged for both; nobody got /data_1.
+            {"publisher": ("/data,0,10,,0,", "/data,1,20,,0,", "/data_1,0,30,,1,"),
+             "subscriber": ("/data,0,,11,0,0", "/data,0,,12,0,1", "/data,1,,21,0,1")},
+            ["/data,0,10,11,0,0", "/data,0,10,12,0,1", "/data,1,20,21,0,1", "/data,1,20,,0,0",
+             "/data_1,0,30,,1,"],
+        ),
+        (  # Subscriptions of two processes are numbered one after the other.
+            {"both": ("/data,0,10,11,0,0", "/data,1,20,,0,0"), "subscriber": ("/data,1,,22,0,0",)},
+            ["/data,0,10,11,0,0", "/data,1,20,,0,0", "/data,1,20,22,0,1", "/data,0,10,,0,1"],
+        ),
+    ],
+)  # fmt: skip
+def test_the_logs_of_the_processes_are_one(
+    tmp_path: Path, logs: dict[str, tuple[str, ...]], merged: list[str]
+) -> None:
+    head = "topic,sequence,publish_realtime_ns,callback_realtime_ns,publisher,subscription"
+    for name, lines in logs.items():
+        (tmp_path / f"messages_{name}.csv").write_text("\n".join((head, *lines, "")))
     merge(tmp_path)
-    assert (tmp_path / "messages.csv").read_text().splitlines()[1:] == [
-        "/data,0,10,11,0,0",
-        "/data,0,10,12,0,1",
-        "/data,1,20,21,0,1",
-        "/data,1,20,,0,0",
-        # Nobody received messages of this topic.
-        "/data_1,0,30,,1,",
-    ]
-
-
-def test_subscriptions_of_two_processes_are_numbered_one_after_the_other(tmp_path: Path) -> None:
-    head = "topic,sequence,publish_realtime_ns,callback_realtime_ns,publisher,subscription\n"
-    (tmp_path / "messages_both.csv").write_text(head + "/data,0,10,11,0,0\n/data,1,20,,0,0\n")
-    (tmp_path / "messages_subscriber.csv").write_text(head + "/data,1,,22,0,0\n")
-    merge(tmp_path)
-    assert (tmp_path / "messages.csv").read_text().splitlines()[1:] == [
-        *("/data,0,10,11,0,0", "/data,1,20,,0,0"),
-        *("/data,1,20,22,0,1", "/data,0,10,,0,1"),
-    ]
+    assert (tmp_path / "messages.csv").read_text().splitlines()[1:] == merged
 
 
 @pytest.mark.parametrize("action", ["echo no rclcpp here >&2; exit 1", "echo no rclcpp here >&2"])
