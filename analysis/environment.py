@@ -54,7 +54,7 @@ class Differences:
         The sides, ``BASE`` or ``NEW``, without any known property of their machines.
     """
 
-    found: Sequence[Difference] = ()
+    differences: Sequence[Difference] = ()
     unknown_of_base: Sequence[str] = ()
     unknown_of_new: Sequence[str] = ()
     silent: Sequence[str] = ()
@@ -62,13 +62,13 @@ class Differences:
     @property
     def of_machine(self) -> bool:
         """Whether the machines differ."""
-        return any(difference.kind == "machine" for difference in self.found)
+        return any(difference.kind == "machine" for difference in self.differences)
 
     def in_words(self) -> list[str]:
         """Return the differences as one line; an empty list where there is none."""
         parts = []
         for kind in KINDS:
-            named = [str(difference) for difference in self.found if difference.kind == kind]
+            named = [str(difference) for difference in self.differences if difference.kind == kind]
             more = len(named) - _MOST_NAMED if kind == "packages" else 0
             if more > 0:
                 named = [*named[:_MOST_NAMED], f"{more} more (see the JSON)"]
@@ -90,7 +90,7 @@ class Differences:
     def to_json(self) -> dict[str, Any]:
         """Return the differences as plain data."""
         return {
-            "differences": [asdict(difference) for difference in self.found],
+            "differences": [asdict(difference) for difference in self.differences],
             "unknown_of_base": list(self.unknown_of_base),
             "unknown_of_new": list(self.unknown_of_new),
         }
@@ -147,7 +147,7 @@ def differences(base: Iterable[Environment], new: Iterable[Environment]) -> Diff
 
     Only properties that both sides know are compared: an unknown property is no difference.
     """
-    left, right = _told(base), _told(new)
+    left, right = _known_facts(base), _known_facts(new)
     common = [key for key in left if key in right]
     order = {kind: place for place, kind in enumerate(KINDS)}
     differing = [
@@ -177,23 +177,23 @@ def merged_differences(several: Sequence[Differences]) -> Differences:
     """Merge the differences of several pairs of sides, each property once."""
     merged: dict[tuple[str, str], Difference] = {}
     for pair in several:
-        for difference in pair.found:
+        for difference in pair.differences:
             before = merged.get((difference.kind, difference.name), difference)
             merged[difference.kind, difference.name] = Difference(
                 difference.kind,
                 difference.name,
-                _once(before.base, difference.base),
-                _once(before.new, difference.new),
+                _no_properties(before.base, difference.base),
+                _no_properties(before.new, difference.new),
             )
     return Differences(
         sorted(merged.values(), key=lambda difference: KINDS.index(difference.kind)),
-        _once(*(pair.unknown_of_base for pair in several)),
-        _once(*(pair.unknown_of_new for pair in several)),
-        _once(*(pair.silent for pair in several)),
+        _no_properties(*(pair.unknown_of_base for pair in several)),
+        _no_properties(*(pair.unknown_of_new for pair in several)),
+        _no_properties(*(pair.silent for pair in several)),
     )
 
 
-def _told(environments: Iterable[Environment]) -> dict[tuple[str, str], tuple[str, ...]]:
+def _known_facts(environments: Iterable[Environment]) -> dict[tuple[str, str], tuple[str, ...]]:
     values: dict[tuple[str, str], set[str]] = {}
     for environment in environments:
         for kind, things in environment.items():
@@ -202,7 +202,7 @@ def _told(environments: Iterable[Environment]) -> dict[tuple[str, str], tuple[st
     return {key: tuple(sorted(distinct)) for key, distinct in values.items()}
 
 
-def _once(*parts: Sequence[str]) -> tuple[str, ...]:
+def _no_properties(*parts: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for part in parts for text in part))
 
 

@@ -83,7 +83,7 @@ def judged(claim: str, found: Sequence[Pair], stated: Stated, level: float = 0.9
     with_interval = [p for p in deciding if p.low is not None]
     because = f"of {len(found)} pair{'s' * (len(found) != 1)} {counts}"
     if with_interval:
-        because += f"; {told(max(with_interval, key=farthest))}"
+        because += f"; {pair_in_words(max(with_interval, key=farthest))}"
     elif refused := next((p.refused for p in deciding if p.refused), None):
         because += f"; {refused}"
     return Statement(claim, verdict, because)
@@ -106,7 +106,7 @@ def turned(pair: Pair) -> Pair:
     )
 
 
-def told(pair: Pair) -> str:
+def pair_in_words(pair: Pair) -> str:
     """Return text such as ``on is 0.500 [0.400, 0.600] times off (pointer=shared)``."""
     ratio, low, high = (significant(number, 3) for number in (pair.ratio, pair.low, pair.high))
     where = f" ({cell_label(pair.conditions)})" if pair.conditions else ""

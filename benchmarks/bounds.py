@@ -30,11 +30,11 @@ from roslens.analysis.flow.response_bounds import (
 )
 
 
-class Halves:
+class HeldOutThread:
     """The executions of a thread, held against the curves of its first half."""
 
     def __init__(self, thread: Thread, by_kind: bool) -> None:
-        early, _ = thread.halves
+        early, _ = thread.first_and_second_half
         self.bounds = {callback: bound for callback, (bound, _) in analysed(early, by_kind).items()}
         self.cost, self.released = costs(early, longest_handovers(early, by_kind)), releases(early)
         self.end = early["end_ns"].to_numpy()
@@ -52,18 +52,22 @@ class Halves:
             for count in range(1, len(recent) + 1):
                 if count > len(first_half):
                     return "more executions in a row than in the first half"
-                if _most(self.cost[recent], count) > _most(self.cost[first_half], count):
+                if _largest_cost(self.cost[recent], count) > _largest_cost(
+                    self.cost[first_half], count
+                ):
                     return "execution times"
-                if _least(self.released[recent], count) < _least(self.released[first_half], count):
+                if _shortest_time(self.released[recent], count) < _shortest_time(
+                    self.released[first_half], count
+                ):
                     return "releases"
         return None
 
 
-def _most(costs: Int64, count: int) -> int:
+def _largest_cost(costs: Int64, count: int) -> int:
     return int(sliding_window_view(costs, count).sum(axis=1).max())
 
 
-def _least(times: Int64, count: int) -> int:
+def _shortest_time(times: Int64, count: int) -> int:
     ordered = np.sort(times)
     return int((ordered[count - 1 :] - ordered[: len(ordered) - count + 1]).min())
 
@@ -77,11 +81,11 @@ def main(folders: list[str]) -> int:
         for thread in executor_threads(run):
             if thread.refused is not None:
                 continue
-            variants = [Halves(thread, by_kind) for by_kind in (True, False)]
+            variants = [HeldOutThread(thread, by_kind) for by_kind in (True, False)]
             for callback in set().union(*(variant.bounds for variant in variants)):
                 lesser = min(variants, key=lambda variant: variant.bounds.get(callback, np.inf))
                 took = lesser.end - lesser.released
-                for half, rows in enumerate(thread.halves):
+                for half, rows in enumerate(thread.first_and_second_half):
                     counted = (
                         rows["counts"] & rows["known"] & (rows["callback_id"] == callback)
                     ).to_numpy()

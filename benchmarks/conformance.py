@@ -92,7 +92,7 @@ class Case:
         return len(events) > 1 or not self.right(self.ours) or not self.right(self.theirs)
 
 
-class Ours:
+class OurReader:
     """Our reader, in its own process, which is started again when it dies or hangs."""
 
     def __init__(self) -> None:
@@ -192,7 +192,7 @@ def cases(root: Path) -> list[Case]:
     """Run both readers on every trace below `root`."""
     by_name = verdicts()
     results = []
-    ours = Ours()
+    ours = OurReader()
     walk = os.walk(root, followlinks=True)
     traces = sorted(Path(folder) for folder, _, names in walk if "metadata" in names)
     for number, trace in enumerate(traces):

@@ -116,7 +116,7 @@ def timed(what: str, trace: Path, out: Path, threads: int) -> float:
     return time.perf_counter() - begin
 
 
-def two_against_one(trace: Path, out: Path, what: str, turns: int) -> dict[str, float]:
+def threads_against_processes(trace: Path, out: Path, what: str, turns: int) -> dict[str, float]:
     """Return median wall seconds with one thread, with two, and of two processes with one each."""
     seconds: dict[str, list[float]] = {"1": [], "2": [], "both": []}
     spawn = get_context("spawn")
@@ -235,7 +235,7 @@ def main() -> None:
         medians = rounds(options, n, out)
         bars = against_babeltrace(options, n, medians)
         for label in ("stream", "write"):
-            seconds = two_against_one(n, Path(scratch), label, max(12, options.turns))
+            seconds = threads_against_processes(n, Path(scratch), label, max(12, options.turns))
             medians |= {f"{label}, wall, {name}": value for name, value in seconds.items()}
             bars.append((f"two threads / one, {label}", seconds["1"] / seconds["2"], ">=", 1.7))
             most = 2 * seconds["1"] / seconds["both"]

@@ -164,7 +164,7 @@ def truth_of(run: Path) -> pl.DataFrame | None:
     """
     frame = log_of(run, "messages.csv")
     if frame is None:
-        frame = _of_two_processes(run)
+        frame = _joined_logs(run)
     if frame is not None:
         ways = [
             # A subscription that did not receive a message leaves the name empty.
@@ -195,7 +195,7 @@ def truth_of(run: Path) -> pl.DataFrame | None:
     )
 
 
-def _of_two_processes(run: Path) -> pl.DataFrame | None:
+def _joined_logs(run: Path) -> pl.DataFrame | None:
     """Join the logs of both sides: a row per message and subscription of its topic."""
     key = ["topic", "publisher", "sequence"]
     sent, received = (log_of(run, f"messages_{side}.csv") for side in ("publisher", "subscriber"))
@@ -276,7 +276,7 @@ def compare_calls(calls: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
     first = "request_sent_ns" if whole else "callback_start_ns"
     states = pl.when(pl.col("callback_start_ns").is_not_null()).then(pl.lit("served"))
     states = states.otherwise(pl.lit("not served"))
-    verdict = _begun(truth, rows, states)
+    verdict = _new_verdict(truth, rows, states)
     logged = (truth if whole else truth.drop_nulls("called_ns")).sort(
         "sent_ns" if whole else "called_ns"
     )
@@ -307,7 +307,7 @@ def compare_goals(goals: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
     received = pl.col("received_ns").is_not_null()
     ended = pl.col("result_taken_ns").is_not_null()
     states = pl.when(ended).then(pl.lit("with result")).otherwise(pl.lit("without"))
-    verdict = _begun(truth, rows, states)
+    verdict = _new_verdict(truth, rows, states)
     sent = truth.sort("sent_ns")
     pairs = _in_order(verdict, sent, rows.sort("goal_sent_ns"), ["action"], "action_goal_id")
     pairs = pairs.drop_nulls(["sent_ns", "action_goal_id"])
@@ -430,7 +430,7 @@ def compare(messages: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
     """Hold a messages table against logged messages, in the order in which they were sent."""
     topics = truth["topic"].unique().to_list()
     rows = messages.filter(pl.col("topic").is_in(topics))
-    verdict = _begun(truth, rows, pl.col("outcome"))
+    verdict = _new_verdict(truth, rows, pl.col("outcome"))
     columns = [name for name in _WAY if name in truth.columns]
     # Ids grow in order of creation, as the log's numbers do; subscriptions in another process than
     # the publisher's come last.
@@ -485,11 +485,11 @@ def as_recorded_by(distro: str, events: Mapping[str, pl.DataFrame]) -> dict[str,
     return frames
 
 
-def compare_told(messages: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
+def compare_incomplete(messages: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
     """Hold a messages table that may be incomplete against logged messages."""
     topics = truth["topic"].unique().to_list()
     rows = messages.filter(pl.col("topic").is_in(topics) & pl.col("publish_ns").is_not_null())
-    verdict = _begun(truth, rows, pl.col("outcome"))
+    verdict = _new_verdict(truth, rows, pl.col("outcome"))
     sent = truth.sort("sent_ns", maintain_order=True)
     seen = rows.sort("publish_ns", maintain_order=True)
     pairs = _in_order(verdict, sent, seen, ["topic"], "message_id")
@@ -508,7 +508,7 @@ def compare_told(messages: pl.DataFrame, truth: pl.DataFrame) -> Verdict:
     return verdict
 
 
-def _begun(truth: pl.DataFrame, rows: pl.DataFrame, states: pl.Expr) -> Verdict:
+def _new_verdict(truth: pl.DataFrame, rows: pl.DataFrame, states: pl.Expr) -> Verdict:
     """Return a verdict with the logged and received messages and the states of a table's rows."""
     received = truth["received_ns"].count()
     return Verdict(truth.height, received, _outcomes(rows, states))
@@ -571,7 +571,7 @@ def verdicts_of(
     calls = (compare_calls, "service_calls") if named else (compare_unowned, "callback_instances")
     logs = {name: logged_of(run, name) for name in LOGS}
     checks = (
-        ("messages", truth_of(run), compare if whole else compare_told, "messages", called),
+        ("messages", truth_of(run), compare if whole else compare_incomplete, "messages", called),
         (
             *("calls" if named else "calls, of services not recorded", logs["calls.csv"]),
             *(*calls, called),

@@ -43,7 +43,7 @@ SWITCH_OF_PERF = 14
 
 
 @dataclass
-class Told:
+class MeasuredCost:
     """A measured cost: CPU ns per operation, events recorded per operation, ns to convert one."""
 
     cost: float
@@ -58,28 +58,28 @@ def main() -> None:
     library = native_library("kilted")
     publish = ctypes.CDLL(str(library)).ros_trace_rmw_publish
     publish.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
-    kinds: Mapping[str, Callable[[], Told]] = {
-        "switch": lambda: Told(switches()),
+    kinds: Mapping[str, Callable[[], MeasuredCost]] = {
+        "switch": lambda: MeasuredCost(switches()),
         "switch, ftrace": partial(by_ftrace, KERNEL_EVENTS, switches, 2 * ROUND_TRIPS),
         "switch, perf_event_open": by_perf,
-        "datagram": lambda: Told(datagrams()),
+        "datagram": lambda: MeasuredCost(datagrams()),
         "datagram, soft interrupts": partial(by_ftrace, SOFT_INTERRUPTS, datagrams, DATAGRAMS),
         "datagram, net events": partial(by_ftrace, NET, datagrams, DATAGRAMS),
-        "call": lambda: Told(calls(publish)),
-        "call, probe": lambda: Told(probed_calls(publish, library), events=1),
+        "call": lambda: MeasuredCost(calls(publish)),
+        "call, probe": lambda: MeasuredCost(probed_calls(publish, library), events=1),
     }
     draw, rows = random.Random(28), dict[str, list[float]]()
     for _ in range(turns):
         order = draw.sample(sorted(kinds), len(kinds))
         results = {name: kinds[name]() for name in order}
         for name in kinds:
-            for label, value in told_of(name, results):
+            for label, value in figures_of(name, results):
                 rows.setdefault(f"{name}: {label}", []).append(value)
     for name, values in rows.items():
         print(f"{name:52} {text(student_t(values))}")
 
 
-def told_of(name: str, found: Mapping[str, Told]) -> list[tuple[str, float]]:
+def figures_of(name: str, found: Mapping[str, MeasuredCost]) -> list[tuple[str, float]]:
     """Return labels and values of the figures shown for a kind of measurement."""
     variant, plain = found[name], found[name.partition(",")[0]]
     if variant is plain:
@@ -137,7 +137,7 @@ def datagrams() -> float:
         os.sched_setaffinity(0, allowed)
 
 
-def by_ftrace(events: Sequence[str], work: Callable[[], float], times: int) -> Told:
+def by_ftrace(events: Sequence[str], work: Callable[[], float], times: int) -> MeasuredCost:
     with tempfile.TemporaryDirectory() as scratch, own_instance(BUFFER) as instance:
         raw = Path(scratch) / "raw"
         raw.mkdir()
@@ -155,10 +155,12 @@ def by_ftrace(events: Sequence[str], work: Callable[[], float], times: int) -> T
                 path.unlink()
         before = time.process_time_ns()
         done = convert(raw, Path(scratch) / "kernel", beside=raw)
-        return Told(cost, done.events / times, (time.process_time_ns() - before) / done.events)
+        return MeasuredCost(
+            cost, done.events / times, (time.process_time_ns() - before) / done.events
+        )
 
 
-def by_perf() -> Told:
+def by_perf() -> MeasuredCost:
     with tempfile.TemporaryDirectory() as scratch:
         raw = Path(scratch) / "raw"
         raw.mkdir()
@@ -170,7 +172,7 @@ def by_perf() -> Told:
         before = time.process_time_ns()
         convert_perf(raw, Path(scratch) / "kernel", beside=raw)
         spent = time.process_time_ns() - before
-        return Told(cost, count / (2 * ROUND_TRIPS), spent / count)
+        return MeasuredCost(cost, count / (2 * ROUND_TRIPS), spent / count)
 
 
 def calls(publish: Callable[..., object]) -> float:

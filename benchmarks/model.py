@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import median
 
 from roslens.generate.ctf import write_trace
-from roslens.generate.shape import Shape, made_up
+from roslens.generate.shape import Shape, generated
 
 ROOT = Path(__file__).resolve().parents[1]
 BAR = 3.0
@@ -51,7 +51,7 @@ def collect(trace: Path, output: Path, threads: int, *more: str) -> tuple[float,
 
 def make(trace: Path, events: int) -> None:
     """Generate a trace; a trace named ``n`` lacks the events that announce objects."""
-    frames = made_up(Shape(threads=2), events).events
+    frames = generated(Shape(threads=2), events).events
     if trace.name == "n":
         frames = {
             name: frame for name, frame in frames.items() if not name.endswith(("_init", "_added"))

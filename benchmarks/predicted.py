@@ -21,7 +21,7 @@ import numpy as np
 import roslens as rl
 from roslens.analysis.timing.recorded import recorded_timing
 from roslens.analysis.timing.schema import ExecutorKind, TimingModel
-from roslens.analysis.what_if.changes import Changes, Took
+from roslens.analysis.what_if.changes import Changes, DurationChange
 from roslens.analysis.what_if.prediction import Predicted, predicted, recorded_latency
 from roslens.recording.files import shipped
 from roslens.tracing.ros import embedded_ros
@@ -95,7 +95,7 @@ def models_of(folders: list[str]) -> dict[Cell, list[TimingModel]]:
     return models
 
 
-def asked(loads: Iterable[float]) -> Iterable[tuple[str, Cell, Cell, Changes]]:
+def change_pairs(loads: Iterable[float]) -> Iterable[tuple[str, Cell, Cell, Changes]]:
     """Yield name, cells before and after, and changes of each pair."""
     slow, fast = SCAN_US
     for load in loads:
@@ -105,7 +105,7 @@ def asked(loads: Iterable[float]) -> Iterable[tuple[str, Cell, Cell, Changes]]:
             name = f"{load:g}: {executor} -> {replacement}"
             yield name, (load, executor, 0, slow), (load, replacement, 0, slow), changes
         for executor in OTHERS:
-            took = Took("/detector", add_ns=EXTRA_US * 1000)
+            took = DurationChange("/detector", add_ns=EXTRA_US * 1000)
             cell = load, executor, 0, slow
             name = f"{load:g}: {executor}, /detector +{EXTRA_US // 1000} ms"
             yield name, cell, (load, executor, EXTRA_US, slow), Changes(took=[took])
@@ -120,7 +120,7 @@ def asked(loads: Iterable[float]) -> Iterable[tuple[str, Cell, Cell, Changes]]:
 
 def judged(models: Mapping[Cell, list[TimingModel]]) -> list[Pair]:
     pairs = []
-    for name, before, after, changes in asked(sorted({cell[0] for cell in models})):
+    for name, before, after, changes in change_pairs(sorted({cell[0] for cell in models})):
         p50, p99 = predicted(models[before], changes, seed=1).figures[:2]
         was, now = recorded_latency(models[before]), recorded_latency(models[after])
         pairs.append(Pair(name, was, now, (p50, p99)))

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import polars as pl
 
-from roslens.generate.shape import Shape, made_up
+from roslens.generate.shape import Shape, generated
 
 ROOT = Path(__file__).resolve().parents[1]
 MOST_RATIO = 1.5
@@ -54,7 +54,7 @@ def write(folder: Path, shape: Shape, events: int) -> int:
     """Write the event files of a shape; return the number of events."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    frames = made_up(shape, events).events
+    frames = generated(shape, events).events
     for name, frame in frames.items():
         frame.with_columns(pl.lit("h0").alias("host"), pl.lit("p").alias("procname")).write_parquet(
             folder / f"{name}.parquet", compression="zstd", compression_level=1

@@ -23,7 +23,12 @@ import numpy as np
 import polars as pl
 
 import roslens as rl
-from roslens.analysis.measures.stacks import changed, inside, of_functions, per_execution
+from roslens.analysis.measures.stacks import (
+    assign_to_executions,
+    changed,
+    per_execution,
+    time_by_function,
+)
 from roslens.tracing.command import record_command
 from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.sampling.rates import SamplerRates
@@ -66,10 +71,10 @@ def functions_of(folder: Path) -> dict[int, dict[str, pl.DataFrame]]:
         if not run.cpu_samples.head(1).collect().height:
             continue  # still being recorded
         ended = run.table("callback_instances").filter(pl.col("end_ns").is_not_null())
-        samples, executions = inside(run.cpu_samples, ended), ended.collect()
+        samples, executions = assign_to_executions(run.cpu_samples, ended), ended.collect()
         for part in PARTS:
             taken = samples.gather_every(part).with_columns(pl.col("cpu_ns") * part)
-            table = per_execution(of_functions(taken), executions)
+            table = per_execution(time_by_function(taken), executions)
             # There is one timer: this is what a sample adds to its mean.
             each = pl.lit(taken["cpu_ns"].max() / executions.height)
             by_part[part][path.name] = table.with_columns(run=pl.lit(path.name), each=each)

@@ -440,7 +440,7 @@ class Judge:
         for where, row in _timers(self.tables).items():
             whole = self.truth.timers.get(where, {})
             if row["interval_ns"] is not None and row["interval_ns"] != whole.get("interval_ns"):
-                self._wrong("interval of a timer", row, whole)
+                self._count_wrong("interval of a timer", row, whole)
         for row in self.tables["messages"].iter_rows(named=True):
             self.found.messages += 1
             self._message(row)
@@ -462,8 +462,8 @@ class Judge:
         )
         return self.found
 
-    def _wrong(self, kind: str, row: Mapping[str, Any], expected: object = "") -> None:
-        brief = _brief(row)
+    def _count_wrong(self, kind: str, row: Mapping[str, Any], expected: object = "") -> None:
+        brief = _brief_row(row)
         self.wrong.setdefault(brief, (kind, f"{brief} / {expected}"))
 
     def _execution(self, row: Mapping[str, Any]) -> None:
@@ -472,9 +472,9 @@ class Judge:
         if row["duration_ns"] is None and took is not None:
             self.found.endless += 1
             if not self.undecidable.execution(row, took):
-                self._careful("duration", row)
+                self._count_cautious("duration", row)
         if row["duration_ns"] is not None and row["duration_ns"] != took:
-            self._wrong("duration", row, took)
+            self._count_wrong("duration", row, took)
 
     def _publication(self, row: Mapping[str, Any]) -> None:
         numbers = {
@@ -483,12 +483,12 @@ class Judge:
             if row[name] is not None
         }
         if len(numbers) > 1:
-            self._wrong("events of two publications in one", row)
+            self._count_wrong("events of two publications in one", row)
         number = self.publications[row["message_id"]] = next(iter(numbers))
         run = self.instances.get(row["callback_instance_id"])
         inside = self.truth.within.get(number)
         if run is not None and (run["vtid"], run["start_ns"]) != inside:
-            self._wrong("published in another callback", row, inside)
+            self._count_wrong("published in another callback", row, inside)
 
     def _by_times(self, name: str, row: Mapping[str, Any], true_rows: Mapping[Any, Any]) -> None:
         if row.get("match") in UNSURE:
@@ -496,7 +496,7 @@ class Judge:
         times = {c: v for c, v in row.items() if c.endswith("_ns") and v is not None}
         matches = [true_rows[pair] for pair in times.items() if pair in true_rows]
         if matches and any(v != matches[0][c] for c, v in times.items() if c != "callback_end_ns"):
-            self._wrong(name, row, matches[0])
+            self._count_wrong(name, row, matches[0])
 
     def _message(self, row: Mapping[str, Any]) -> None:
         outcome, number = row["outcome"], self.publications[row["message_id"]]
@@ -506,16 +506,16 @@ class Judge:
             self._unknown(row, number)
         if outcome == "replayed":
             if whole is not None and whole["outcome"] != "replayed":
-                self._wrong("replayed", row, whole)
+                self._count_wrong("replayed", row, whole)
         elif number is not None and row["match"] not in UNSURE and self._paired(row, number):
             longer = whole is not None and row["latency_ns"] != whole["latency_ns"]
             longer &= self.all_kinds
             if outcome == "delivered" and row["latency_ns"] is not None and longer:
-                self._wrong("latency of a later event of the publication", row, whole)
+                self._count_wrong("latency of a later event of the publication", row, whole)
         if outcome in MISSED and row["subscription_id"] is not None:
             self._missed(row, number)
         if outcome == "no_subscriber" and number in self.truth.heard:
-            self._wrong("no_subscriber, though there was one", row)
+            self._count_wrong("no_subscriber, though there was one", row)
 
     def _unknown(self, row: Mapping[str, Any], number: int | None) -> None:
         pair = number, self.subscriptions.get(row["subscription_id"])
@@ -525,17 +525,17 @@ class Judge:
             return
         self.found.unknown += 1
         if not self.undecidable.message(row, whole):
-            self._careful(row["reason"], row, whole)
+            self._count_cautious(row["reason"], row, whole)
 
-    def _careful(self, why: str, row: Mapping[str, Any], expected: object = "") -> None:
+    def _count_cautious(self, why: str, row: Mapping[str, Any], expected: object = "") -> None:
         self.found.careful[why] += 1
-        self.found.examples.setdefault(f"too careful: {why}", f"{_brief(row)} / {expected}")
+        self.found.examples.setdefault(f"too careful: {why}", f"{_brief_row(row)} / {expected}")
 
     def _paired(self, row: Mapping[str, Any], number: int) -> bool:
         for name in ("take_ns", "callback_start_ns"):
             whole = self.truth.starts.get(row[name])
             if row[name] is not None and (whole is None or whole["message_id"] != number):
-                self._wrong(f"pair ({name})", row, whole)
+                self._count_wrong(f"pair ({name})", row, whole)
                 return False
         return True
 
@@ -543,12 +543,12 @@ class Judge:
         whole = self.truth.pairs.get((number, self.subscriptions[row["subscription_id"]]))
         outcome, really = row["outcome"], whole and whole["outcome"]
         if really in ARRIVED:
-            self._wrong(f"{outcome}, though it arrived", row, whole)
+            self._count_wrong(f"{outcome}, though it arrived", row, whole)
         elif really != outcome and really is not None and really != "unknown":
-            self._wrong(f"{outcome}, not {really}", row, whole)
+            self._count_wrong(f"{outcome}, not {really}", row, whole)
 
 
-def _brief(row: Mapping[str, Any]) -> str:
+def _brief_row(row: Mapping[str, Any]) -> str:
     return str({k: v for k, v in row.items() if v is not None})
 
 

@@ -162,7 +162,7 @@ def stamps_of(folder: Path, number: int) -> Path:
     return folder.with_name(f"stamps{number}.json")
 
 
-def whole(snapshot: Path, at_ns: int, pid: int, stamps: list[int]) -> bool:
+def is_complete(snapshot: Path, at_ns: int, pid: int, stamps: list[int]) -> bool:
     """Return whether a snapshot has all that a program published in the 10 s before a hit."""
     published = open_trace(snapshot).read(["ros2:rmw_publish"])["ros2:rmw_publish"]
     recorded = published.filter(pl.col("vpid") == pid)["timestamp"].sort().to_list()
@@ -211,7 +211,7 @@ def main() -> None:
         reports = [json.loads(line) for line in (Path(scratch) / "said").read_text().splitlines()]
         stamps = [json.loads(stamps_of(folder, k).read_text()) for k in numbers]
         held = [
-            whole(recording.path, hit.at_ns, programs[k].pid, stamps[k])
+            is_complete(recording.path, hit.at_ns, programs[k].pid, stamps[k])
             for recording in find_recordings(Path(scratch) / "made")
             for hit in read_manifest(recording.path / "manifest.json").triggered
             for k in (texts[hit.trigger][1],)

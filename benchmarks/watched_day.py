@@ -151,7 +151,7 @@ def main() -> None:
     wrong, sizes, looks = 0, [], round(options.hours * 3600e9 / EVERY_NS)
     begun = time.monotonic()
     for number in range(looks):
-        moment = watch.look()
+        moment = watch.moment()
         hits.update(str(hit["trigger"]) for hit in moment.hits)
         assert moment.figures is not None
         if number:

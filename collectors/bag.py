@@ -42,7 +42,7 @@ _STAMP_OF_IDL = re.compile(r"std_msgs::msg::Header\s+\w+|builtin_interfaces::msg
 _ANNOTATION = re.compile(r'@\w+\s*\((?:"[^"]*"|[^")])*\)', re.DOTALL)
 
 
-def bag_beside(folder: Path) -> Path | None:
+def find_bag(folder: Path) -> Path | None:
     """Return the bag in a recording's folder, or in a folder of it; None if there is none."""
     if not folder.is_dir():
         return None

@@ -96,7 +96,7 @@ def _stamped(events: Mapping[str, pl.LazyFrame]) -> tuple[str, pl.LazyFrame | No
     source = next((write for write in WRITES if _has(events, *write)), None)
     if source is None or _has(events, _PUBLISH, "timestamp"):
         return "", None
-    has_own = _PUBLISH in events and _some(events[_PUBLISH])
+    has_own = _PUBLISH in events and _has_rows(events[_PUBLISH])
     if not (has_own or _has(events, _RCL_PUBLISH, "message")):
         return "", None
     stamp = pl.col(source[1]).cast(pl.Int64).alias("timestamp")
@@ -133,7 +133,9 @@ def _stamped(events: Mapping[str, pl.LazyFrame]) -> tuple[str, pl.LazyFrame | No
 
 def _dispatched(events: Mapping[str, pl.LazyFrame]) -> tuple[str, pl.LazyFrame | None]:
     """Return dispatched callbacks as takes, where no event records the takes themselves."""
-    if not _has(events, _DISPATCH, "source_stamp") or (_TAKE in events and _some(events[_TAKE])):
+    if not _has(events, _DISPATCH, "source_stamp") or (
+        _TAKE in events and _has_rows(events[_TAKE])
+    ):
         return "", None
     chain: Sequence[tuple[str, str, str]] = (
         ("rclcpp_subscription_callback_added", "callback", "subscription"),
@@ -159,8 +161,8 @@ def _dispatched(events: Mapping[str, pl.LazyFrame]) -> tuple[str, pl.LazyFrame |
 
 def _has(events: Mapping[str, pl.LazyFrame], name: str, field: str) -> bool:
     frame = events.get(name)
-    return frame is not None and field in frame.collect_schema().names() and _some(frame)
+    return frame is not None and field in frame.collect_schema().names() and _has_rows(frame)
 
 
-def _some(frame: pl.LazyFrame) -> bool:
+def _has_rows(frame: pl.LazyFrame) -> bool:
     return frame.head(1).collect().height > 0

@@ -72,9 +72,9 @@ def read_logs(files: Iterable[Path], host: str, boot_ns: int | None) -> pl.DataF
     offsets: list[_Offset] = []
     texts = [file.read_text(encoding="utf-8", errors="replace") for file in files]
     for text in texts:
-        offsets += _of_chrony(text, host)
+        offsets += _chrony_offsets(text, host)
     if boot_ns is not None:
-        offsets += _of_ptp("\n".join(texts), host, boot_ns)
+        offsets += _ptp_offsets("\n".join(texts), host, boot_ns)
     rows = []
     for clock, reference, time, ahead, stated in offsets:
         error = stated + (SYSTEM_CLOCK_NS if host in {clock, reference} else 0)
@@ -83,7 +83,7 @@ def read_logs(files: Iterable[Path], host: str, boot_ns: int | None) -> pl.DataF
     return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
 
 
-def _of_chrony(text: str, host: str) -> Iterator[_Offset]:
+def _chrony_offsets(text: str, host: str) -> Iterator[_Offset]:
     before: int | None = None
     for line in text.splitlines():
         match = _CHRONY.fullmatch(line)
@@ -104,7 +104,7 @@ def _of_chrony(text: str, host: str) -> Iterator[_Offset]:
         before = time
 
 
-def _of_ptp(text: str, host: str, boot_ns: int) -> Iterator[_Offset]:
+def _ptp_offsets(text: str, host: str, boot_ns: int) -> Iterator[_Offset]:
     card = f"card of {host}" if "selected /dev/ptp" in text or _PHC.search(text) else host
     local = _LOCAL.search(text)
     master = "ptp"

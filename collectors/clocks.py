@@ -47,25 +47,25 @@ class Clocks:
     findings: Sequence[Mapping[str, Any]] = ()
 
     @property
-    def told(self) -> list[str]:
+    def sentences(self) -> list[str]:
         """The texts of the findings."""
         return [finding["what"] for finding in self.findings]
 
 
-def of_fit(fit: Fit | None, hosts: Sequence[str], *, aligned: bool) -> Clocks:
+def clocks_of_fit(fit: Fit | None, hosts: Sequence[str], *, aligned: bool) -> Clocks:
     """Turn a fit into corrections, bounds and findings, for clocks aligned by it or left as is."""
     if fit is None:
         why = "no message between them shows it, or the clocks jump too often"
         return Clocks(findings=[_unbounded(hosts[0], host, 0, why) for host in hosts[1:]])
-    added = fit.added() if aligned else {}
+    added = fit.corrections() if aligned else {}
     bounds = fit.bounds(aligned=bool(added))
     findings = [_finding(fit, host, aligned=host in added) for host in hosts[1:]]
     for step in fit.steps:
         first = hosts[0]
-        by = "ahead" if step.least_ns > 0 else "behind"
-        least, most = sorted((abs(step.least_ns), abs(step.most_ns)))
+        by = "ahead" if step.low_ns > 0 else "behind"
+        least, most = sorted((abs(step.low_ns), abs(step.high_ns)))
         seconds = [(ns - fit.base_ns) / 1e9 for ns in (step.begin_ns, step.end_ns)]
-        behind = step.host if step.most_ns < 0 else first
+        behind = step.host if step.high_ns < 0 else first
         text = (
             f"the clock of {step.host} jumped by {least / 1e9:.6f} to {most / 1e9:.6f} s {by} of "
             f"that of {first}, {max(0.0, seconds[0]):.3f} to {seconds[1]:.3f} s after the first "
@@ -167,7 +167,7 @@ def find_clocks(
         trace.read(names, fields=host_clocks.COLUMNS, threads=threads)
     )
     rows = crossings if more is None else pl.concat([crossings, more])
-    clocks = of_fit(fit_clocks(rows, hosts), hosts, aligned=given is None)
+    clocks = clocks_of_fit(fit_clocks(rows, hosts), hosts, aligned=given is None)
     if given is not None:
         return replace(clocks, added={host: [(0, ns)] for host, ns in given.items()})
     for finding in clocks.findings:

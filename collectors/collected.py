@@ -105,7 +105,7 @@ class Collected:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class CollectionRequest:
     """A request: what a collection is to make of a recording.
 
     Attributes
@@ -153,7 +153,7 @@ class Wanted:
         if excerpt is not None and self.events_only and (excerpt.topics or excerpt.nodes):
             raise UsageError("--topic and --node choose rows of tables: leave out --events-only")
 
-    def found(self, *, force: bool, verify: bool) -> Collected | None:
+    def up_to_date(self, *, force: bool, verify: bool) -> Collected | None:
         """Return what was collected before if it is up to date; None if it must be made.
 
         Parameters
@@ -175,7 +175,8 @@ class Wanted:
             note is None
             or note["collector"] != collector_version()
             or note["trace"] != traces
-            or _asked(note) != (None if self.excerpt is None else self.excerpt.asked)
+            or _requested_excerpt(note)
+            != (None if self.excerpt is None else self.excerpt.as_request)
             # Tables are wanted, but only events were made.
             or (note["options"]["events_only"] and not self.events_only)
         ):
@@ -184,10 +185,10 @@ class Wanted:
         if not whole:
             return None
         if touched:
-            _stamp_again(self.recording, note)
+            _note_file_times(self.recording, note)
         return Collected.of_note(self.recording, note, rebuilt=False)
 
-    def alone(self, *, force: bool, verify: bool) -> Collected:
+    def without_trace(self, *, force: bool, verify: bool) -> Collected:
         """Return what was collected for tables without their traces, which cannot be made again.
 
         Raises
@@ -202,7 +203,11 @@ class Wanted:
         problem = None
         if force or self.excerpt is not None:
             problem = "more of it is not here"
-        elif about is None or note is None or (_asked(note) is None) != about.get("whole", False):
+        elif (
+            about is None
+            or note is None
+            or (_requested_excerpt(note) is None) != about.get("whole", False)
+        ):
             problem = "it is damaged"
         elif note["collector"] != collector_version():
             problem = "another version of the collectors made it"
@@ -235,13 +240,13 @@ class Wanted:
         }
 
 
-def _asked(note: Mapping[str, Any]) -> dict[str, Any] | None:
+def _requested_excerpt(note: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the request for the excerpt that a note describes; None for a whole recording."""
     about = note.get("excerpt")
     return None if about is None else about.get("asked", {})
 
 
-def _stamp_again(recording: Recording, note: dict[str, Any]) -> None:
+def _note_file_times(recording: Recording, note: dict[str, Any]) -> None:
     """Note new file times, so that a copied recording is not read in full each time."""
     if ONLY_READ in os.environ:
         return

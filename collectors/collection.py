@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roslens.collectors import store
-from roslens.collectors.collected import NOTE, Collected, Wanted, read_note, write_note
+from roslens.collectors.collected import NOTE, Collected, CollectionRequest, read_note, write_note
 from roslens.collectors.decoding import (
     ClockOffsets,
     Done,
@@ -88,24 +88,24 @@ def collect(
         The clock offsets cannot be estimated.
     """
     say = progress if progress is not None else lambda _: None
-    wanted = Wanted(recording, events_only, clock_offsets or {}, excerpt)
+    wanted = CollectionRequest(recording, events_only, clock_offsets or {}, excerpt)
     if recording.is_excerpt:
-        return wanted.alone(force=force, verify=verify)
+        return wanted.without_trace(force=force, verify=verify)
     apart = limits is not None and limits.any
     wanted.check(apart=apart)
-    if (before := wanted.found(force=force, verify=verify)) is not None:
+    if (before := wanted.up_to_date(force=force, verify=verify)) is not None:
         return before
     if limits is not None and apart:
-        return _collect_apart(wanted, threads, limits, say, done)
+        return _collect_in_process(wanted, threads, limits, say, done)
     waiting = partial(say, "waiting for another roslens")
     with store.locked(recording, waiting):
         # Another process may have made them meanwhile.
-        if (before := wanted.found(force=force, verify=verify)) is not None:
+        if (before := wanted.up_to_date(force=force, verify=verify)) is not None:
             return before
         return _make(wanted, threads, say, done)
 
 
-def _make(wanted: Wanted, threads: int, say: Progress, done: Done | None) -> Collected:
+def _make(wanted: CollectionRequest, threads: int, say: Progress, done: Done | None) -> Collected:
     """Make events and tables in a temporary folder, and put them in place."""
     recording, excerpt = wanted.recording, wanted.excerpt
     # The manifest is read before the work, not after it.
@@ -208,14 +208,14 @@ def _model(
     return {name: written_rows[name] for name in TABLES}
 
 
-def _collect_apart(
-    wanted: Wanted, threads: int, limits: Limits, say: Progress, done: Done | None
+def _collect_in_process(
+    wanted: CollectionRequest, threads: int, limits: Limits, say: Progress, done: Done | None
 ) -> Collected:
     """Collect in a separate process that is killed if it exceeds its limits."""
     from roslens.collectors.limits import run_limited  # noqa: PLC0415
 
     recording, excerpt = wanted.recording, wanted.excerpt
-    options = {**wanted.options, "threads": threads, "excerpt": excerpt and excerpt.asked}
+    options = {**wanted.options, "threads": threads, "excerpt": excerpt and excerpt.as_request}
     run_limited(recording, options, limits, say, done)
     note = read_note(recording)
     if note is None:

@@ -85,7 +85,7 @@ def read_raw(recording: Recording) -> Raw:
     UsageError
         There is no trace, or a trace cannot be read.
     """
-    trace, _ = _together(recording, {}, 0)
+    trace, _ = _open_together(recording, {}, 0)
     events, info = trace.read(), trace.info()
     return Raw(events, info.losses, info.warnings, info.hosts)
 
@@ -103,7 +103,7 @@ def write_events(
         # A run of programs without tracepoints has no events, but other files that count.
         none = Raw({}, TABLES["losses"].empty(), [_NO_TRACE])
         return Written({}, 0, none.warnings, lambda: none)
-    trace, clocks = _together(recording, clock_offsets, threads)
+    trace, clocks = _open_together(recording, clock_offsets, threads)
     window: tuple[int | None, int | None] = (None, None)
     if excerpt is None:
         info = trace.write_events(recording.events, threads=threads, progress=done)
@@ -118,7 +118,7 @@ def write_events(
         info.warnings,
         lambda: _scanned(recording.events, trace, info, clocks),
         window,
-        [] if clocks is None else clocks.told,
+        [] if clocks is None else clocks.sentences,
     )
 
 
@@ -139,7 +139,7 @@ def _scanned(folder: Path, trace: Trace, info: TraceInfo, clocks: Clocks | None)
     return Raw(events, info.losses, info.warnings, info.hosts, files, clocks)
 
 
-def _together(
+def _open_together(
     recording: Recording, clock_offsets: ClockOffsets, threads: int
 ) -> tuple[Trace, Clocks | None]:
     """Open all traces on one time line; return the clocks unless offsets were given."""

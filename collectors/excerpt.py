@@ -82,7 +82,7 @@ class Excerpt:
         return self.start is not None or self.end is not None
 
     @property
-    def asked(self) -> dict[str, Any]:
+    def as_request(self) -> dict[str, Any]:
         """The request as plain data, which is compared to detect equal requests."""
         lists = {"topics": sorted(set(self.topics)), "nodes": sorted(set(self.nodes))}
         return {**asdict(self), **lists, "margin_ns": self.margin_ns if self.has_window else 0}
@@ -252,7 +252,7 @@ def cut(
     about = {
         "of": source.name,
         "in_words": excerpt.in_words(),
-        "asked": excerpt.asked,
+        "asked": excerpt.as_request,
         "start_ns": window[0],
         "end_ns": window[1],
     }

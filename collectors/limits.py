@@ -92,7 +92,7 @@ def run_limited(
         text=True,
         start_new_session=True,
     ) as process:
-        output = _Said(process, say, done)
+        output = _ProcessOutput(process, say, done)
         try:
             beyond = _watch(process, recording, limits, begin)
         finally:
@@ -110,7 +110,7 @@ def run_limited(
         raise RunFailedError(f"{recording.path}: collecting {_death(process.returncode, output)}")
 
 
-class _Said:
+class _ProcessOutput:
     """The output of the process, read by threads as it is printed."""
 
     def __init__(
@@ -167,13 +167,13 @@ def _watch(
             memory = watched.memory_info().rss
         except psutil.Error:
             continue
-        written = sum(map(_size, store.leftovers(recording))) if limits.output_bytes else 0
+        written = sum(map(_folder_size, store.leftovers(recording))) if limits.output_bytes else 0
         beyond = limits.exceeded(time.monotonic() - begin, memory, written)
         if beyond is not None:
             return beyond
 
 
-def _size(folder: Path) -> int:
+def _folder_size(folder: Path) -> int:
     total = 0
     for parent, _, names in os.walk(folder):
         for name in names:
@@ -184,7 +184,7 @@ def _size(folder: Path) -> int:
     return total
 
 
-def _death(code: int, output: _Said) -> str:
+def _death(code: int, output: _ProcessOutput) -> str:
     if code < 0:
         name = signal.Signals(-code).name if -code in set(signal.Signals) else str(-code)
         return f"crashed ({name}); the recording may be damaged, or memory too small"

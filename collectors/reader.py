@@ -189,14 +189,14 @@ class Trace:
 
         A packet begins before its first event, so packets are decoded until one has an event.
         """
-        return min(self._times_of_one(self.windows(size=1 << 16)), default=None)
+        return min(self._times_in_first_part(self.windows(size=1 << 16)), default=None)
 
     @cached_property
     def last_event_ns(self) -> int | None:
         """Time of the last event; None without events. A packet ends after its last event."""
-        return max(self._times_of_one(self.windows(size=1 << 16)[::-1]), default=None)
+        return max(self._times_in_first_part(self.windows(size=1 << 16)[::-1]), default=None)
 
-    def _times_of_one(self, parts: list[tuple[int | None, int | None]]) -> list[int]:
+    def _times_in_first_part(self, parts: list[tuple[int | None, int | None]]) -> list[int]:
         """Return the first and last time of each kind of event in the first part with events."""
         for begin_ns, end_ns in parts:
             frames = self.read(begin_ns=begin_ns, end_ns=end_ns, fields=())
@@ -386,7 +386,7 @@ class Trace:
         return info
 
     def _describe(self, summary: dict[str, Any]) -> TraceInfo:
-        missing = list(self._last_streams_gone())
+        missing = list(self._missing_last_streams())
         for row in summary["losses"]:
             if row["stream"] == NOT_SAMPLED:
                 row |= {"kind": NOT_SAMPLED, "count": None}
@@ -419,7 +419,7 @@ class Trace:
             },
         )
 
-    def _last_streams_gone(self) -> Iterator[dict[str, Any]]:
+    def _missing_last_streams(self) -> Iterator[dict[str, Any]]:
         """Yield rows of `losses` for CPUs after the last with a file; LTTng writes one per CPU."""
         for trace, host in self.host_of.items() if self._cpus else ():
             folder = self.root / trace

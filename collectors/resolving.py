@@ -141,7 +141,7 @@ def not_read_in_words(count: int) -> str:
     return f"; {count:,} could not be read" if count else ""
 
 
-def found_in_words(path: Path, runs: Sequence[Recording], not_read: int = 0) -> str:
+def resolved_in_words(path: Path, runs: Sequence[Recording], not_read: int = 0) -> str:
     """Return how a path was understood: how many sessions and runs it holds, in words."""
     bare = [run for run in runs if not run.has_manifest and not run.is_excerpt]
     sessions = len(find_sessions(path)) if bare else 0

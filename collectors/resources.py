@@ -37,21 +37,21 @@ def scan_samples(table: Table, path: Path) -> pl.LazyFrame:
         The file cannot be read, is damaged, or lacks a column.
     """
     try:
-        frame = _of_csv(path) if path.suffix == ".csv" else _of_parquet(path)
+        frame = _read_csv(path) if path.suffix == ".csv" else _read_parquet(path)
         return table.conform(frame).lazy()
     except (pl.exceptions.PolarsError, OSError, ValueError) as error:
         reason = str(error).splitlines()[0]
         raise UsageError(f"{path}: not a table of {table.name}: {reason}") from error
 
 
-def _of_parquet(path: Path) -> pl.DataFrame:
+def _read_parquet(path: Path) -> pl.DataFrame:
     try:
         return pl.read_parquet(path.read_bytes(), glob=False)
     except pl.exceptions.PanicException as error:  # damaged pages; not a subclass of Exception
         raise ValueError(str(error)) from error
 
 
-def _of_csv(path: Path) -> pl.DataFrame:
+def _read_csv(path: Path) -> pl.DataFrame:
     seconds = pl.col("cpu_user_s") + pl.col("cpu_system_s")
     return (
         pl.scan_csv(text_path(path), glob=False, schema_overrides=_CSV)

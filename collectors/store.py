@@ -150,7 +150,7 @@ def describing(made: Recording) -> Iterator[Describing]:
 
 def _described(path: Path) -> dict[str, Any]:
     sync(path)
-    return _stamp(path) | {"sha256": sha256(path)}
+    return _file_times(path) | {"sha256": sha256(path)}
 
 
 def put_in_place(made: Recording, recording: Recording) -> None:
@@ -224,7 +224,7 @@ def changed_file(recording: Recording, files: Files, folder: Path) -> Path | Non
 
 def _compared(path: Path, noted: Mapping[str, Any], *, read_all: bool = False) -> tuple[bool, bool]:
     """Return whether a file's content is the noted one, and whether its size and times are."""
-    stamp = _stamp(path)
+    stamp = _file_times(path)
     same = all(noted.get(key) == value for key, value in stamp.items())
     whole = stamp["bytes"] == noted["bytes"] and (
         (same and not read_all) or sha256(path) == noted["sha256"]
@@ -235,7 +235,7 @@ def _compared(path: Path, noted: Mapping[str, Any], *, read_all: bool = False) -
 def stamped(recording: Recording, files: Mapping[str, Mapping[str, Any]]) -> Files:
     """Return the descriptions of the files with their present times."""
     return {
-        name: {**_stamp(recording.output / name), "sha256": noted["sha256"]}
+        name: {**_file_times(recording.output / name), "sha256": noted["sha256"]}
         for name, noted in files.items()
     }
 
@@ -248,7 +248,7 @@ def cannot_write(recording: Recording, error: OSError) -> RoslensError:
     )
 
 
-def _stamp(path: Path) -> dict[str, int]:
+def _file_times(path: Path) -> dict[str, int]:
     state = path.stat()
     return {
         "bytes": state.st_size,

@@ -28,6 +28,6 @@ def internal(topic: str = "topic") -> pl.Expr:
     return pl.col(topic).is_in(INTERNAL) | pl.col(topic).str.contains("(^|/)_")
 
 
-def of_application(topic: str = "topic") -> pl.Expr:
+def is_of_application(topic: str = "topic") -> pl.Expr:
     """Return whether a topic is the application's own: not internal nor in `SYSTEM_TOPICS`."""
     return ~(pl.col(topic).is_in(SYSTEM_TOPICS) | internal(topic))

@@ -129,14 +129,14 @@ class View:
         terms = list(self._in_time(table.name, origin_ns))
         terms += self._in_processes(columns, run)
         if self.nodes is not None:
-            terms += _any(_one_of(f"{end}node", self.nodes) for end in _ENDS
+            terms += _any_holds(_is_any_of(f"{end}node", self.nodes) for end in _ENDS
                           if f"{end}node" in columns)  # fmt: skip
         if self.topics is not None:
-            terms += _any(_one_of(f"{end}topic", self.topics) for end in _ENDS
+            terms += _any_holds(_is_any_of(f"{end}topic", self.topics) for end in _ENDS
                           if f"{end}topic" in columns)  # fmt: skip
             if {"kind", "name"} <= columns:
                 no_subscription = (pl.col("kind") != "subscription").fill_null(value=True)
-                terms.append(no_subscription | _one_of("name", self.topics))
+                terms.append(no_subscription | _is_any_of("name", self.topics))
         return terms
 
     def _in_time(self, table: str, origin_ns: int | None) -> Iterable[pl.Expr]:
@@ -159,13 +159,15 @@ class View:
         chosen = self.processes.get(run, frozenset())
         ends = [end for end in _ENDS if f"{end}vpid" in columns]
         if ends:
-            return _any(
+            return _any_holds(
                 (pl.col(f"{end}host") == host) & (pl.col(f"{end}vpid") == vpid)
                 for end in ends
                 for host, vpid in sorted(chosen)
             ) or [pl.lit(value=False)]
         names = self.process_nodes.get(run, frozenset())
-        return _any(_one_of(f"{end}node", names) for end in _ENDS if f"{end}node" in columns)
+        return _any_holds(
+            _is_any_of(f"{end}node", names) for end in _ENDS if f"{end}node" in columns
+        )
 
 
 def matching(patterns: Names, names: Iterable[str], what: str) -> frozenset[str]:
@@ -211,11 +213,11 @@ def check_window(begin: float | None, end: float | None) -> None:
         raise UsageError(f"the window ends ({end}) before it begins ({begin})")
 
 
-def _one_of(column: str, names: Iterable[str]) -> pl.Expr:
+def _is_any_of(column: str, names: Iterable[str]) -> pl.Expr:
     return pl.col(column).is_in(sorted(names)).fill_null(value=False)
 
 
-def _any(expressions: Iterable[pl.Expr]) -> list[pl.Expr]:
+def _any_holds(expressions: Iterable[pl.Expr]) -> list[pl.Expr]:
     """Combine expressions so that one must hold, if there are any."""
     given = list(expressions)
     return [pl.any_horizontal(given)] if given else []

@@ -148,7 +148,7 @@ def record_attached(
             call_s = cost_of_call(instance, library)
             notes.extend([*place_probes(instance, targets), *notes_of(functions)])
             place_functions(instance, functions, own=False)
-            instance.enable_own(NEW_THREAD)
+            instance.enable_internal(NEW_THREAD)
             limit = Limit(instance, folder / RAW_NAME / PAUSES_NAME, call_s, share)
             followers.append(_Follower(targets, instance, folder / RAW_NAME, limit, note))
 
@@ -264,8 +264,8 @@ class _Follower:
             for thread in threads:
                 thread.join()
             self._limit.end()
-            self.told = self._limit.told()
-            self._look()
+            self.told = self._limit.cost_in_words()
+            self._read_new_pages()
 
     def _follow(self, stop: threading.Event) -> None:
         begun = time.monotonic()
@@ -275,15 +275,15 @@ class _Follower:
             if not pause and now >= due:
                 # A thread may get its name some time after it started.
                 self._threads.update(threads_of(self._targets))
-                self._look()
+                self._read_new_pages()
                 due = now + min(now - begun, _LOOK_SECONDS)
             elif not pause:
                 self._threads.update(threads_of(self._targets, self._threads))
             pause = self._limit.step()
             if pause and not self.told:
                 if not self._told:
-                    self._look()
-                self.told = self._limit.told()
+                    self._read_new_pages()
+                self.told = self._limit.cost_in_words()
                 self._note(f"{self.told}; {_PAUSES}")
 
     def _look_at_graph(self, pids: Sequence[int]) -> list[GraphEndpoint]:
@@ -292,7 +292,7 @@ class _Follower:
         self._limit.looked_s += cpu_of_children() - before
         return graph
 
-    def _look(self) -> None:
+    def _read_new_pages(self) -> None:
         """Read the pages that were written since the last call."""
         counts: dict[tuple[str, str], int] = defaultdict(int)
         for path in sorted(self._raw.glob("cpu*")):

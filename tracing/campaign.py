@@ -30,7 +30,7 @@ from roslens.tracing.claim import claimed
 from roslens.tracing.interruption import Interruption
 from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.lttng.tool import find_program
-from roslens.tracing.needs import lacking, needed, prepared_variables, without_sources
+from roslens.tracing.needs import available_levels, needed, prepared_variables, without_sources
 from roslens.tracing.plan import (
     Plan,
     PlannedRun,
@@ -46,7 +46,7 @@ from roslens.tracing.ros_choice import choose_ros, with_middlewares, with_python
 from roslens.tracing.run import READY_NAME, RunSpec, git_state, record_run
 from roslens.tracing.state import CampaignState, RunState, campaign_state, clear_torn
 from roslens.tracing.suite import Suite, suite_command, suite_variables
-from roslens.tracing.tracer import Tracer, fits, needed_preload, start_tracer
+from roslens.tracing.tracer import Tracer, is_selected, needed_preload, start_tracer
 
 RECORDINGS = Path("data/recordings")
 OVERHEAD_SECONDS = 3.0
@@ -262,11 +262,11 @@ def resume_campaign(folder: Path, *, on_event: OnEvent = lambda _: None) -> Camp
     if missing:
         raise RunFailedError("; ".join(missing.values()))
     variables = prepared_variables(suite.workload, note)
-    return _execute(folder, Given(ros, _preloads(suite, ros), variables), on_event)
+    return _execute(folder, SharedSettings(ros, _preloads(suite, ros), variables), on_event)
 
 
 @dataclass(frozen=True)
-class Given:
+class SharedSettings:
     """Settings that all runs of a suite share, in addition to their plan.
 
     Attributes
@@ -286,7 +286,7 @@ class Given:
 
 def prepare_suite(
     suite: Suite, chosen: Mapping[str, tuple[Level, ...]], note: Callable[[str], None]
-) -> tuple[Given, dict[str, tuple[Level, ...]]]:
+) -> tuple[SharedSettings, dict[str, tuple[Level, ...]]]:
     """Prepare what a suite needs; return it, and the levels that are available.
 
     Raises
@@ -295,11 +295,11 @@ def prepare_suite(
         LTTng or ROS 2 is missing.
     """
     ros, unprepared = _ros_for(suite, chosen, note)
-    left, left_out = lacking(suite, chosen, ros, unprepared)
+    left, left_out = available_levels(suite, chosen, ros, unprepared)
     for line in left_out:
         note(line)
     preloads = _preloads(suite, ros)
-    return Given(ros, preloads, prepared_variables(suite.workload, note)), left
+    return SharedSettings(ros, preloads, prepared_variables(suite.workload, note)), left
 
 
 def _ros_for(
@@ -323,7 +323,7 @@ def _preloads(suite: Suite, ros: RosEnvironment | None) -> dict[str, tuple[Path,
     return by_tracer
 
 
-def _execute(folder: Path, given: Given, on_event: OnEvent) -> CampaignResult:
+def _execute(folder: Path, given: SharedSettings, on_event: OnEvent) -> CampaignResult:
     note = noting(on_event)
     with ExitStack() as stack:
         interruption = stack.enter_context(Interruption())
@@ -356,7 +356,7 @@ class Daemons:
             No tracer can be started.
         """
         usable = self._daemon is not None and self._daemon.is_alive()
-        if self._daemon is None or not usable or not fits(self._daemon, options):
+        if self._daemon is None or not usable or not is_selected(self._daemon, options):
             self._stack.close()
             self._daemon = self._stack.enter_context(start_tracer(options, self._note, self._hold))
         return self._daemon
@@ -373,7 +373,7 @@ class _Execution:
     """A campaign in progress."""
 
     state: CampaignState
-    given: Given
+    settings: SharedSettings
     daemons: Daemons
     interruption: Interruption
     on_event: OnEvent
@@ -390,14 +390,14 @@ class _Execution:
         self.done_before = sum(not run.wanted for run in self.state.runs)
         execution = self.state.executions
         result = CampaignResult(folder=self.state.folder, resumed_after=self.done_before)
-        self._tell("begin")
+        self._report("begin")
         try:
             for run in self._in_order():
                 if self.interruption.wanted:
                     break
-                self._tell("run_begin", run.planned)
+                self._report("run_begin", run.planned)
                 spec = run_spec(
-                    *(self.plan, run.planned, self.state.folder, self.given),
+                    *(self.plan, run.planned, self.state.folder, self.settings),
                     attempt=len(run.attempts),
                     execution=execution,
                     git=self.git,
@@ -407,7 +407,7 @@ class _Execution:
                     result.interrupted_run = manifest
                 else:
                     run.attempts.append(manifest)
-                self._tell("run_end", run.planned, manifest)
+                self._report("run_end", run.planned, manifest)
                 self._pause()
         except RunFailedError as error:
             # The result could not be written, so no further run could be recorded either.
@@ -427,7 +427,7 @@ class _Execution:
                 result.not_run += 1
         result.interrupted = self.interruption.wanted
         result.elapsed_seconds = time.monotonic() - self.begun
-        self._tell("end")
+        self._report("end")
         return result
 
     def _in_order(self) -> Iterator[RunState]:
@@ -443,7 +443,7 @@ class _Execution:
         if seconds and any(run.wanted for run in self.state.runs):
             select.select([self.interruption], [], [], seconds)
 
-    def _tell(
+    def _report(
         self,
         kind: Literal["begin", "run_begin", "run_end", "end"],
         run: PlannedRun | None = None,
@@ -471,7 +471,7 @@ def run_spec(
     plan: Plan,
     planned: PlannedRun,
     campaign: Path,
-    given: Given,
+    given: SharedSettings,
     *,
     attempt: int = 0,
     execution: int = 0,

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from roslens.recording import RunFailedError
-from roslens.recording.scratch import held, lock_of
+from roslens.recording.scratch import lock_of, locked_folder
 from roslens.tracing.plan import PLAN_NAME
 
 CLEARING_SECONDS = 60.0
@@ -33,7 +33,7 @@ def claimed(folder: Path, note: Callable[[str], None] = lambda _: None) -> Itera
     RunFailedError
         Processes that a killed recorder left do not end.
     """
-    with held(folder):
+    with locked_folder(folder):
         guards = os.open(folder / PLAN_NAME, os.O_RDONLY | os.O_CLOEXEC)
         try:
             _wait(guards, folder, note)

@@ -17,7 +17,7 @@ STOPPED = "asked to stop by the host that began it"
 
 
 @dataclass(frozen=True)
-class Begun:
+class BeginMessage:
     """A recorder's message that it has begun: its version, its absolute folder, its process id."""
 
     roslens: str
@@ -54,7 +54,7 @@ class Lifeline:
 
     def tell(self, folder: Path) -> None:
         """Announce that the recording has begun."""
-        begun = Begun(version("roslens"), str(folder.resolve()), os.getpid())
+        begun = BeginMessage(version("roslens"), str(folder.resolve()), os.getpid())
         print(json.dumps(asdict(begun)), flush=True)
 
     def ended(self) -> bool:

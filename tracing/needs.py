@@ -57,7 +57,7 @@ def without_sources(names: Iterable[str], note: Callable[[str], None]) -> dict[s
     return missing
 
 
-def lacking(
+def available_levels(
     suite: Suite,
     chosen: Mapping[str, Sequence[Level]],
     ros: RosEnvironment | None,
@@ -95,16 +95,17 @@ def lacking(
         ]
         if missing:
             kept[name] = tuple(level for level in wanted if level not in missing)
-            lines += [
-                f"{name} {x} is left out: {_why(suite.level(name, x).needs, ros, unprepared)}"
-                for x in missing
-            ]
+            for x in missing:
+                reason = _why_unavailable(suite.level(name, x).needs, ros, unprepared)
+                lines.append(f"{name} {x} is left out: {reason}")
         if not kept.get(name, levels):
             raise UsageError("; ".join(lines))
     return {name: tuple(levels) for name, levels in kept.items()}, lines
 
 
-def _why(needs: Sequence[str], ros: RosEnvironment | None, unprepared: Mapping[str, str]) -> str:
+def _why_unavailable(
+    needs: Sequence[str], ros: RosEnvironment | None, unprepared: Mapping[str, str]
+) -> str:
     names = [need.partition(":")[2] for need in needs]
     reasons = [unprepared[name] for name in names if name in unprepared]
     if reasons:
@@ -116,14 +117,12 @@ def _why(needs: Sequence[str], ros: RosEnvironment | None, unprepared: Mapping[s
 def _has(ros: RosEnvironment | None, needs: Sequence[str], unprepared: Mapping[str, str]) -> bool:
     pairs = [need.split(":", 1) for need in needs]
     return not needs or any(
-        name not in unprepared
-        if kind == "source"
-        else ros is not None and _is_there(ros, kind, name)
+        name not in unprepared if kind == "source" else ros is not None and _is_met(ros, kind, name)
         for kind, name in pairs
     )
 
 
-def _is_there(ros: RosEnvironment, kind: str, name: str) -> bool:
+def _is_met(ros: RosEnvironment, kind: str, name: str) -> bool:
     environment = ros.process_environment()
     if kind == "python":
         module, _, attribute = name.rpartition(".")

@@ -50,13 +50,13 @@ def opened(path: Path) -> Path:
             folder.parent.mkdir(exist_ok=True)
             with suppress(OSError):
                 (Path(scratch) / "content").rename(folder)
-        _tidy(parent)
+        _remove_old(parent)
     with suppress(OSError):
         os.utime(folder.parent)
     return folder
 
 
-def _tidy(parent: Path) -> None:
+def _remove_old(parent: Path) -> None:
     """Remove folders that were not opened for long, and remains of killed processes."""
     for old in parent.iterdir():
         with suppress(OSError):

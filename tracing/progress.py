@@ -19,7 +19,7 @@ def show_progress() -> Iterator[OnEvent]:
     """Yield an `on_event` for `run_campaign` and `record_command` that prints to standard error."""
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield lambda event: _say(console, event)
+        yield lambda event: _print_event(console, event)
         return
     bar = Progress(
         TextColumn("{task.description}"),
@@ -68,7 +68,7 @@ def _show(bar: Progress, task: list[TaskID], event: Event) -> None:
             bar.console.print(f"{event.manifest.run}: {trouble}", markup=False, highlight=False)
 
 
-def _say(console: Console, event: Event) -> None:
+def _print_event(console: Console, event: Event) -> None:
     line = ""
     if event.kind == "note":
         line = f"note: {event.text}"

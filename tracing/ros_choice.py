@@ -50,7 +50,7 @@ def choose_ros(
     if choice == "rclcpp":
         if is_sourced():
             return sourced_ros(os.environ, rclpy=False)
-        embedded = _as_asked(embedded_ros(note), note)
+        embedded = _with_requested_middleware(embedded_ros(note), note)
         try:
             return with_prefix(embedded, rclcpp_for(embedded, note).prefix)
         except (UsageError, RunFailedError) as error:
@@ -61,7 +61,7 @@ def choose_ros(
     if choice != "embedded" and is_sourced():
         return sourced_ros(os.environ)
     if choice != "sourced":
-        return _as_asked(embedded_ros(note), note)
+        return _with_requested_middleware(embedded_ros(note), note)
     raise UsageError(
         "no ROS 2 is sourced; run '. /opt/ros/<distribution>/setup.sh' first, or take the "
         "embedded one"
@@ -100,7 +100,7 @@ def with_middlewares(
     return ros, missing
 
 
-def _as_asked(ros: RosEnvironment, note: Callable[[str], None]) -> RosEnvironment:
+def _with_requested_middleware(ros: RosEnvironment, note: Callable[[str], None]) -> RosEnvironment:
     """Return the embedded ROS 2 with the middleware that the user's environment requests."""
     asked = os.environ.get(RMW_VARIABLE)
     if asked not in MIDDLEWARES:

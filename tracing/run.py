@@ -225,7 +225,7 @@ def record_run(spec: RunSpec, daemon: Tracer, interruption: Interruption) -> Man
     if spec.samplers.heap > 0:
         build_probe()
     if spec.samplers.allocations:
-        Heaptrack.found()
+        Heaptrack.find_installed()
     with _clear_disk_errors(spec.folder):
         spec.folder.mkdir(parents=True, exist_ok=True)
         try:
@@ -411,7 +411,7 @@ class _Run:
         def trouble() -> str | None:
             if not self.daemon.is_alive():
                 return DAEMON_ENDED
-            self._heed_files(session)
+            self._obey_files(session)
             if spec.lifeline is not None and spec.lifeline.ended():
                 return STOPPED
             return NO_SPACE if self._is_full(session) else None
@@ -455,7 +455,7 @@ class _Run:
                     f"the workload left {len(left)} processes running, which were ended"
                 )
 
-    def _heed_files(self, session: TracingSession) -> None:
+    def _obey_files(self, session: TracingSession) -> None:
         """Do what the workload requests by creating a file."""
         options, wanted = self.spec.options, self.spec.native / SNAPSHOT_NAME
         if options.start == "ready" and not self.events_begun and self.spec.ready.exists():
@@ -589,8 +589,10 @@ class _Run:
 
     def _last_manifest(self, manifest: Manifest) -> Manifest:
         spec = self.spec
-        graph, complaints = _told(spec.native / "graph.json", TypeAdapter(list[Endpoint]))
-        hits, more = _told(spec.native / TRIGGERED_NAME, TypeAdapter(list[Hit]))
+        graph, complaints = _notes_of_others(
+            spec.native / "graph.json", TypeAdapter(list[Endpoint])
+        )
+        hits, more = _notes_of_others(spec.native / TRIGGERED_NAME, TypeAdapter(list[Hit]))
         warnings = [*self.warnings, *complaints, *more]
         failures = list(dict.fromkeys(self.failures))
         host = self.watch.facts(self._own_cpu_ns() - self._cpu_before)
@@ -667,7 +669,7 @@ def _environment(spec: RunSpec, daemon: Tracer) -> dict[str, str]:
 
 
 @cache
-def _own_version() -> str | None:
+def _roslens_version() -> str | None:
     try:
         return version("roslens")
     except PackageNotFoundError:
@@ -693,7 +695,7 @@ def _environment_facts(
         system_packages=provenance.system_packages(),
         compiler=provenance.compiler(),
         container=provenance.container(),
-        roslens=_own_version(),
+        roslens=_roslens_version(),
         configuration=list(configuration),
     )
 
@@ -721,7 +723,7 @@ def git_state(folder: Path | None = None) -> tuple[str | None, bool | None]:
     return commit or None, None if changes is None else bool(changes)
 
 
-def _told(path: Path, kind: TypeAdapter[list[T]]) -> tuple[list[T], list[str]]:
+def _notes_of_others(path: Path, kind: TypeAdapter[list[T]]) -> tuple[list[T], list[str]]:
     """Return what others wrote about the run, and the errors in it."""
     if not path.is_file():
         return [], []

@@ -72,7 +72,7 @@ class WorkloadSpec(Frozen):
     )
 
     @model_validator(mode="after")
-    def _one_kind(self) -> Self:
+    def _check_kind(self) -> Self:
         if (self.builtin is None) == (self.command is None):
             raise ValueError("give either 'builtin' or 'command'")
         if self.command is not None and not self.command:
@@ -99,7 +99,7 @@ class Expectations(Frozen):
 
     @field_validator("files")
     @classmethod
-    def _inside(cls, files: tuple[str, ...]) -> tuple[str, ...]:
+    def _check_files(cls, files: tuple[str, ...]) -> tuple[str, ...]:
         for name in files:
             if Path(name).is_absolute() or ".." in Path(name).parts:
                 raise ValueError(f"{name!r} is not a path below the run's folder")

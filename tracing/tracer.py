@@ -171,7 +171,7 @@ def start_tracer(
         yield tracer
 
 
-def fits(tracer: Tracer, options: TracingOptions) -> bool:
+def is_selected(tracer: Tracer, options: TracingOptions) -> bool:
     """Return whether a tracer is the one that the options select."""
     return isinstance(tracer, NativeTracer) == (options.tracer == "native")
 

@@ -101,7 +101,7 @@ def unpack(
             return _move(scratch, folder)
 
 
-def take_apart(archive: Path, *, scratch: str, folder: str, max_bytes: int | None) -> list[str]:
+def unpack_into(archive: Path, *, scratch: str, folder: str, max_bytes: int | None) -> list[str]:
     """Write the contents of an archive or kernel trace to a scratch folder, for `unpack`.
 
     Return notes for the user.
@@ -273,7 +273,7 @@ class _Unpacked:
             more = trust if self._most < _MOST_ENTRIES else ""
             raise UsageError(f"{self._archive}: holds more than {self._most:,} entries{more}")
 
-    def _safe(self, name: str) -> str:
+    def _safe_name(self, name: str) -> str:
         name = name.removeprefix("./")
         path = PurePosixPath(name)
         parts = path.parts
@@ -308,7 +308,7 @@ class _Unpacked:
                     stream.allowed += info.size
                     content = tar.extractfile(info)
                     assert content is not None
-                    yield self._safe(info.name), content
+                    yield self._safe_name(info.name), content
                 elif not info.isdir():
                     raise self._refused(info.name, "is no regular file; refused")
                 stream.allowed = _Bounded.allowed
@@ -329,7 +329,7 @@ class _Unpacked:
                 if kind not in {0, stat.S_IFREG}:
                     raise self._refused(info.filename, "is no regular file; refused")
                 with zipped.open(info) as content:
-                    yield self._safe(info.filename), content
+                    yield self._safe_name(info.filename), content
 
 
 class _Bounded(io.RawIOBase):

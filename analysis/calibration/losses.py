@@ -29,7 +29,7 @@ def _differ(sd: float) -> Rates:
     return lambda rng, p, shape: p * np.exp(sd * rng.standard_normal(shape) - sd**2 / 2)
 
 
-def _bad(times: float) -> Rates:
+def _one_in_ten_bad(times: float) -> Rates:
     """Return rates with one run in ten `times` as bad as the others (infinite: only it loses)."""
 
     def rates(rng: np.random.Generator, p: float, shape: tuple[int, int]) -> Floats:
@@ -46,13 +46,13 @@ KINDS: Mapping[str, tuple[Rates, int]] = {
     "runs differ, sd 1": (_differ(1.0), 1),
     "runs differ, sd 1.5": (_differ(1.5), 1),
     "bursts of 10, sd 1": (_differ(1.0), 10),
-    "bad run, 10 times": (_bad(10), 1),
-    f"bad run, {WORSE:g} times": (_bad(WORSE), 1),
-    "bad run, others none": (_bad(math.inf), 1),
+    "bad run, 10 times": (_one_in_ten_bad(10), 1),
+    f"bad run, {WORSE:g} times": (_one_in_ten_bad(WORSE), 1),
+    "bad run, others none": (_one_in_ten_bad(math.inf), 1),
 }
 """By kind, the part of its messages that each run loses, and how many are lost at once."""
 
-BEYOND = {"bad run, 100 times": (_bad(100), 1)}
+BEYOND = {"bad run, 100 times": (_one_in_ten_bad(100), 1)}
 """Worse than an interval allows for in runs that were not met: published as it is."""
 
 

@@ -147,7 +147,7 @@ SHAPES: Mapping[str, tuple[str, Shape]] = {
 """By name: the kind of the shape, and the shape."""
 
 
-class Other(NamedTuple):
+class OtherLength(NamedTuple):
     """A shape in runs of another length.
 
     Attributes
@@ -183,33 +183,45 @@ def _in_each_run(t: Floats, rng: np.random.Generator) -> NDArray[np.floating[Any
     return rng.uniform(40, 80) * MB * (1 - np.exp(-t / rng.uniform(2, 5)))
 
 
-OTHERS: Sequence[tuple[str, Other]] = (
+OTHERS: Sequence[tuple[str, OtherLength]] = (
     # Short runs of a program that starts.
     *(
-        (f"warm-up of 60 MB, tau {tau:g} s", Other("settles", _warm(60 * MB, tau), length, hz))
+        (
+            f"warm-up of 60 MB, tau {tau:g} s",
+            OtherLength("settles", _warm(60 * MB, tau), length, hz),
+        )
         for tau, length, hz in product((2.0, 3.0, 5.0, 10.0, 20.0), (60.0, 120.0), (1.0, 2.0))
     ),
-    ("warm-up of 60 MB, tau 20 s", Other("settles", _warm(60 * MB, 20), 300, 1)),
-    ("warm-up of 20 MB, tau 2 s", Other("settles", _warm(20 * MB, 2), 30, 2)),
-    ("warm-up of 20 MB, tau 5 s", Other("settles", _warm(20 * MB, 5), 30, 2)),
-    ("warm-up of 60 MB, tau 2 s", Other("settles", _warm(60 * MB, 2), 30, 1)),
-    ("warm-up in two stages", Other("settles", _two_stages, 120, 2)),
-    ("warm-ups that differ", Other("settles", _in_each_run, 60, 2)),
-    ("60 MB in 10 s", Other("settles", lambda t, _: 6 * MB * np.minimum(t, 10), 60, 2)),
-    ("warm-up of 60 MB, tau 5 s, and 20 kB/s", Other("leak", _warm(60 * MB, 5, 20e3), 120, 2)),
-    ("nothing", Other("flat", lambda t, _: 0 * t, 30, 2)),
-    ("20 kB/s", Other("leak", lambda t, _: 20e3 * t, 30, 2)),
-    ("100 kB/s", Other("leak", lambda t, _: 100e3 * t, 30, 5)),
+    ("warm-up of 60 MB, tau 20 s", OtherLength("settles", _warm(60 * MB, 20), 300, 1)),
+    ("warm-up of 20 MB, tau 2 s", OtherLength("settles", _warm(20 * MB, 2), 30, 2)),
+    ("warm-up of 20 MB, tau 5 s", OtherLength("settles", _warm(20 * MB, 5), 30, 2)),
+    ("warm-up of 60 MB, tau 2 s", OtherLength("settles", _warm(60 * MB, 2), 30, 1)),
+    ("warm-up in two stages", OtherLength("settles", _two_stages, 120, 2)),
+    ("warm-ups that differ", OtherLength("settles", _in_each_run, 60, 2)),
+    ("60 MB in 10 s", OtherLength("settles", lambda t, _: 6 * MB * np.minimum(t, 10), 60, 2)),
+    (
+        "warm-up of 60 MB, tau 5 s, and 20 kB/s",
+        OtherLength("leak", _warm(60 * MB, 5, 20e3), 120, 2),
+    ),
+    ("nothing", OtherLength("flat", lambda t, _: 0 * t, 30, 2)),
+    ("20 kB/s", OtherLength("leak", lambda t, _: 20e3 * t, 30, 2)),
+    ("100 kB/s", OtherLength("leak", lambda t, _: 100e3 * t, 30, 5)),
     # Leaks of which a part is given back, and leaks of one run.
-    ("20 kB/s, 6 MB back at 300 s", Other("leak", _trim(20e3, 6 * MB, 300), 600)),
-    ("20 kB/s, 3 MB back at 300 s", Other("leak", _trim(20e3, 3 * MB, 300), 600)),
-    ("50 kB/s, 10 MB back at 400 s", Other("leak", _trim(50e3, 10 * MB, 400), 600)),
-    ("warm-up of 20 MB, tau 30 s, and saw of 10 MB, 250 s", Other("settles", _warm_saw, 600)),
-    ("100 kB/s in one run of five", Other("leak", lambda t, _: 100e3 * t, 600, only=1)),
-    ("20 kB/s in one run of ten", Other("leak", lambda t, _: 20e3 * t, 600, runs=10, only=1)),
-    ("100 kB/s in one run of ten", Other("leak", lambda t, _: 100e3 * t, 600, runs=10, only=1)),
-    ("100 kB/s in one run of ten", Other("leak", lambda t, _: 100e3 * t, 120, 1, 10, 1)),
-    ("100 kB/s in one run of twenty", Other("leak", lambda t, _: 100e3 * t, 600, runs=20, only=1)),
+    ("20 kB/s, 6 MB back at 300 s", OtherLength("leak", _trim(20e3, 6 * MB, 300), 600)),
+    ("20 kB/s, 3 MB back at 300 s", OtherLength("leak", _trim(20e3, 3 * MB, 300), 600)),
+    ("50 kB/s, 10 MB back at 400 s", OtherLength("leak", _trim(50e3, 10 * MB, 400), 600)),
+    ("warm-up of 20 MB, tau 30 s, and saw of 10 MB, 250 s", OtherLength("settles", _warm_saw, 600)),
+    ("100 kB/s in one run of five", OtherLength("leak", lambda t, _: 100e3 * t, 600, only=1)),
+    ("20 kB/s in one run of ten", OtherLength("leak", lambda t, _: 20e3 * t, 600, runs=10, only=1)),
+    (
+        "100 kB/s in one run of ten",
+        OtherLength("leak", lambda t, _: 100e3 * t, 600, runs=10, only=1),
+    ),
+    ("100 kB/s in one run of ten", OtherLength("leak", lambda t, _: 100e3 * t, 120, 1, 10, 1)),
+    (
+        "100 kB/s in one run of twenty",
+        OtherLength("leak", lambda t, _: 100e3 * t, 600, runs=20, only=1),
+    ),
 )
 """Shapes by name, in runs of other lengths, in which those of the same name differ."""
 
@@ -217,7 +229,7 @@ NOISE = (30e3, 300e3)
 PHI = 0.9
 
 
-def simulated(shape: Other, rng: np.random.Generator, noise: float) -> list[Series]:
+def simulated(shape: OtherLength, rng: np.random.Generator, noise: float) -> list[Series]:
     """Simulate runs of a shape, in whole pages, with AR(1) noise of this standard deviation."""
     seconds = np.arange(0, shape.length, 1 / shape.hz)
     rows = 5e7 + noise * autoregressive(rng, (shape.runs, seconds.size), PHI)
@@ -230,7 +242,7 @@ def shapes(count: int) -> Section:
     """Simulate how often the verdict on each shape is wrong, with one 25th of `count` each."""
     results = []
     count = max(1, count // 25)
-    same = [(name, Other(kind, shape, LENGTH)) for name, (kind, shape) in SHAPES.items()]
+    same = [(name, OtherLength(kind, shape, LENGTH)) for name, (kind, shape) in SHAPES.items()]
     for name, plan in (*same, *OTHERS):
         kind = plan.kind
         for noise in NOISE:

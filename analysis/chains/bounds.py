@@ -48,7 +48,7 @@ def chain_bounds(chain: FollowedChain, callbacks: pl.DataFrame, run: Run) -> pl.
     nodes, topics = chain.named.chain.nodes, chain.named.chain.topics
     rows = []
     for hop, topic in enumerate(topics):
-        node, kind = nodes[hop + 1], chain.found.links[hop - 1] if hop else None
+        node, kind = nodes[hop + 1], chain.instances.links[hop - 1] if hop else None
         of_hop = callbacks.filter(
             (pl.col("run") == run.name)
             & (pl.col("kind") == "subscription")
@@ -113,19 +113,19 @@ def bounds_table(
 ) -> ReportTable:
     """Return one row per chain with instances: longest response, bound, how far it had settled."""
     rows = []
-    for chain in (c for c in chains if not c.found.instances.is_empty()):
+    for chain in (c for c in chains if not c.instances.instances.is_empty()):
         estimate = _widest(chain, callbacks, runs)
         hops = pl.concat(
             [chain_bounds(chain, callbacks, run) for run in _with_instances(chain, runs)],
             how="diagonal_relaxed",
         )
         is_bounded = estimate.value is not None
-        longest = chain.found.complete["latency_ns"].max()
+        longest = chain.instances.complete["latency_ns"].max()
         beyond, tested = (int(hops[n].fill_null(0).sum()) if is_bounded else 0 for n in _SETTLED)
         rows.append(
             [
                 chain.named.name,
-                milliseconds(chain.found.told(longest), 3),  # type: ignore[arg-type]
+                milliseconds(chain.instances.within_clocks(longest), 3),  # type: ignore[arg-type]
                 milliseconds(estimate.value, 3),
                 f"{beyond:,} of {tested:,}" if is_bounded else "-",
                 "" if is_bounded else str(estimate.refused),

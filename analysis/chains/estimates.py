@@ -52,7 +52,7 @@ class FollowedChain:
     """A chain with its instances in the runs that count; its tables have ``run``."""
 
     named: NamedChain
-    found: ChainInstances
+    instances: ChainInstances
 
     def cell(self, run: Run) -> dict[str, str | int | float | bool]:
         """Return the cell of a run, with the chain as one more level."""
@@ -61,11 +61,11 @@ class FollowedChain:
     def of_runs(self, runs: Sequence[Run]) -> Self:
         """Return the same chain with its instances in these runs alone."""
         of_runs = pl.col("run").is_in([run.name for run in runs])
-        return replace(self, found=self.found.only(of_runs))
+        return replace(self, instances=self.instances.only(of_runs))
 
     def of_run(self, run: Run) -> pl.DataFrame:
         """Return the chain's instances in one run, in order of their begin."""
-        return self.found.instances.filter(pl.col("run") == run.name)
+        return self.instances.instances.filter(pl.col("run") == run.name)
 
 
 def chain_estimates(
@@ -138,9 +138,9 @@ def _response_times(
     if any(w.size for w in worst):
         metric = Metric("response_time_worst", _WORST, "ns")
         statistics.append(maximum_over_runs(metric, cell, worst, level))
-    clocks = replace(chain.found, instances=pl.concat(each)).clock_bound_ns
+    clocks = replace(chain.instances, instances=pl.concat(each)).clock_bound_ns
     statistics = [within_clocks(estimate, clocks) for estimate in statistics]
-    return list(map(as_lower_bound, statistics)) if chain.found.at_least else statistics
+    return list(map(as_lower_bound, statistics)) if chain.instances.at_least else statistics
 
 
 def _not_complete(each: Sequence[pl.DataFrame]) -> str:

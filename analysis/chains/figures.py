@@ -15,7 +15,7 @@ from roslens.analysis.figures.plot import Plot
 from roslens.analysis.figures.waterfall import shortened
 from roslens.analysis.flow.chains import mean_parts
 from roslens.analysis.statistics.distributions import distribution, thin
-from roslens.analysis.statistics.quantiles import told_over_runs
+from roslens.analysis.statistics.quantiles import mean_quantile_over_runs
 from roslens.recording.arrays import np
 
 MOST_DRAWN = 8
@@ -50,7 +50,7 @@ def where_time_goes(chains: Sequence[FollowedChain]) -> Plot:
     used: set[str] = set()
     for row, chain in enumerate(drawn):
         at = 0.0
-        for part in mean_parts(chain.found).iter_rows(named=True):
+        for part in mean_parts(chain.instances).iter_rows(named=True):
             kind = kind_of_part(part["part"])
             used.add(kind)
             axes.barh(
@@ -58,7 +58,7 @@ def where_time_goes(chains: Sequence[FollowedChain]) -> Plot:
                 edgecolor="white", linewidth=0.6,
             )  # fmt: skip
             at += part["duration_ms"]
-        p99 = told_over_runs(chain.found.times_of_runs(), 0.99)
+        p99 = mean_quantile_over_runs(chain.instances.times_of_runs(), 0.99)
         if p99 is not None:
             axes.plot([p99 / 1e6] * 2, [row - 0.36, row + 0.36], color="black", lw=2)
     style.rows(axes, names, "time since the chain's first publication [ms]")
@@ -86,7 +86,7 @@ def response_times_plot(chains: Sequence[FollowedChain]) -> Plot:
     figure = style.new_figure(3.8)
     left, right = figure.subplots(1, 2)
     for index, chain in enumerate(drawn):
-        steps = thin(distribution(chain.found.complete["latency_ns"].to_numpy() / 1e6))
+        steps = thin(distribution(chain.instances.complete["latency_ns"].to_numpy() / 1e6))
         left.step(
             np.r_[steps.values[:1], steps.values], np.r_[0.0, steps.at_most], where="post",
             color=style.colour(index),
@@ -99,7 +99,7 @@ def response_times_plot(chains: Sequence[FollowedChain]) -> Plot:
     right.set(yscale="log", ylabel="fraction of instances at least so late")
     style.plain_numbers(right, "y")
     style.legend_of(figure, [shortened(chain.named.name, 46) for chain in drawn], lw=1.8)
-    count = sum(chain.found.complete.height for chain in drawn)
+    count = sum(chain.instances.complete.height for chain in drawn)
     more = len(chains) - len(drawn)
     hidden = f" {more} faster chains are not drawn." if more else ""
     return Plot(figure, f"Response times of {count:,} instances, all runs together.{hidden}")
@@ -107,7 +107,7 @@ def response_times_plot(chains: Sequence[FollowedChain]) -> Plot:
 
 def over_time_plot(chain: FollowedChain) -> Plot:
     """Plot each instance of one chain at its begin, and instances that did not reach the end."""
-    instances = chain.found.instances
+    instances = chain.instances.instances
     first = pl.col("begin_ns").min().over("run")
     return dots_over_time(
         instances.select((pl.col("begin_ns") - first) / 1e9).to_series(),

@@ -25,8 +25,8 @@ from roslens.analysis.flow.chains import UNTOLD, ChainInstances, chain_instances
 from roslens.analysis.flow.flow_graph import find_chains
 from roslens.analysis.flow.links import Link
 from roslens.analysis.flow.response_bounds import callback_bounds
-from roslens.analysis.flow.taking_turns import as_yaml, links_found
-from roslens.analysis.measures.latency import clocks_apart
+from roslens.analysis.flow.taking_turns import as_yaml, suggested_links
+from roslens.analysis.measures.latency import clocks_refusal
 from roslens.analysis.measures.loss import that_may_bias
 from roslens.analysis.measures.measured_part import measured_parts
 from roslens.analysis.measures.pauses import lost_events
@@ -95,14 +95,14 @@ class ChainsReport(Report[ChainsParameters]):
         return HeldFlow(self.tables, [run.name for run in self.counting])
 
     @cached_property
-    def found_links(self) -> list[Link]:
+    def suggested_links(self) -> list[Link]:
         """Undeclared links of nodes that wait for several topics."""
-        return links_found(self._flow, self.requirements.links)
+        return suggested_links(self._flow, self.requirements.links)
 
     @cached_property
     def chains(self) -> list[FollowedChain]:
         """The chains asked for, in their order; else all chains found, the slowest first."""
-        links = [*self.requirements.links, *self.found_links]
+        links = [*self.requirements.links, *self.suggested_links]
         asked = [NamedChain(chain, text) for text in self.parameters.chains
                  for chain in [Chain.of(text)]]  # fmt: skip
         named = asked or list(self.requirements.chains)
@@ -124,20 +124,20 @@ class ChainsReport(Report[ChainsParameters]):
 
     @cached_property
     def _complete(self) -> list[FollowedChain]:
-        return [chain for chain in self.chains if chain.found.complete.height]
+        return [chain for chain in self.chains if chain.instances.complete.height]
 
     @cached_property
-    def _known(self) -> list[FollowedChain]:
+    def _within_clocks(self) -> list[FollowedChain]:
         """Chains of which instances took longer than the clocks of the hosts may be apart."""
-        return [c for c in self._complete if c.found.told(_longest(c)) is not None]
+        return [c for c in self._complete if c.instances.within_clocks(_longest(c)) is not None]
 
     @cached_property
     def _drawn(self) -> list[FollowedChain]:
         """Chains of which all instances took longer than the clocks of the hosts may be apart."""
         return [
             chain
-            for chain in self._known
-            if chain.found.told(chain.found.complete["latency_ns"].min()) is not None  # type: ignore[arg-type]
+            for chain in self._within_clocks
+            if chain.instances.within_clocks(_shortest(chain)) is not None
         ]
 
     @cached_property
@@ -188,7 +188,7 @@ class ChainsReport(Report[ChainsParameters]):
             "recordings",
             [],
             [run.cell for run in self.counting],
-            *self.given_and_left_out,
+            *self.run_counts,
             that_may_bias(self.tables.tracer_loss),
         )
         return check_requirements(self.chains, self.estimates, self.counting, side)
@@ -200,7 +200,7 @@ class ChainsReport(Report[ChainsParameters]):
         drawn = [
             chain
             for chain in self._drawn
-            if not mean_parts(chain.found)["duration_ms"].null_count()
+            if not mean_parts(chain.instances)["duration_ms"].null_count()
         ]
         if not drawn:
             return None
@@ -224,9 +224,9 @@ class ChainsReport(Report[ChainsParameters]):
             sentences.append(text + (f", {unsure} cannot be told." if unsure else "."))
         if self._complete:
             sentences.append(self._slowest())
-        reached = sum(c.found.complete.height for c in self.chains)
-        unsure = sum(int(c.found.instances["outcome"].is_in(UNTOLD).sum()) for c in self.chains)
-        stopped = sum(c.found.instances.height for c in self.chains) - reached - unsure
+        reached = sum(c.instances.complete.height for c in self.chains)
+        unsure = sum(int(c.instances.instances["outcome"].is_in(UNTOLD).sum()) for c in self.chains)
+        stopped = sum(c.instances.instances.height for c in self.chains) - reached - unsure
         text = f"All {reached:,} instances reached the end of their chain"
         if not reached:
             text = "No instance reached the end of its chain, as far as is known"
@@ -250,14 +250,13 @@ class ChainsReport(Report[ChainsParameters]):
             for members in cells
             if (cell := str(chain.cell(members[0]))) in p50
         ]
-        if not medians and not self._known:
-            bound = max(chain.found.clock_bound_ns for chain in self._complete)
-            return f"How long chains take is not known: {clocks_apart(bound)}."
+        if not medians and not self._within_clocks:
+            bound = max(chain.instances.clock_bound_ns for chain in self._complete)
+            return f"How long chains take is not known: {clocks_refusal(bound)}."
         if not medians:
-            longest = max(self._known, key=_longest)
-            took = (
-                f"{tables.AT_LEAST * longest.found.at_least}{milliseconds(_longest(longest), 3)} ms"
-            )
+            longest = max(self._within_clocks, key=_longest)
+            prefix = tables.AT_LEAST * longest.instances.at_least
+            took = f"{prefix}{milliseconds(_longest(longest), 3)} ms"
             return f"The longest instance took {took}, on {longest.named.name}."
         median, slowest, members = max(medians, key=lambda entry: not_none(entry[0].value))
         tail = p99.get(str(median.cell))
@@ -312,14 +311,14 @@ class ChainsReport(Report[ChainsParameters]):
 
     def turns(self) -> Section:
         """Report links that were found and not declared."""
-        if not self.found_links:
+        if not self.suggested_links:
             return Section("No node was found that waits for several topics.")
-        nodes = ", ".join(dict.fromkeys(link.node for link in self.found_links))
+        nodes = ", ".join(dict.fromkeys(link.node for link in self.suggested_links))
         return Section(
             f"{nodes} published once for each message of several topics, in the callback of "
             "whichever came last. It is taken to wait for all of them; these lines in the file "
             "of requirements declare it:",
-            Verbatim(as_yaml(self.found_links)),
+            Verbatim(as_yaml(self.suggested_links)),
         )
 
     def distributions(self) -> Section:
@@ -351,7 +350,7 @@ class ChainsReport(Report[ChainsParameters]):
         return Section(
             *(
                 tables.slowest_table(chain, self.parameters.worst)
-                for chain in self._known[:_IN_FULL]
+                for chain in self._within_clocks[:_IN_FULL]
             )
         )
 
@@ -368,17 +367,22 @@ class ChainsReport(Report[ChainsParameters]):
             )
 
         return {
-            "chain_instances.csv": together([chain.found.instances for chain in self.chains]),
-            "chain_parts.csv": together([chain.found.hops for chain in self.chains]),
+            "chain_instances.csv": together([chain.instances.instances for chain in self.chains]),
+            "chain_parts.csv": together([chain.instances.hops for chain in self.chains]),
         }
+
+
+def _shortest(chain: FollowedChain) -> int:
+    """Return the shortest latency of a chain's complete instances (ns)."""
+    return int(chain.instances.complete.select(pl.col("latency_ns").min()).item())
 
 
 def _longest(chain: FollowedChain) -> int:
     """Return the longest latency of a chain's complete instances (ns)."""
-    return int(chain.found.complete.select(pl.col("latency_ns").max()).item())
+    return int(chain.instances.complete.select(pl.col("latency_ns").max()).item())
 
 
 def _median(chain: FollowedChain) -> float | None:
     """Return the mean over runs of the median (ns), as in tables, from however few instances."""
-    medians = [quantile(times, 0.5) for times in chain.found.times_of_runs() if times.len()]
+    medians = [quantile(times, 0.5) for times in chain.instances.times_of_runs() if times.len()]
     return sum(medians) / len(medians) if medians else None

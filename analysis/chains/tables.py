@@ -16,7 +16,7 @@ from roslens.analysis.reports.numbers import (
     value_and_interval,
 )
 from roslens.analysis.reports.table import ReportTable
-from roslens.analysis.statistics.quantiles import told_over_runs
+from roslens.analysis.statistics.quantiles import mean_quantile_over_runs
 from roslens.analysis.verdicts.budgets import Checks
 
 AT_LEAST = "at least "
@@ -31,9 +31,9 @@ def _too_few(percentiles: Sequence[Sequence[float | None]]) -> list[str]:
     return [TOO_FEW] if any(None in each for each in percentiles) else []
 
 
-def _whole_ms(chain: FollowedChain) -> float | None:
+def _mean_response_ms(chain: FollowedChain) -> float | None:
     """Return the mean response time; None if the clocks of the hosts forbid saying."""
-    whole = chain.found.told(chain.found.complete["latency_ns"].mean())  # type: ignore[arg-type]
+    whole = chain.instances.within_clocks(chain.instances.complete["latency_ns"].mean())  # type: ignore[arg-type]
     return None if whole is None else whole / 1e6
 
 
@@ -42,7 +42,7 @@ def slowest_part(chain: FollowedChain) -> tuple[str, float] | None:
 
     None if the clocks of the hosts forbid saying which part that is.
     """
-    parts, whole = mean_parts(chain.found), _whole_ms(chain)
+    parts, whole = mean_parts(chain.instances), _mean_response_ms(chain)
     told = parts.drop_nulls("duration_ms").sort("duration_ms", descending=True)
     if whole is None or told.is_empty():
         return None
@@ -50,10 +50,10 @@ def slowest_part(chain: FollowedChain) -> tuple[str, float] | None:
     share_of_it = row["duration_ms"] / whole if whole else 0.0
     if told.height < parts.height and share_of_it < 0.5:
         return None
-    return f"{row['topic']} {told_part(row['part'])}", share_of_it
+    return f"{row['topic']} {part_in_words(row['part'])}", share_of_it
 
 
-def told_part(part: str) -> str:
+def part_in_words(part: str) -> str:
     """Return a part as text: no event shows when a message arrived and began to wait."""
     return part.replace("transport", "transport or waiting")
 
@@ -62,7 +62,7 @@ def chains_table(chains: Sequence[FollowedChain]) -> ReportTable:
     """Return one row per chain: number of instances, how far they came, how long they took."""
     rows, marked, percentiles, is_apart = [], set(), [], False
     for index, chain in enumerate(chains[:MOST_ROWS]):
-        instances, done = chain.found.instances, chain.found.complete
+        instances, done = chain.instances.instances, chain.instances.complete
         decided = instances.filter(~pl.col("outcome").is_in(UNTOLD)).height
         if done.height < decided:
             marked.add(index)
@@ -70,16 +70,16 @@ def chains_table(chains: Sequence[FollowedChain]) -> ReportTable:
         if done.is_empty():
             rows[-1] += ["-"] * 6
             continue
-        of_runs = chain.found.times_of_runs()
-        percentiles.append([told_over_runs(of_runs, q) for q in (0.5, 0.99)])
+        of_runs = chain.instances.times_of_runs()
+        percentiles.append([mean_quantile_over_runs(of_runs, q) for q in (0.5, 0.99)])
         times = [done["latency_ns"].min(), *percentiles[-1], done["worst_ns"].max()]
-        told = [chain.found.told(time) for time in times]  # type: ignore[arg-type]
+        told = [chain.instances.within_clocks(time) for time in times]  # type: ignore[arg-type]
         slowest = slowest_part(chain)
         is_apart |= told != times or slowest is None
-        bound = AT_LEAST * chain.found.at_least
+        bound = AT_LEAST * chain.instances.at_least
         guessed = done.filter(pl.col("match") != "exact").height
         rows[-1] += [
-            *(_told(bound, time) for time in told),
+            *(_with_bound(bound, time) for time in told),
             "-" if slowest is None else f"{slowest[0]} ({100 * slowest[1]:.0f} %)",
             f"{guessed:,}" if guessed else "",
         ]
@@ -95,7 +95,7 @@ def chains_table(chains: Sequence[FollowedChain]) -> ReportTable:
             "Worst case: from the start of one instance, just missed, to the end of the next.",
             *_too_few(percentiles),
             *([CLOCKS] if is_apart else []),
-            *([BOUNDS] if any(chain.found.at_least for chain in chains) else []),
+            *([BOUNDS] if any(chain.instances.at_least for chain in chains) else []),
             "Approximate: instances for which a node had several messages that it may have used.",
             *([f"{hidden:,} more chains are not shown."] if hidden > 0 else []),
         ],
@@ -104,7 +104,7 @@ def chains_table(chains: Sequence[FollowedChain]) -> ReportTable:
     )
 
 
-def _told(bound: str, value: float | None) -> str:
+def _with_bound(bound: str, value: float | None) -> str:
     return milliseconds(None, 3) if value is None else bound + milliseconds(value, 3)
 
 
@@ -120,7 +120,7 @@ def stopped_table(chains: Sequence[FollowedChain]) -> ReportTable | None:
     rows = [
         [chain.named.name, at or "-", _WHY.get(why, why), f"{count:,}"]
         for chain in chains
-        for at, why, count in chain.found.instances.filter(pl.col("outcome") != "complete")
+        for at, why, count in chain.instances.instances.filter(pl.col("outcome") != "complete")
         .group_by("stopped_at", "outcome")
         .len()
         .sort("len", "stopped_at", descending=[True, False])
@@ -148,20 +148,20 @@ _WHY: Mapping[str, str] = {
 
 def parts_table(chain: FollowedChain) -> ReportTable:
     """Return the parts of one chain in order, each with mean, P50, P99 and share of the whole."""
-    parts, whole = mean_parts(chain.found), _whole_ms(chain)
-    hops = chain.found.hops
+    parts, whole = mean_parts(chain.instances), _mean_response_ms(chain)
+    hops = chain.instances.hops
     rows, percentiles = [], []
     for row in parts.iter_rows(named=True):
         same = [pl.col(n).eq_missing(pl.lit(row[n])) for n in ("hop", "topic", "node", "part")]
         of_part = hops.filter(*same)
         values = [of_run["duration_ns"] for of_run in of_part.partition_by("run")]
         is_told = row["duration_ms"] is not None
-        percentiles.append([told_over_runs(values, q) for q in (0.5, 0.99)])
+        percentiles.append([mean_quantile_over_runs(values, q) for q in (0.5, 0.99)])
         rows.append(
             [
                 row["topic"],
                 row["node"] or "-",
-                told_part(row["part"]),
+                part_in_words(row["part"]),
                 significant(row["duration_ms"], 3),
                 *(milliseconds(value if is_told else None, 3) for value in percentiles[-1]),
                 f"{100 * row['duration_ms'] / whole:.1f} %" if whole and is_told else "-",
@@ -187,11 +187,11 @@ def slowest_table(chain: FollowedChain, count: int) -> ReportTable:
     parts.
     """
     bound = pl.col("clock_bound_ns")
-    done = chain.found.complete.filter(beyond_clocks(pl.col("latency_ns"), bound))
+    done = chain.instances.complete.filter(beyond_clocks(pl.col("latency_ns"), bound))
     slow = done.top_k(count, by="latency_ns").sort("latency_ns", descending=True)
-    first = chain.found.instances.group_by("run").agg(first=pl.col("begin_ns").min())
+    first = chain.instances.instances.group_by("run").agg(first=pl.col("begin_ns").min())
     longest = (
-        chain.found.hops.sort("duration_ns", descending=True)
+        chain.instances.hops.sort("duration_ns", descending=True)
         .unique(["run", "instance"], keep="first", maintain_order=True)
         .filter(beyond_clocks(pl.col("duration_ns"), bound))
         .select("run", "instance", "topic", "part", "duration_ns")

@@ -32,7 +32,7 @@ class _Cell:
     """All runs of a cell; below `limit` the tail of `whole` is thin evidence."""
 
     members: list[RunSamples]
-    whole: Distribution
+    all_runs: Distribution
     limit: float
 
     def runs(self, most: int) -> list[Distribution]:
@@ -67,8 +67,8 @@ def _side_by_side(cells: Sequence[_Cell], definition: str) -> Plot:
         for steps in cell.runs(2000):
             _ecdf(left, steps, style.colour(index), 0.6, 0.35)
             _ccdf(right, steps, style.colour(index), 0.6, 0.35)
-        _ecdf(left, cell.whole, style.colour(index), 1.8, 1.0)
-        _ccdf(right, cell.whole, style.colour(index), 1.8, 1.0, limit=cell.limit)
+        _ecdf(left, cell.all_runs, style.colour(index), 1.8, 1.0)
+        _ccdf(right, cell.all_runs, style.colour(index), 1.8, 1.0, limit=cell.limit)
     _label_ecdf(left)
     _label_ccdf(right)
     style.legend_of(figure, [cell.members[0].run.label for cell in cells], lw=1.8)
@@ -83,7 +83,7 @@ def _panels(cells: Sequence[_Cell], definition: str, *, tail: bool) -> Plot:
     figure = style.new_figure(0.6 + 2.2 * rows)
     grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     telling = telling_factors([cell.members[0].run.cell for cell in cells])
-    background = [thin(cell.whole, 300) for cell in shown]
+    background = [thin(cell.all_runs, 300) for cell in shown]
     draw = _ccdf if tail else _ecdf
     for panel, cell in zip(grid.flat, shown, strict=False):
         for other in background:
@@ -91,9 +91,9 @@ def _panels(cells: Sequence[_Cell], definition: str, *, tail: bool) -> Plot:
         for steps in cell.runs(500):
             draw(panel, steps, style.colour(0), 0.6, 0.4)
         if tail:
-            _ccdf(panel, cell.whole, style.colour(0), 1.8, 1.0, limit=cell.limit)
+            _ccdf(panel, cell.all_runs, style.colour(0), 1.8, 1.0, limit=cell.limit)
         else:
-            _ecdf(panel, cell.whole, style.colour(0), 1.8, 1.0)
+            _ecdf(panel, cell.all_runs, style.colour(0), 1.8, 1.0)
     # Panels share their axes: one is labelled for all.
     _label_ccdf(grid[0][0]) if tail else _label_ecdf(grid[0][0])
     for panel, cell in zip_longest(grid.flat, shown):
@@ -163,7 +163,7 @@ def _label_ccdf(axes: Axes) -> None:
 
 def _caption(cells: Sequence[_Cell], definition: str) -> str:
     runs = sum(len(cell.members) for cell in cells)
-    count = sum(cell.whole.samples for cell in cells)
+    count = sum(cell.all_runs.samples for cell in cells)
     return (
         f"Latency of {count:,} delivered messages in {runs} run{'s' * (runs != 1)}; thin: each "
         "run, bold: all runs of a cell together, dotted where fewer than 20 effective samples lie "

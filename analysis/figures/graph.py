@@ -66,7 +66,7 @@ def draw_graph(
     ends = [(boxes[a], boxes[b]) for a, b in pairs]
     drawn = [_edge(row, *end) for row, end in zip(rows, ends, strict=True)]
     drawn += [_vertex(vertex, *boxes[vertex]) for vertex in boxes]
-    drawn += [_below(below[v[1]], *boxes[v]) for v in boxes if not v[0] and v[1] in below]
+    drawn += [_text_below(below[v[1]], *boxes[v]) for v in boxes if not v[0] and v[1] in below]
     # Text comes last, so that no line crosses it.
     drawn += [_label(row, *end) for row, end in zip(rows, ends, strict=True)]
     svg = (
@@ -113,7 +113,7 @@ def _vertex(vertex: Vertex, x: float, y: float, width: float) -> str:
     )
 
 
-def _below(text: str, x: float, y: float, width: float) -> str:
+def _text_below(text: str, x: float, y: float, width: float) -> str:
     return (
         f'<text x="{x + width / 2:.1f}" y="{y + _BOX / 2 + 12:.1f}" text-anchor="middle" '
         f'fill="{_TEXT}">{escape(text)}</text>'

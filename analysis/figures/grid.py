@@ -44,7 +44,7 @@ class Grid:
             for subset in combinations(names, size)
             if len({_levels(cell, subset) for cell in cells}) <= most_columns
         ]
-        self.along = min(chosen, key=lambda s: _badness(cells, names, s))
+        self.along = min(chosen, key=lambda s: _layout_cost(cells, names, s))
         self._down = [name for name in names if name not in self.along]
         self.rows = list(dict.fromkeys(self._row(cell) for cell in cells))
         self.columns = list(dict.fromkeys(_levels(cell, self.along) for cell in cells))
@@ -75,7 +75,7 @@ class Grid:
         return max(of_row, 0.13 * lines + 0.06) * len(self.rows) + 0.75 + 0.13 * heads
 
 
-def _badness(
+def _layout_cost(
     cells: Sequence[Cell], names: Sequence[str], along: Sequence[str]
 ) -> tuple[int, int, int]:
     """Return the rows too many for a screen, the columns too many for intervals, and all rows."""

@@ -133,13 +133,13 @@ def wrapped(label: str, width: int = 34) -> str:
         else:
             lines[-1] += ","
             lines.append(part)
-    return "\n".join(_narrow(line, width) for line in lines)
+    return "\n".join(_narrow_line(line, width) for line in lines)
 
 
 _JOINTS = re.compile(r"(?<=[_=/.:-])|(?<= )|(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
-def _narrow(line: str, width: int) -> str:
+def _narrow_line(line: str, width: int) -> str:
     if len(line.rstrip(",")) <= width:
         return line
     lines = [""]

@@ -62,7 +62,7 @@ def draw_timeline(
     places = {name: _LABEL + (time - begin_ns) * scale for name, time in marks.items()}
     moments = "".join(
         f'<path d="M{x:.1f},{_AXIS - 4} V{y:g}" stroke="{LOUD}" stroke-width="1.5"/>'
-        f"{_beside(x, y + 11, name, LOUD)}"
+        f"{_text_next_to(x, y + 11, name, LOUD)}"
         for name, x in places.items()
     )
     y += 14 if marks else 0
@@ -82,7 +82,7 @@ def draw_timeline(
     )
 
 
-def _beside(x: float, y: float, text: str, fill: str) -> str:
+def _text_next_to(x: float, y: float, text: str, fill: str) -> str:
     """Place text right of a line, or left of it where the picture would cut it off."""
     fits = x + 3 + 7 * len(text) <= _LABEL + _WIDTH
     place = f'x="{x + 3:.1f}"' if fits else f'x="{x - 3:.1f}" text-anchor="end"'
@@ -99,7 +99,7 @@ def _axis(span_ns: int, scale: float, bottom: float) -> str:
         x = _LABEL + i * by * scale
         ticks.append(
             f'<path d="M{x:.1f},{_AXIS - 4} V{bottom:g}" stroke="#e4e4e4"/>'
-            f"{_beside(x, 13, f'{i * by / unit:g} {name}', '#555')}"
+            f"{_text_next_to(x, 13, f'{i * by / unit:g} {name}', '#555')}"
         )
     return "".join(ticks)
 
@@ -119,7 +119,7 @@ def _marks(picture: Picture, timeline: Timeline, tops: dict[int, float], scale: 
         marks.append(
             _mark(
                 tops[track], begin, max(end - begin, 0.7), colour=colour, opacity=0.9, level=level,
-                told=_told(tracks[track], timeline.names, picture, i),
+                told=_description(tracks[track], timeline.names, picture, i),
             )
         )  # fmt: skip
     column = _WIDTH / bins.columns
@@ -136,7 +136,7 @@ def _marks(picture: Picture, timeline: Timeline, tops: dict[int, float], scale: 
     return "".join(marks)
 
 
-def _told(track: Track, names: Sequence[str], picture: Picture, at: int) -> str:
+def _description(track: Track, names: Sequence[str], picture: Picture, at: int) -> str:
     """Describe a mark, for users who point at it or click it."""
     begin, end = (int(times[at]) for times in (picture.slices.begin_ns, picture.slices.end_ns))
     text = f"{names[int(picture.slices.names[at])]}, {track.label}"

@@ -67,7 +67,7 @@ def chain_waterfall(found: ChainInstances) -> Plot:
         _Bar(f"{r['topic']}  {r['part']}", r["begin_ms"], r["duration_ms"], r["hop"])
         for r in told.iter_rows(named=True)
     ]
-    together = found.told(found.complete["latency_ns"].mean())  # type: ignore[arg-type]
+    together = found.within_clocks(found.complete["latency_ns"].mean())  # type: ignore[arg-type]
     whole = "" if together is None else f"; together {significant(together / 1e6, 3)} ms"
     untold = parts.height - told.height
     apart = f"; {counted(untold, 'part')} not drawn: the clocks of hosts may be as far apart"
@@ -81,7 +81,7 @@ def chain_waterfall(found: ChainInstances) -> Plot:
 
 
 @style.styled
-def way_waterfall(way: Sequence[Journey]) -> Plot:
+def journey_waterfall(way: Sequence[Journey]) -> Plot:
     """Draw one message's way, with what led to it and followed: a bar per part and its time.
 
     Parameters

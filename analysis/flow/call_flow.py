@@ -45,9 +45,9 @@ def with_calls(
     goals = goals.filter(pl.col("goal_sent_ns").is_not_null())
     parts = []
     if calls.height:
-        parts += _of_calls(calls)
+        parts += _calls_as_messages(calls)
     if goals.height:
-        parts += _of_goals(goals)
+        parts += _goals_as_messages(goals)
     for part in parts:
         sent = part.unique(["run", "message_id"], keep="first", maintain_order=True).select(
             "run",
@@ -72,7 +72,7 @@ def with_calls(
     return messages, publications, instances
 
 
-def _of_calls(calls: pl.DataFrame) -> list[pl.DataFrame]:
+def _calls_as_messages(calls: pl.DataFrame) -> list[pl.DataFrame]:
     """Return requests, each of which several servers may take, and responses."""
     call = pl.struct("run", "client_id", "sequence_number").rank("dense").cast(pl.Int64)
     numbered = calls.with_columns(
@@ -80,10 +80,10 @@ def _of_calls(calls: pl.DataFrame) -> list[pl.DataFrame]:
         response=-4 * pl.int_range(1, pl.len() + 1) - 1,
         response_at_least=pl.col("response_called_ns").is_null(),
     )
-    return _there_and_back(numbered, (REQUEST, RESPONSE))
+    return _both_directions(numbered, (REQUEST, RESPONSE))
 
 
-def _of_goals(goals: pl.DataFrame) -> list[pl.DataFrame]:
+def _goals_as_messages(goals: pl.DataFrame) -> list[pl.DataFrame]:
     """Return goals and results, as calls whose server works from taking the goal to its result."""
     row = pl.int_range(1, pl.len() + 1)
     as_calls = goals.with_columns(
@@ -101,10 +101,10 @@ def _of_goals(goals: pl.DataFrame) -> list[pl.DataFrame]:
         response_at_least=pl.lit(value=True),
         **{_NUMBER: pl.when(pl.col("goal_taken_ns").is_not_null()).then(-4 * row - 2)},
     )
-    return _there_and_back(as_calls, (GOAL, RESULT))
+    return _both_directions(as_calls, (GOAL, RESULT))
 
 
-def _there_and_back(calls: pl.DataFrame, ends: tuple[str, str]) -> list[pl.DataFrame]:
+def _both_directions(calls: pl.DataFrame, ends: tuple[str, str]) -> list[pl.DataFrame]:
     """Return messages to the server and back; `ends` are the suffixes of their topics."""
     taken = pl.col("response_taken_ns")
     request = _message(

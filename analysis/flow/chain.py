@@ -8,7 +8,7 @@ import polars as pl
 
 from roslens.analysis.flow.call_flow import with_calls
 from roslens.analysis.flow.links import Link, declared_links
-from roslens.collectors.ros2.callbacks import of_callbacks
+from roslens.collectors.ros2.callbacks import is_callback
 from roslens.recording import UsageError
 
 _ARROW = " -> "
@@ -96,7 +96,7 @@ def flow_tables(tables: Tables, *, calls: bool = True) -> Flow:
     if calls and isinstance(tables, HeldFlow):
         return tables.flow
     frames = [tables.table(n) for n in ("messages", "publications", "callback_instances")]
-    frames[-1] = frames[-1].filter(of_callbacks())
+    frames[-1] = frames[-1].filter(is_callback())
     messages, publications, instances = pl.collect_all(frames)
     if calls:
         more = pl.collect_all([tables.table(n) for n in ("service_calls", "action_goals")])

@@ -89,7 +89,7 @@ class ChainInstances:
         """Greatest error of the times of complete instances by the hosts' clocks; 0 on one host."""
         return float(self.complete["clock_bound_ns"].max() or 0.0)  # type: ignore[arg-type]
 
-    def told(self, time_ns: float | None) -> float | None:
+    def within_clocks(self, time_ns: float | None) -> float | None:
         """Return a time of complete instances; None if the clocks may be as far apart as that."""
         bound = self.clock_bound_ns
         return time_ns if time_ns is not None and (not bound or time_ns > bound) else None

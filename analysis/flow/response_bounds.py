@@ -64,7 +64,7 @@ def callback_bounds(tables: Tables, warm_up_s: float | None = None) -> pl.DataFr
     half of the time that took longer than a bound from the first half alone, which shows how far
     the curves had settled; ``refused``: why there is no bound.
     """
-    rows = [row for thread in executor_threads(tables, warm_up_s) for row in _told(thread)]
+    rows = [row for thread in executor_threads(tables, warm_up_s) for row in _executions_of(thread)]
     return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
 
 
@@ -88,7 +88,7 @@ class Thread:
     refused: str | None
 
     @property
-    def halves(self) -> tuple[pl.DataFrame, pl.DataFrame]:
+    def first_and_second_half(self) -> tuple[pl.DataFrame, pl.DataFrame]:
         """The rows, first with only executions of the first half counting, then of the second."""
         early = pl.col("start_ns") < self.middle
         return (
@@ -150,7 +150,7 @@ def _thread(rows: pl.DataFrame, warm_up_s: float | None) -> Thread:
     return Thread(rows, (cut + (end.max() or cut)) // 2, refused)
 
 
-def _told(thread: Thread) -> list[dict[str, object]]:
+def _executions_of(thread: Thread) -> list[dict[str, object]]:
     rows = thread.rows
     callbacks = (
         rows.filter("counts")
@@ -163,7 +163,7 @@ def _told(thread: Thread) -> list[dict[str, object]]:
     )
     if thread.refused is not None:
         return callbacks.with_columns(refused=pl.lit(thread.refused)).to_dicts()
-    early, late = thread.halves
+    early, late = thread.first_and_second_half
     limits = _bounds(early).select("callback_id", limit="bound_ns")
     took = pl.col("end_ns") - pl.col("ready")
     beyond = (
@@ -215,7 +215,7 @@ def longest_handovers(rows: pl.DataFrame, by_kind: bool) -> Ints:
     start, end, ready = rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy(), releases(rows)
     known, counts = rows["known"].to_numpy(), rows["counts"].to_numpy()
     before = np.concatenate([start[:1], end[:-1]])
-    idle = _earliest_from_here(np.where(known, ready, _NEVER)) > before
+    idle = _least_from_each(np.where(known, ready, _NEVER)) > before
     next_one = np.searchsorted(start, ready)
     taken_up = known & counts & idle[next_one] & counts[next_one] & (ready > before[next_one])
     took = pl.Series("took", np.where(taken_up, start[next_one] - ready, 0))
@@ -236,7 +236,7 @@ def costs(rows: pl.DataFrame, longest: Ints) -> Ints:
     """
     start, end, ready = rows["start_ns"].to_numpy(), rows["end_ns"].to_numpy(), releases(rows)
     before = np.concatenate([start[:1], end[:-1]])
-    handed = _earliest_from_here(np.where(rows["known"], ready + longest, _NEVER))
+    handed = _least_from_each(np.where(rows["known"], ready + longest, _NEVER))
     cost: Ints = end - np.maximum(before, np.minimum(start, handed))
     return cost
 
@@ -268,6 +268,6 @@ def analysed(rows: pl.DataFrame, by_kind: bool) -> dict[int, tuple[int, int]]:
     }
 
 
-def _earliest_from_here(times: Ints) -> Ints:
+def _least_from_each(times: Ints) -> Ints:
     """Return for each entry the least of itself and all following entries."""
     return np.minimum.accumulate(times[::-1])[::-1]

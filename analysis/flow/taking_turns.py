@@ -20,7 +20,7 @@ SHARE = 0.9
 """Least part of the publications that must come after as many messages of each topic."""
 
 
-def links_found(tables: Tables, links: Sequence[Link] = ()) -> list[Link]:
+def suggested_links(tables: Tables, links: Sequence[Link] = ()) -> list[Link]:
     """Return undeclared links of kind ``partial_sync`` that the recordings suggest.
 
     Two or more topics are such inputs of a published topic if the node published it in the
@@ -69,13 +69,13 @@ def links_found(tables: Tables, links: Sequence[Link] = ()) -> list[Link]:
             for inlet in inlets
         ]
         if outputs.height >= LEAST_PUBLICATIONS and all(
-            _one_each(outputs, inputs) for inputs in each
+            _pair_up(outputs, inputs) for inputs in each
         ):
             suggested += [Link("partial_sync", node, inlet, outlet) for inlet in inlets]
     return suggested
 
 
-def _one_each(outputs: pl.DataFrame, inputs: pl.DataFrame) -> bool:
+def _pair_up(outputs: pl.DataFrame, inputs: pl.DataFrame) -> bool:
     """Return whether nearly each publication found an input of its own, and few inputs are left."""
     if outputs.height < SHARE * inputs.height:
         return False

@@ -45,12 +45,12 @@ class _Names:
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
 
-    def of(self, names: pl.Series) -> NDArray[np.uint64]:
+    def numbers_of(self, names: pl.Series) -> NDArray[np.uint64]:
         for name in names.unique().sort().to_list():
             self.numbers.setdefault(name, len(self.numbers) + 1)
         return names.replace_strict(self.numbers, return_dtype=pl.UInt64).to_numpy()
 
-    def one(self, name: str) -> int:
+    def number_of(self, name: str) -> int:
         return self.numbers.setdefault(name, len(self.numbers) + 1)
 
 
@@ -123,10 +123,10 @@ class Writer:
                 _varints(_TRACK_UUID, part["track"], 5),
             ]
             if category:
-                number = self.interned[_CATEGORIES].one(category)
+                number = self.interned[_CATEGORIES].number_of(category)
                 event.append(_constant(number_field(_CATEGORY, number), rows))
             if "name" in part.columns:
-                names = pl.Series(self.interned[_NAMES].of(part["name"]))
+                names = pl.Series(self.interned[_NAMES].numbers_of(part["name"]))
                 event.append(_varints(_NAME_IID, names, 5))
             for name in compress(columns, has):
                 event += _wrapped(_ARGUMENT, self._argument(name, part[name]))
@@ -154,13 +154,13 @@ class Writer:
         )
 
     def _argument(self, name: str, values: pl.Series) -> list[Bytes]:
-        number = self.interned[_ARGUMENT_NAMES].one(name)
+        number = self.interned[_ARGUMENT_NAMES].number_of(name)
         head = _constant(number_field(_ARGUMENT_NAME, number), values.len())
         if values.dtype.is_float():
             return [head, _fixed(_REAL, values.cast(pl.Float64))]
         if values.dtype.is_integer():
             return [head, _varints(_INTEGER, values.cast(pl.Int64).reinterpret(signed=False), 10)]
-        texts = self.interned[_STRINGS].of(values.cast(pl.String))
+        texts = self.interned[_STRINGS].numbers_of(values.cast(pl.String))
         return [head, _varints(_STRING, pl.Series(texts), 5)]
 
     def sched(self, cpu: int, switches: pl.DataFrame, wakes: pl.DataFrame) -> None:
@@ -194,7 +194,7 @@ class Writer:
 
     def samples(self, frame: pl.DataFrame) -> None:
         """Add samples of call stacks: ``time_ns``, ``vpid``, ``vtid``, ``path``."""
-        stack = pl.Series(self.stacks.of(frame["path"]))
+        stack = pl.Series(self.stacks.numbers_of(frame["path"]))
         numbers = {2: frame["vpid"], 3: frame["vtid"], 4: stack}
         body = [_varints(field, values, 5) for field, values in numbers.items()]
         self._add(frame["time_ns"], 1, _PERF_SAMPLE, body)
@@ -206,7 +206,7 @@ class Writer:
                 _CALLSTACKS,
                 number_field(1, number)
                 + b"".join(
-                    number_field(2, functions.one(function))
+                    number_field(2, functions.number_of(function))
                     for function in reversed(path.split("\n"))
                 ),
             )

@@ -72,7 +72,10 @@ def scope(traffic: pl.DataFrame, chosen: Collection[str]) -> str | None:
         part = f"{spoken.height} of {own_topics.height} topics of the application"
         clauses = [f"{name} {verb} {part}, with {share} % of its messages"]
     if own_topics["delivered"].sum() > spoken["delivered"].sum():
-        slow, long = _most(own_topics, "latency_ns"), _most(own_topics, "longest_ns")
+        slow, long = (
+            _topic_with_greatest(own_topics, "latency_ns"),
+            _topic_with_greatest(own_topics, "longest_ns"),
+        )
         clauses += [
             "none of the others is slower at the median"
             if slow["topic"] in chosen
@@ -81,7 +84,9 @@ def scope(traffic: pl.DataFrame, chosen: Collection[str]) -> str | None:
             f"the longest latency is {milliseconds(long['longest_ns'], 3)} ms on {long['topic']}",
         ]
     with_known = own_topics.with_columns(known=pl.col("lost") + pl.col("arrived"))
-    worst = _most(with_known.with_columns(loss=pl.col("lost") / pl.col("known")), "loss")
+    worst = _topic_with_greatest(
+        with_known.with_columns(loss=pl.col("lost") / pl.col("known")), "loss"
+    )
     if worst["lost"]:
         clauses.append(f"most is lost on {worst['topic']}, {worst['lost']:,} of {worst['known']:,}")
     unheard = own_topics.filter(pl.col("heard") == 0)
@@ -114,7 +119,7 @@ def untold(calls: pl.LazyFrame, health: pl.LazyFrame) -> str | None:
     )
 
 
-def _most(topics: pl.DataFrame, column: str) -> dict[str, Any]:
+def _topic_with_greatest(topics: pl.DataFrame, column: str) -> dict[str, Any]:
     """Return the topic with the greatest value of a column; among equals its name decides."""
     order = [pl.col(column).fill_nan(None), pl.col("topic")]
     return topics.sort(order, descending=[True, False], nulls_last=True).row(0, named=True)

@@ -392,7 +392,7 @@ class LatencyReport(Report[LatencyParameters]):
     def distributions(self) -> Section:
         """Report ECDF and CCDF of latencies."""
         if not self._delivered:
-            return self._nothing()
+            return self._nothing_to_show()
         return Section(*self._distributions())
 
     def statistics(self) -> Section:
@@ -403,7 +403,7 @@ class LatencyReport(Report[LatencyParameters]):
         delivered = [e for e in main if not e.metric.startswith(("latency_sent", "loss"))]
         sent = [e for e in main if e.metric.startswith(("latency_sent", "loss"))]
         if not main:
-            return self._nothing()
+            return self._nothing_to_show()
         return Section(
             estimates_table(
                 delivered, f"Over delivered messages. {delivered[0].definition}", prefix="latency_"
@@ -416,7 +416,7 @@ class LatencyReport(Report[LatencyParameters]):
             *(
                 [interval_plot([e for e in main if not e.metric.startswith("loss")])]
                 if self._delivered
-                else self._nothing().parts
+                else self._nothing_to_show().parts
             ),
         )
 
@@ -441,10 +441,10 @@ class LatencyReport(Report[LatencyParameters]):
     @cached_property
     def corrected(self) -> list[CorrectedRun]:
         """Latencies of the first topic, with samples for messages kept from being sent."""
-        return corrected_runs(self._spoken_of)
+        return corrected_runs(self._headline_messages)
 
     @property
-    def _spoken_of(self) -> pl.LazyFrame:
+    def _headline_messages(self) -> pl.LazyFrame:
         """The messages that the headline covers."""
         of_runs = self.groups[0].topics_of_run
         topics = pl.LazyFrame(
@@ -468,7 +468,7 @@ class LatencyReport(Report[LatencyParameters]):
         if paused := paused_runs(self.losses):
             return Section(f"Not corrected: nobody knows what {paused[0]} sent while it paused.")
         if not self.corrected_estimates:
-            return self._nothing()
+            return self._nothing_to_show()
         measured = [e for e in self.main_estimates if e.metric in _CORRECTED]
         added = sum(run.added for run in self.corrected)
         periods = [p for run in self.corrected for p in run.periods_ns]
@@ -506,9 +506,11 @@ class LatencyReport(Report[LatencyParameters]):
     def worst(self) -> Section:
         """Report the worst messages and their causes."""
         processes = self.tables.table("processes")
-        worst = worst_messages(self._spoken_of, processes, self.counting, self.parameters.worst)
+        worst = worst_messages(
+            self._headline_messages, processes, self.counting, self.parameters.worst
+        )
         if not worst.height:
-            return self._nothing()
+            return self._nothing_to_show()
         from roslens.analysis.figures.timeline import LEGEND
         from roslens.analysis.path.late import explained
         from roslens.analysis.path.path import Paths
@@ -550,7 +552,9 @@ class LatencyReport(Report[LatencyParameters]):
             followed = report.chains
         except TooLargeError as error:
             return Section(f"Chains: {error}.")
-        longer = [c for c in followed if c.found.complete.height and len(c.named.chain.topics) > 1]
+        longer = [
+            c for c in followed if c.instances.complete.height and len(c.named.chain.topics) > 1
+        ]
         if not longer:
             return Section()
         return Section(
@@ -647,7 +651,7 @@ class LatencyReport(Report[LatencyParameters]):
     def _delivered(self) -> bool:
         return any(s.delivered_ns.size for s in self.samples)
 
-    def _nothing(self) -> Section:
+    def _nothing_to_show(self) -> Section:
         taken = sum(s.outcomes.get("taken", 0) for s in self.samples)
         why = f" {taken:,} were taken, but their callbacks are not in the trace." if taken else ""
         return Section(Sentence(f"No delivered message with a latency.{why}", loud=True))

@@ -204,13 +204,13 @@ def _per_message(
             per_run=slopes,
             runs=per_second.runs,
             samples=per_second.samples,
-            verdict=_of_messages(per_second, interval),
+            verdict=_verdict_per_message(per_second, interval),
             method=per_second.method,
         )
     )
 
 
-def _of_messages(per_second: Estimate, interval: Interval) -> str:
+def _verdict_per_message(per_second: Estimate, interval: Interval) -> str:
     """Return the verdict per second, unless the slope per message does not climb as surely."""
     climbs = per_second.verdict == "climbs"
     unsure = climbs and (interval.low is None or interval.low <= 0)

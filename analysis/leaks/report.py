@@ -97,7 +97,7 @@ class LeaksReport(Report[LeaksParameters]):
             warm_up_s=self.parameters.warm_up_s or None,
             metric=SLOPE,
         )
-        return [*judged, *self._of_failed_cells()]
+        return [*judged, *self._failed_cells()]
 
     @cached_property
     def _labels(self) -> list[str]:
@@ -110,7 +110,7 @@ class LeaksReport(Report[LeaksParameters]):
         of_cells = zip(self._labels, self.leaks, strict=True)
         return [(label, leak) for label, leak in of_cells if leak.verdict == "climbs"]
 
-    def _of_failed_cells(self) -> list[Leak]:
+    def _failed_cells(self) -> list[Leak]:
         judged = set(cells_of(self.counting))
         refusals = []
         for label, members in cells_of(self.left_out).items():
@@ -134,7 +134,9 @@ class LeaksReport(Report[LeaksParameters]):
         )
         estimates = []
         for leak in self.leaks:
-            starts = [_start(run, *leak.looked_at_s) for run in self._runs_of(leak).values()]
+            starts = [
+                _start_of_window(run, *leak.looked_at_s) for run in self._runs_of(leak).values()
+            ]
             values = [value for value in starts if value is not None]
             if values:
                 cell = leak.per_second.cell
@@ -154,10 +156,10 @@ class LeaksReport(Report[LeaksParameters]):
     def estimates(self) -> list[Estimate]:
         """Both slopes of each cell, then the baselines, `kept` and `growing`."""
         slopes = [e for leak in self.leaks for e in (leak.per_second, leak.per_message)]
-        return [*slopes, *self.baselines, *self.kept, *self.growing]
+        return [*slopes, *self.baselines, *self.kept_estimates, *self.growing]
 
     @cached_property
-    def kept(self) -> list[Estimate]:
+    def kept_estimates(self) -> list[Estimate]:
         """Bytes that callbacks keep per execution."""
         table = self.tables.table("callback_allocations")
         return sites.kept_by_callback(table, self.counting, self.level)
@@ -223,9 +225,9 @@ class LeaksReport(Report[LeaksParameters]):
 
     def loss(self) -> Section:
         """Show what the tracer lost, and the runs that enter no estimate."""
-        return Section(*self.tracer_loss(), *self.runs_left_out(), *self._why_left_out())
+        return Section(*self.tracer_loss(), *self.runs_left_out(), *self._reasons_for_omission())
 
-    def _why_left_out(self) -> list[Part]:
+    def _reasons_for_omission(self) -> list[Part]:
         if not self.left_out:
             return []
         rows = [
@@ -302,8 +304,10 @@ class LeaksReport(Report[LeaksParameters]):
         parts: list[Part] = []
         if self.growing:
             parts.append(estimates_table(self.growing, sites.GROWTH.definition, prefix="site_"))
-        if self.kept:
-            parts.append(estimates_table(self.kept, sites.KEPT.definition, prefix="callback_"))
+        if self.kept_estimates:
+            parts.append(
+                estimates_table(self.kept_estimates, sites.KEPT.definition, prefix="callback_")
+            )
         if not parts:
             text = (
                 "Who allocates was not recorded; with 'record --allocations' this section says "
@@ -419,7 +423,7 @@ def _interval(estimate: Estimate) -> str:
     return f"[{significant(estimate.low, 5)}, {significant(estimate.high, 5)}]"
 
 
-def _start(run: Series, begin: float, end: float) -> float | None:
+def _start_of_window(run: Series, begin: float, end: float) -> float | None:
     part = run.part(begin, end)
     if not part.values.size:
         return None

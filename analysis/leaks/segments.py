@@ -19,19 +19,19 @@ from roslens.analysis.leaks.shapes import (
     SLOWER,
     TEETH,
     Steps,
-    enough,
-    falls_again,
     floor,
-    go_on,
-    goes_on,
-    longer,
-    over_in,
+    growth_continues,
+    rises_and_falls,
+    seconds_for_slope,
+    seconds_needed,
     slows_down,
     stands_out,
     steps,
+    steps_are_over,
+    steps_continue,
 )
 from roslens.analysis.statistics.over_runs import MINIMUM_RUNS, Interval, student_t
-from roslens.analysis.statistics.trends import best_bend, glsar, least_squares
+from roslens.analysis.statistics.trends import best_break, glsar, least_squares
 from roslens.analysis.verdicts.statement import Verdict
 from roslens.recording.arrays import Floats, NDArray, np
 
@@ -172,7 +172,7 @@ def _looked_at(parts: Sequence[Series]) -> tuple[float, float]:
 def _by_slope(parts: Sequence[Series], terms: Terms, flat: Verdict = "stable") -> Segment:
     """Return all of the runs, or what follows the last bend."""
     begin, end = _looked_at(parts)
-    bend, bend_s, last = _after_bends(parts, begin, end, terms)
+    bend, bend_s, last = _after_breaks(parts, begin, end, terms)
     if bend is not None:
         rise = student_t([_rise(part, bend) for part in parts], terms.level)
         rose = rise.low is not None and rise.high is not None and rise.low > 0
@@ -181,10 +181,10 @@ def _by_slope(parts: Sequence[Series], terms: Terms, flat: Verdict = "stable") -
             flat = "steep_start_then_stable" if early else "levels_off"
     since = "" if bend is None else f", after the bend at {bend:.3g} s"
     segment = Segment(last, since, bend_s, flat)
-    return replace(segment, doubt=_doubt(parts, segment, terms))
+    return replace(segment, doubt=_contrary_evidence(parts, segment, terms))
 
 
-def _doubt(parts: Sequence[Series], segment: Segment, terms: Terms) -> str | None:
+def _contrary_evidence(parts: Sequence[Series], segment: Segment, terms: Terms) -> str | None:
     """Return what speaks against the verdict of the interval, or would be needed for one."""
     begin, end = _looked_at(parts)
     interval = terms.interval(segment.runs)[0]
@@ -195,7 +195,7 @@ def _doubt(parts: Sequence[Series], segment: Segment, terms: Terms) -> str | Non
             return None
         return _may_end(parts, since_s if segment.since else None, terms)
     if verdict == "not_enough_evidence":
-        needed_s = longer(interval, terms.margin, end - begin)
+        needed_s = seconds_for_slope(interval, terms.margin, end - begin)
         if needed_s is None or not_none(interval.high) <= 0:
             return None
         return f"runs of about {needed_s:,.0f} s would probably decide it"
@@ -225,7 +225,7 @@ def _may_end(parts: Sequence[Series], since_bend_s: float | None, terms: Terms) 
     begin, end = _looked_at(parts)
     third = (end - begin) / 3
     grid = np.linspace(begin, end, _GRID)
-    if falls_again(np.array([np.interp(grid, p.seconds, p.values) for p in parts])):
+    if rises_and_falls(np.array([np.interp(grid, p.seconds, p.values) for p in parts])):
         return (
             "memory goes up and down in all runs alike: runs several times as long are needed, "
             f"about {4 * (end - begin):,.0f} s"
@@ -254,9 +254,9 @@ def _may_end(parts: Sequence[Series], since_bend_s: float | None, terms: Terms) 
     if early and middle and half and np.mean(early) <= np.mean([*middle, *half]):
         return None
     climbs = verdict_of(since, terms.margin) == "climbs"
-    if climbs and middle and goes_on(middle, half):
+    if climbs and middle and growth_continues(middle, half):
         return None
-    needed = end + 2 * (longer(since, terms.margin, half_s) or since_bend_s) - half_s
+    needed = end + 2 * (seconds_for_slope(since, terms.margin, half_s) or since_bend_s) - half_s
     return (
         "it grew faster before, and too little is seen of the end to tell whether it ends: runs of "
         f"about {needed:,.0f} s would"
@@ -290,7 +290,9 @@ def _only_at_first(parts: Sequence[Series], begin: float, end: float, terms: Ter
     since = student_t(after, terms.level)
     if verdict_of(since, terms.margin) == "climbs":
         return None
-    needed = first + (longer(since, terms.margin, end - begin - first) or 2 * (end - begin))
+    needed = first + (
+        seconds_for_slope(since, terms.margin, end - begin - first) or 2 * (end - begin)
+    )
     return (
         "most of the rise lies in the first quarter: runs of about "
         f"{max(needed, end):,.0f} s would show whether it goes on"
@@ -312,7 +314,7 @@ def _with_teeth(parts: Sequence[Series], part_steps: Sequence[Steps], terms: Ter
         why = f"{fewest} falls or more in each run: judged by the floor below them"
         return Segment(below, ", below the falls", why=why)
     if fewest and len(parts) >= MINIMUM_RUNS:
-        kept = _kept(parts, part_steps, lows, terms)
+        kept = _growth_between_falls(parts, part_steps, lows, terms)
         if kept is not None and all(terms.verdict(runs) == "climbs" for runs in kept):
             why = "memory falls, less far than it rose before, and climbs again"
             return Segment(kept[0], ", which falls do not take back", why=why)
@@ -327,7 +329,7 @@ def _with_teeth(parts: Sequence[Series], part_steps: Sequence[Steps], terms: Ter
     return replace(whole, doubt=doubt)
 
 
-def _kept(
+def _growth_between_falls(
     parts: Sequence[Series],
     part_steps: Sequence[Steps],
     lows: Sequence[NDArray[np.intp]],
@@ -356,11 +358,11 @@ def _kept(
 def _with_steps(parts: Sequence[Series], part_steps: Sequence[Steps], terms: Terms) -> Segment:
     """Judge steps: they climb if they go on in every run, and are over if none came for long."""
     begin, end = _looked_at(parts)
-    if go_on(part_steps, begin, end):
+    if steps_continue(part_steps, begin, end):
         ends = [part.at(np.array([0, part.seconds.size - 1])) for part in parts]
         if terms.verdict(ends) == "climbs":
             return Segment(ends, why="memory rises in steps, which go on in every run")
-    elif over_in(part_steps, begin, end):
+    elif steps_are_over(part_steps, begin, end):
         over = max(float(s.rises[-1]) for s in part_steps if s.rises.size)
         rest = [part.part(np.nextafter(over, end) + 0.01 * (end - begin), end) for part in parts]
         if min(part.seconds.size for part in rest) >= _LEAST:
@@ -368,12 +370,12 @@ def _with_steps(parts: Sequence[Series], part_steps: Sequence[Steps], terms: Ter
             return replace(after, since=after.since or f", after the last step at {over:.3g} s")
     doubt = (
         "memory rises in steps, too few to tell whether they go on: runs of about "
-        f"{enough(part_steps, begin, end):,.0f} s would"
+        f"{seconds_needed(part_steps, begin, end):,.0f} s would"
     )
     return Segment(parts, doubt=doubt)
 
 
-def _after_bends(
+def _after_breaks(
     parts: Sequence[Series], begin: float, end: float, terms: Terms
 ) -> tuple[float | None, Interval | None, Sequence[Series]]:
     """Return when memory bends last, over runs, and what follows; all without a bend.
@@ -384,11 +386,11 @@ def _after_bends(
     bend, bend_s, last = None, None, parts
     while True:
         start = begin if bend is None else bend
-        latest, over_runs = _bend(last, start, end, terms.level)
+        latest, over_runs = _break(last, start, end, terms.level)
         if latest is None:
             return bend, bend_s, last
         rest = [part.part(latest, end) for part in parts]
-        if min(part.seconds.size for part in rest) < _LEAST or not _matters(
+        if min(part.seconds.size for part in rest) < _LEAST or not _is_large(
             last, rest, terms.margin
         ):
             return bend, bend_s, last
@@ -399,15 +401,15 @@ def _after_bends(
             return bend, bend_s, last
 
 
-def _bend(
+def _break(
     parts: Sequence[Series], begin: float, end: float, level: float
 ) -> tuple[float | None, Interval | None]:
     grid = np.linspace(begin, end, _GRID)
     rows = np.array([np.interp(grid, part.seconds, part.values) for part in parts])
-    index, gain = best_bend(rows)
+    index, gain = best_break(rows)
     if gain < BEND_GAIN and not _slopes_change(grid, rows, index):
         return None, None
-    each = [float(grid[best_bend(row)[0]]) for row in rows]
+    each = [float(grid[best_break(row)[0]]) for row in rows]
     return float(grid[index]), student_t(each, level)
 
 
@@ -423,7 +425,7 @@ def _slopes_change(grid: Floats, rows: Floats, index: int) -> bool:
     )
 
 
-def _matters(parts: Sequence[Series], last: Sequence[Series], margin: float) -> bool:
+def _is_large(parts: Sequence[Series], last: Sequence[Series], margin: float) -> bool:
     """Return whether the last part's line misses the start by the margin times the whole time."""
     misses = []
     for part, end in zip(parts, last, strict=True):

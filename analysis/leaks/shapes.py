@@ -101,7 +101,7 @@ def floor(seconds: Floats, values: Floats, falls: Floats) -> NDArray[np.intp]:
     return np.array(lowest, dtype=np.intp)
 
 
-def falls_again(rows: Floats) -> bool:
+def rises_and_falls(rows: Floats) -> bool:
     """Return whether memory goes up and down in all runs alike, by more than runs differ.
 
     Parameters
@@ -124,7 +124,7 @@ def slows_down(before: Sequence[float], last: Sequence[float], level: float) -> 
     return bool(slower and interval.high is not None and interval.high < 0)
 
 
-def goes_on(before: Sequence[float], last: Sequence[float]) -> bool:
+def growth_continues(before: Sequence[float], last: Sequence[float]) -> bool:
     """Return whether the last slopes are probably (`PROBABLY`) above half of those before."""
     more = student_t(np.asarray(last) - np.asarray(before) / 2, PROBABLY)
     return more.low is not None and more.low > 0
@@ -145,13 +145,13 @@ def stands_out(slopes: Sequence[float]) -> bool:
     return bool(largest - float(np.mean(rest)) > t_quantile(1 - 0.01 / k, k - 2) * error)
 
 
-def over_in(found: Sequence[Steps], begin: float, end: float) -> bool:
+def steps_are_over(found: Sequence[Steps], begin: float, end: float) -> bool:
     """Return whether all steps of all runs are so early that the rest is long enough without."""
     last = [float(s.rises[-1]) for s in found if s.rises.size]
     return not last or end - max(last) >= PATIENCE * (max(last) - begin)
 
 
-def go_on(found: Sequence[Steps], begin: float, end: float) -> bool:
+def steps_continue(found: Sequence[Steps], begin: float, end: float) -> bool:
     """Return whether every run has several steps, and no much longer pause at the end."""
     for s in found:
         if s.rises.size < STEPS:
@@ -162,7 +162,7 @@ def go_on(found: Sequence[Steps], begin: float, end: float) -> bool:
     return True
 
 
-def enough(found: Sequence[Steps], begin: float, end: float) -> float:
+def seconds_needed(found: Sequence[Steps], begin: float, end: float) -> float:
     """Return the seconds that runs would have to take to show whether their steps go on."""
     longest = [
         float(np.diff(np.concatenate([[begin], s.rises, [end]])).max())
@@ -172,7 +172,7 @@ def enough(found: Sequence[Steps], begin: float, end: float) -> float:
     return (1 + PATIENCE) * max(longest)
 
 
-def longer(interval: Interval, margin: float, seconds: float) -> float | None:
+def seconds_for_slope(interval: Interval, margin: float, seconds: float) -> float | None:
     """Return the seconds after which a slope probably differs from zero, or from the margin.
 
     The error of a slope decreases with the length to the power of -3/2.

@@ -71,17 +71,19 @@ def growth_of_sites(
             longest = max(
                 (int(frame["time_ns"].to_numpy()[-1]) - begin) / 1e9 for begin, frame in recorded
             )
-            estimates += _of_cell(cell, recorded, looked_at.get(str(cell), (0.0, longest)), level)
+            estimates += _estimates_of_cell(
+                cell, recorded, looked_at.get(str(cell), (0.0, longest)), level
+            )
     return sorted(estimates, key=largest_first)
 
 
-def _of_cell(
+def _estimates_of_cell(
     cell: Cell,
     runs: Sequence[tuple[int, pl.DataFrame]],
     window: tuple[float, float],
     level: float,
 ) -> list[Estimate]:
-    held = [_held(frame, begin, window) for begin, frame in runs]
+    held = [_bytes_held(frame, begin, window) for begin, frame in runs]
     gained: dict[tuple[object, ...], float] = {}
     for of_run in held:
         for site, series in of_run.items():
@@ -114,7 +116,7 @@ def short_name(function: str) -> str:
     return name if name and not depth else function
 
 
-def _held(
+def _bytes_held(
     frame: pl.DataFrame, begin_ns: int, window: tuple[float, float]
 ) -> dict[tuple[object, ...], Series]:
     """Return what each function held at each step looked at, over all paths and processes."""

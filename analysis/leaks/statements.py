@@ -24,7 +24,7 @@ def leak_statements(leaks: Sequence[Leak], baselines: Sequence[Estimate]) -> lis
     return [_actions(leaks), _messages(leaks), _services(leaks), _baseline(baselines)]
 
 
-def _of(leaks: Sequence[Leak], workload: set[str], *executors: str) -> list[Leak]:
+def _of_workload(leaks: Sequence[Leak], workload: set[str], *executors: str) -> list[Leak]:
     """Return the cells of a workload, and of executors if any are named."""
     return [
         leak
@@ -39,7 +39,7 @@ def _executor(estimate: Estimate) -> str:
     return name.removesuffix("executor").removesuffix("threaded")
 
 
-def _told(leaks: Sequence[Leak]) -> str:
+def _slopes_in_words(leaks: Sequence[Leak]) -> str:
     return "; ".join(
         f"{leak.per_second.cell.get('executor', '')}: {leak.verdict.replace('_', ' ')}"
         + ("" if leak.per_second.value is None else f" ({leak.per_second.value / 1e3:+.3g} kB/s)")
@@ -63,7 +63,7 @@ def _judge(
         all_for=not missing and all(map(wanted, leaks)),
         any_against=any(map(against, leaks)),
     )
-    reasons = [_told(leaks), *([f"no runs of {', '.join(missing)}"] if missing else [])]
+    reasons = [_slopes_in_words(leaks), *([f"no runs of {', '.join(missing)}"] if missing else [])]
     return Statement(content, verdict, "; ".join(reasons))
 
 
@@ -95,7 +95,7 @@ def _levels_off_not(leak: Leak) -> bool:
 
 def _actions(leaks: Sequence[Leak]) -> Statement:
     content = "Actions leak with both events executors and do not with the single-threaded one."
-    events, single = _of(leaks, ACTION, *_EVENTS), _of(leaks, ACTION, "single")
+    events, single = _of_workload(leaks, ACTION, *_EVENTS), _of_workload(leaks, ACTION, "single")
     leaking = _judge(content, events, _climbs, _is_flat, _BOTH)
     quiet = _judge(content, single, _is_flat, _climbs, {})
     because = "; ".join(
@@ -113,7 +113,7 @@ def _actions(leaks: Sequence[Leak]) -> Statement:
 def _messages(leaks: Sequence[Leak]) -> Statement:
     return _judge(
         "With messages memory climbs slowly on every executor.",
-        _of(leaks, PUBSUB),
+        _of_workload(leaks, PUBSUB),
         _climbs,
         _climbs_not,
         {"single": ("single",), "multi": ("multi",), **_BOTH},
@@ -123,7 +123,7 @@ def _messages(leaks: Sequence[Leak]) -> Statement:
 def _services(leaks: Sequence[Leak]) -> Statement:
     return _judge(
         "With services memory levels off after about five minutes.",
-        _of(leaks, SERVICE),
+        _of_workload(leaks, SERVICE),
         _levels_off,
         _levels_off_not,
         {},

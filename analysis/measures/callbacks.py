@@ -12,8 +12,8 @@ from roslens.analysis.measures.samples import TopicGroup, labels_of, with_cells
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.omission import period_of_gaps
 from roslens.analysis.statistics.over_runs import statistics_over_runs
-from roslens.analysis.statistics.quantiles import told_over_runs_of, told_quantile_of
-from roslens.collectors.ros2.callbacks import of_callbacks
+from roslens.analysis.statistics.quantiles import mean_quantile_expression, supported_quantile_of
+from roslens.collectors.ros2.callbacks import is_callback
 from roslens.recording.arrays import Ints
 
 CALLBACK = ("kind", "name", "node")
@@ -50,7 +50,7 @@ def _own_period_ns(name: pl.Expr) -> pl.Expr:
     return name.str.extract(r"^(\d+) ").cast(pl.Float64) * unit
 
 
-def told_apart(instances: pl.LazyFrame) -> pl.LazyFrame:
+def number_namesakes(instances: pl.LazyFrame) -> pl.LazyFrame:
     """Make names of callbacks readable, and number those of one name in a process at a time.
 
     Of two 10 ms timers of a node, the one that was created second is called ``10 ms #2``. A
@@ -87,7 +87,7 @@ def told_apart(instances: pl.LazyFrame) -> pl.LazyFrame:
     )
 
 
-def _most_first(of_callback: pl.LazyFrame) -> pl.DataFrame:
+def _by_executions(of_callback: pl.LazyFrame) -> pl.DataFrame:
     """Sort rows by cell and kind, those with the most executions first, and collect them."""
     order = ("cell", "kind", "count", *CALLBACK[1:])
     return of_callback.sort(order, descending=[column == "count" for column in order]).collect()
@@ -110,7 +110,7 @@ def durations(
 
     Returns
     -------
-    ``cell``, ``kind``, ``name`` (as in `told_apart`), ``node``, ``runs``, ``count``,
+    ``cell``, ``kind``, ``name`` (as in `number_namesakes`), ``node``, ``runs``, ``count``,
     ``unfinished`` (started, no end recorded), ``mean_ns``, ``p50_ns``, ``p90_ns``, ``p99_ns``,
     ``max_ns``, ``busy`` (its part of the recorded time of its process, from the first to the last
     event; of the run, if the process is not known). Mean, percentiles and ``busy`` are computed
@@ -130,7 +130,7 @@ def durations(
     whole = recorded.struct.field("recorded_ns").sum()
     percentiles = {"p50_ns": 0.5, "p90_ns": 0.9, "p99_ns": 0.99}
     return (
-        with_cells(told_apart(instances), cells)
+        with_cells(number_namesakes(instances), cells)
         .select(*_PROCESS, "cell", *CALLBACK, "end_ns", "duration_ns", at="start_ns")
         .pipe(recorded_time, losses, "at")
         .join(of_process, on=_PROCESS, how="left")
@@ -142,18 +142,18 @@ def durations(
             mean_ns=d.mean(),
             max_ns=pl.col("duration_ns").max(),
             busy=pl.when(d.count() > 0, whole > 0).then(d.sum() / whole),
-            **{name: told_quantile_of(d, q) for name, q in percentiles.items()},
+            **{name: supported_quantile_of(d, q) for name, q in percentiles.items()},
         )
         .group_by("cell", *CALLBACK)
         .agg(
             pl.len().alias("runs"),
             pl.col("count", "unfinished").sum(),
             pl.col("mean_ns").mean(),
-            *map(told_over_runs_of, percentiles),
+            *map(mean_quantile_expression, percentiles),
             pl.col("max_ns").max(),
             pl.col("busy").mean(),
         )
-        .pipe(_most_first)
+        .pipe(_by_executions)
     )
 
 
@@ -172,9 +172,9 @@ def periods(instances: pl.LazyFrame, losses: pl.LazyFrame, runs: Sequence[Run]) 
 
     Returns
     -------
-    ``cell``, ``kind``, ``name`` (as in `told_apart`), ``node``, ``count`` (starts), ``period_ns``
-    (mean over runs and, for functions, threads), ``jitter_p50_ns``, ``jitter_p99_ns``,
-    ``jitter_max_ns``, ``overruns`` (executions that lasted longer than the period expected),
+    ``cell``, ``kind``, ``name`` (as in `number_namesakes`), ``node``, ``count`` (starts),
+    ``period_ns`` (mean over runs and, for functions, threads), ``jitter_p50_ns``,
+    ``jitter_p99_ns``, ``jitter_max_ns``, ``overruns`` (executions that lasted longer than the period expected),
     ``skipped`` (such periods without a start). All but the count are null where no period is
     expected in one of the runs, and a percentile is null where its interval needs more times (6 for
     P50, 299 for P99).
@@ -184,10 +184,10 @@ def periods(instances: pl.LazyFrame, losses: pl.LazyFrame, runs: Sequence[Run]) 
     jitter = (pl.col("interval_ns") - pl.col("expected_ns")).abs()
     of_timer = pl.when(pl.col("kind") == "timer").then(_own_period_ns(pl.col("name")))
     starts = (
-        told_apart(instances.with_columns(own_ns=of_timer))
+        number_namesakes(instances.with_columns(own_ns=of_timer))
         .drop_nulls("callback_id")
         # Each thread may call a function in a loop of its own.
-        .with_columns(caller=pl.when(~of_callbacks()).then("vtid"))
+        .with_columns(caller=pl.when(~is_callback()).then("vtid"))
         .select(*key, "host", *CALLBACK, "start_ns", "duration_ns", "own_ns")
         .pipe(recorded_time, losses, "start_ns")
         .filter(~pl.col("paused"))
@@ -216,8 +216,8 @@ def periods(instances: pl.LazyFrame, losses: pl.LazyFrame, runs: Sequence[Run]) 
                     "period_ns": pl.col("period_ns")
                     .filter(pl.struct(key).is_first_distinct())
                     .mean(),
-                    "jitter_p50_ns": told_quantile_of(jitter, 0.5),
-                    "jitter_p99_ns": told_quantile_of(jitter, 0.99),
+                    "jitter_p50_ns": supported_quantile_of(jitter, 0.5),
+                    "jitter_p99_ns": supported_quantile_of(jitter, 0.99),
                     "jitter_max_ns": jitter.max(),
                     "overruns": (pl.col("duration_ns") > pl.col("expected_ns")).sum(),
                     # A late start lengthens one interval and shortens the next, which cancels.
@@ -228,7 +228,7 @@ def periods(instances: pl.LazyFrame, losses: pl.LazyFrame, runs: Sequence[Run]) 
                 }.items()
             ),
         )
-        .pipe(_most_first)
+        .pipe(_by_executions)
     )
 
 

@@ -119,11 +119,11 @@ def within_clocks(estimate: Estimate, bound_ns: float) -> Estimate:
             method=f"{estimate.method}; widened by {bound_ns / 1e6:.3g} ms, {CLOCKS_APART}",
         )
     return replace(
-        estimate, value=None, low=None, high=None, per_run=(), refused=clocks_apart(bound_ns)
+        estimate, value=None, low=None, high=None, per_run=(), refused=clocks_refusal(bound_ns)
     )
 
 
-def clocks_apart(bound_ns: float) -> str:
+def clocks_refusal(bound_ns: float) -> str:
     """Say why what was measured between hosts is refused, and what would help."""
     bound = "any time" if math.isinf(bound_ns) else f"{bound_ns / 1e6:.3g} ms"
     return (

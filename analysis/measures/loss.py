@@ -11,8 +11,8 @@ import polars as pl
 from roslens.analysis.measures.pauses import PAUSE
 from roslens.analysis.measures.samples import ARRIVED, LOST, RunSamples
 from roslens.analysis.runs import Run, by_cell
-from roslens.analysis.statistics.fractions import least_told
-from roslens.collectors.ros2.losses import of_kernel
+from roslens.analysis.statistics.fractions import largest_possible
+from roslens.collectors.ros2.losses import is_kernel_loss
 
 MAY_BIAS = "missing events may bias any figure"
 _SEVERITIES = ("error", "warning", "info")
@@ -62,7 +62,7 @@ def lost_in_words(discarded_events: int, lost_packets: int, truncated: int) -> s
     return ", ".join(f"{count:,} {words}" for count, words in counts if count)
 
 
-def what_is_bent(losses: Iterable[TracerLoss]) -> str:
+def biased_figures(losses: Iterable[TracerLoss]) -> str:
     """Return a sentence on how these losses may bias figures; empty if nothing was lost."""
     actual = [loss for loss in losses if loss.any]
     if not actual:
@@ -92,7 +92,7 @@ def tracer_loss(losses: pl.LazyFrame, runs: Sequence[Run]) -> list[TracerLoss]:
     """
     # A flag holds if all rows of a run have it; losses only in its manifest may be of any kind.
     head = pl.col("kind") == "missing_head"
-    flags = losses.filter(~PAUSE).group_by("run").agg(of_kernel().all(), head.all()).collect()
+    flags = losses.filter(~PAUSE).group_by("run").agg(is_kernel_loss().all(), head.all()).collect()
     of_kernel_or_head = {run: where for run, *where in flags.iter_rows()}
     cut_off = pl.col("kind").cast(pl.String).str.starts_with("missing_")
     counted = {
@@ -192,7 +192,9 @@ def outcomes_by_cell(samples: Sequence[RunSamples]) -> pl.DataFrame:
                 "runs": len(members),
                 "sent": sent,
                 "missed": lost,
-                "loss": lost / sent if sent and unknown <= total * least_told(total) else None,
+                "loss": lost / sent
+                if sent and unknown <= total * largest_possible(total)
+                else None,
                 **{name: sum(s.outcomes.get(name, 0) for s in members) for name in names},
                 "left_out": sum(s.left_out for s in members),
             }

@@ -9,7 +9,7 @@ import math
 
 import polars as pl
 
-from roslens.collectors.ros2.losses import FOREVER, of_kernel
+from roslens.collectors.ros2.losses import FOREVER, is_kernel_loss
 from roslens.recording.errors import UsageError
 from roslens.recording.layout import NOT_SAMPLED
 
@@ -74,7 +74,7 @@ def lost_events(losses: pl.LazyFrame) -> dict[str, float]:
     """Return how many program events each run lacks (infinite: unknown), if it lacks any."""
     known = (pl.col("kind").cast(pl.String) == "discarded_events") & pl.col("count").is_not_null()
     count = pl.when(known).then(pl.col("count")).otherwise(math.inf)
-    lost = losses.filter(~of_kernel()).group_by(pl.col("run").cast(pl.String)).agg(count.sum())
+    lost = losses.filter(~is_kernel_loss()).group_by(pl.col("run").cast(pl.String)).agg(count.sum())
     return dict(lost.collect().iter_rows())
 
 
@@ -83,7 +83,7 @@ def too_many_lost(lost: float, of: int) -> bool:
     return 100 * lost > of
 
 
-def whole_only(losses: pl.LazyFrame, what: str) -> None:
+def refuse_paused_runs(losses: pl.LazyFrame, what: str) -> None:
     """Raise an error if one of the runs paused, because `what` needs complete runs.
 
     Raises
@@ -104,7 +104,7 @@ def _pauses(losses: pl.LazyFrame) -> pl.DataFrame:
     key = ("run", "_host")
     new = (pl.col("_begin") > pl.col("_end").cum_max().shift(1)).fill_null(value=True)
     return (
-        losses.filter(~of_kernel())
+        losses.filter(~is_kernel_loss())
         .select(
             "run", _host=pl.col("host").cast(pl.String),
             _begin=pl.col("begin_ns").fill_null(0), _end=pl.col("end_ns").fill_null(FOREVER),

@@ -10,7 +10,7 @@ from typing import Literal
 import polars as pl
 
 from roslens.analysis.runs import Run
-from roslens.collectors.topics import of_application
+from roslens.collectors.topics import is_of_application
 from roslens.recording.arrays import Floats, np
 from roslens.recording.manifest import Level
 
@@ -184,7 +184,7 @@ def topic_traffic(messages: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
             longest_ns=latency.max(),
         )
         .join(median, on="topic")
-        .with_columns(own=of_application())
+        .with_columns(own=is_of_application())
         .sort(~pl.col("own"), pl.col("delivered") == 0, -pl.col("heard").cast(pl.Int64), "topic")
         .collect()
     )  # fmt: skip
@@ -307,10 +307,10 @@ def run_samples(
     rows = rows_of_group(messages.select(_OF_SAMPLES), chosen, group, warm_up_s).collect()
     by_run = rows.partition_by("run", as_dict=True)
     empty = rows.clear()
-    return [_of_run(run, by_run.get((run.name,), empty)) for run in chosen]
+    return [_run_samples(run, by_run.get((run.name,), empty)) for run in chosen]
 
 
-def _of_run(run: Run, rows: pl.DataFrame) -> RunSamples:
+def _run_samples(run: Run, rows: pl.DataFrame) -> RunSamples:
     warm = rows.filter("warm")
     bound_ns = float(warm.select(CLOCK_BOUND_NS).item())
     sent = warm.filter(LATENCY_NS.is_not_null() | pl.col("outcome").is_in(LOST)).select(

@@ -89,7 +89,7 @@ def _summed(rows: pl.DataFrame, kind: Of, *key: str) -> pl.DataFrame:
     )
 
 
-def missing(losses: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
+def missing_events(losses: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     """Return where events are missing, under the names of the rows of `seen_in_steps` concerned.
 
     Parameters

@@ -10,7 +10,7 @@ import polars as pl
 from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.over_runs import statistics_over_runs
-from roslens.collectors.ros2.losses import FOREVER, of_kernel
+from roslens.collectors.ros2.losses import FOREVER, is_kernel_loss
 from roslens.collectors.ros2.services import begin_of
 
 CALLED = "request called -> response received"
@@ -123,7 +123,7 @@ def unanswered(
     place = ["run", "host", "vpid"]
     ends = processes.group_by(place).agg(_ended=pl.col("end_ns").max())
     of_client = clients.select(*place, "client_id").join(ends, on=place)
-    last = losses.filter(~of_kernel()).group_by("run").agg(
+    last = losses.filter(~is_kernel_loss()).group_by("run").agg(
         _lost=pl.col("end_ns").fill_null(FOREVER).max()
     )  # fmt: skip
     sent = pl.coalesce("request_sent_ns", "request_called_ns")

@@ -22,7 +22,7 @@ from roslens.analysis.measures.waits_for import (
 )
 from roslens.analysis.reports.numbers import counted, duration, significant
 from roslens.collectors.ros2.blocked import executors_of
-from roslens.collectors.ros2.callbacks import of_callbacks
+from roslens.collectors.ros2.callbacks import is_callback
 from roslens.collectors.times import LEAST_NS
 
 TIMES = 10
@@ -78,7 +78,7 @@ def silences(
     events during the silence.
     """
     schema = {name: kind for name, kind in SCHEMA.items() if name != "run"}
-    ran = tables["callback_instances"].filter(of_callbacks())
+    ran = tables["callback_instances"].filter(is_callback())
     tables = {**tables, "callback_instances": ran}
     processes = tables["processes"].collect()
     recorded = recorded_until_ns or processes["end_ns"].max()
@@ -165,7 +165,7 @@ class _Silent:
                 done.add(key)
                 yield row
         for key in sorted(self.silent):
-            call = self._inside(key)
+            call = self._unfinished_execution(key)
             row = None if call is None else self._row([key], call)
             if row is not None:
                 done.add(key)
@@ -179,7 +179,7 @@ class _Silent:
                 if row is not None:
                     yield row
 
-    def _idle(self, key: Thread, since: int, until: int, waits: list[Wait]) -> bool | None:
+    def _was_idle(self, key: Thread, since: int, until: int, waits: list[Wait]) -> bool | None:
         """Return whether a process used less than half a CPU meanwhile; None if that is unknown.
 
         Its CPU use says nothing either if other threads wait for work: those of rclcpp ask again
@@ -201,19 +201,21 @@ class _Silent:
         thread, waits = self.threads[key], self.waits[key]
         call = waits[0].call
         since, until = call["start_ns"], call["end_ns"] or thread["until_ns"]
-        idle = self._idle(key, since, until, waits)
+        idle = self._was_idle(key, since, until, waits)
         if until - call["asked_ns"] < LEAST_NS or idle is False:
             return None
         if self._lost(key[0], since, until):
             return None
         reasons = "; ".join([
-            self._told(thread, call, (since, until), None),
+            self._sentence(thread, call, (since, until), None),
             *(in_words(wait, self.waits, self.stuck, idle=idle) for wait in waits),
         ])  # fmt: skip
         nodes = {call["node"]} - {None}
-        return _made(thread, "hung", (since, until), reasons, vtid=key[2], nodes=nodes, call=call)
+        return _silence(
+            thread, "hung", (since, until), reasons, vtid=key[2], nodes=nodes, call=call
+        )
 
-    def _inside(self, key: Thread) -> dict[str, Any] | None:
+    def _unfinished_execution(self, key: Thread) -> dict[str, Any] | None:
         """Return the execution that a thread never left, or None."""
         ran = self.ran.filter(pl.col("vtid") == key[2], pl.col("vpid") == key[1],
                               pl.col("host").cast(pl.String) == key[0])  # fmt: skip
@@ -230,13 +232,13 @@ class _Silent:
         since = thread["since_ns"] if call is None else call["start_ns"]
         until, first = thread["until_ns"], min(row["first_ns"] for row in threads)
         members = self.executors.get(executor[0], executor)
-        ran, sent = self._of(members, self.ran), self._of(executor, self.sent)
+        ran, sent = self._rows_of(members, self.ran), self._rows_of(executor, self.sent)
         timers = ran.filter(pl.col("kind").cast(pl.String) == "timer")
         due = [
             *(f"its {name} timer did not fire again"
-              for name in _due(timers, "callback_id", "name", "start_ns", until)),
+              for name in _overdue(timers, "callback_id", "name", "start_ns", until)),
             *(f"nothing more was published on {topic}"
-              for topic in _due(sent, "publisher_id", "topic", "publish_ns", until)),
+              for topic in _overdue(sent, "publisher_id", "topic", "publish_ns", until)),
         ]  # fmt: skip
         waiting = self._waiting(ran, since, until)
         not_taken = sum(count for _, count, _ in waiting)
@@ -247,7 +249,7 @@ class _Silent:
             longest = same.select(pl.col("duration_ns").max()).item()
         too_long = longest is not None and until - since >= max(LEAST_NS, TIMES * longest)
         waits = [] if call is None else self.waits.get(executor[0], [])
-        idle = self._idle(executor[0], since, until, waits)
+        idle = self._was_idle(executor[0], since, until, waits)
         if idle is False:
             waits = []
         stuck = executor[0] in self.stuck and any(
@@ -268,7 +270,7 @@ class _Silent:
         node = None if call is None else call["node"]
         nodes = {*ran["node"].drop_nulls(), *sent["node"].drop_nulls()} if node is None else {node}
         reasons = "; ".join([
-            self._told(thread, call, (since, until), longest),
+            self._sentence(thread, call, (since, until), longest),
             *(in_words(wait, self.waits, self.stuck, idle=idle) for wait in waits), *due,
             *(f"{counted(count, 'message')} published on {topic} since then "
               f"{'was' if count == 1 else 'were'} not taken" for topic, count, _ in waiting),
@@ -276,13 +278,13 @@ class _Silent:
             *([f"the run failed: {self.failure}"] if failed else []),
         ])  # fmt: skip
         vtid = thread["vtid"] if len(executor) == 1 else None
-        return _made(
+        return _silence(
             thread, state, (since, until), reasons,
             vtid=vtid, nodes=nodes, call=call, waiting=not_taken,
         )  # fmt: skip
 
     @staticmethod
-    def _told(
+    def _sentence(
         thread: Mapping[str, Any], call: Mapping[str, Any] | None, span: tuple[int, int],
         longest: int | None,
     ) -> str:  # fmt: skip
@@ -331,7 +333,7 @@ class _Silent:
         )
 
     @staticmethod
-    def _of(threads: list[Thread], frame: pl.DataFrame) -> pl.DataFrame:
+    def _rows_of(threads: list[Thread], frame: pl.DataFrame) -> pl.DataFrame:
         schema = {"host": pl.String, "vpid": pl.Int32, "vtid": pl.Int32}
         wanted = pl.DataFrame(threads, schema=schema, orient="row")
         return frame.join(wanted.cast({"host": frame.schema["host"]}), on=_THREAD)
@@ -344,7 +346,7 @@ _SAID = {
 }
 
 
-def _made(
+def _silence(
     thread: Mapping[str, Any], state: str, span: tuple[int, int], reasons: str, *, vtid: int | None,
     nodes: set[str], call: Mapping[str, Any] | None, waiting: int = 0,
 ) -> dict[str, Any]:  # fmt: skip
@@ -365,7 +367,7 @@ def _key(row: Mapping[str, Any]) -> Thread:
     return row["host"], row["vpid"], row["vtid"]
 
 
-def _due(rows: pl.DataFrame, key: str, name: str, time: str, until: int) -> list[str]:
+def _overdue(rows: pl.DataFrame, key: str, name: str, time: str, until: int) -> list[str]:
     """Return the names of sources that were active regularly and then no more."""
     sources = rows.group_by(key, name, maintain_order=True).agg(
         pl.len(), last=pl.col(time).max(), pause=pl.col(time).diff().max()

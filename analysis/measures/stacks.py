@@ -40,7 +40,7 @@ def callback_title(kind: str | None, name: str | None, node: str | None) -> str:
     return f"{kind or 'unknown'} {name or '?'}{owner}"
 
 
-def inside(samples: pl.LazyFrame, executions: pl.LazyFrame) -> pl.DataFrame:
+def assign_to_executions(samples: pl.LazyFrame, executions: pl.LazyFrame) -> pl.DataFrame:
     """Assign each sample to the execution of a callback in which it was taken.
 
     That is the execution on its thread that began last among those that go on at its time; an
@@ -105,7 +105,7 @@ def waits_of_slow(waits: pl.DataFrame, executions: pl.DataFrame) -> pl.DataFrame
     Parameters
     ----------
     waits
-        From `as_samples`, assigned to executions by `inside`.
+        From `as_samples`, assigned to executions by `assign_to_executions`.
     executions
         From `ended`, of the same runs.
 
@@ -116,7 +116,9 @@ def waits_of_slow(waits: pl.DataFrame, executions: pl.DataFrame) -> pl.DataFrame
     (of the same time); the callback that waits longest first. Callbacks without slow executions,
     or whose slow executions wait for less than a hundredth of their time, have no row.
     """
-    slow = executions.join(slow_ones(executions).filter("slow"), on=["run", _NUMBER], how="semi")
+    slow = executions.join(
+        slow_executions(executions).filter("slow"), on=["run", _NUMBER], how="semi"
+    )
     whole = slow.group_by(CALLBACK).agg(whole=pl.col("duration_ns").sum())
     place = pl.col("path").str.split("\n").list.head(_PLACE_FUNCTIONS).list.join(" <- ")
     in_all = pl.col("ns").sum().over(CALLBACK)
@@ -141,7 +143,7 @@ def ended(samples: pl.DataFrame, executions: pl.LazyFrame) -> pl.DataFrame:
     Parameters
     ----------
     samples, executions
-        See `inside`.
+        See `assign_to_executions`.
     """
     sampled = pl.col("run").is_in(samples["run"].unique().to_list())
     return executions.filter(sampled, pl.col("end_ns").is_not_null()).collect()
@@ -153,20 +155,20 @@ def busiest(samples: pl.DataFrame) -> pl.DataFrame:
     Parameters
     ----------
     samples
-        From `inside`.
+        From `assign_to_executions`.
     """
     in_callbacks = samples.drop_nulls(_NUMBER)
     sums = in_callbacks.group_by(CALLBACK).agg(pl.col("cpu_ns").sum()).sort("cpu_ns", *CALLBACK)
     return in_callbacks.join(sums.tail(1), on=CALLBACK, how="semi", nulls_equal=True)
 
 
-def of_functions(samples: pl.DataFrame) -> pl.DataFrame:
+def time_by_function(samples: pl.DataFrame) -> pl.DataFrame:
     """Return the CPU time of each function in each execution that has samples.
 
     Parameters
     ----------
     samples
-        From `inside`.
+        From `assign_to_executions`.
 
     Returns
     -------
@@ -192,7 +194,7 @@ def of_functions(samples: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def slow_ones(executions: pl.DataFrame) -> pl.DataFrame:
+def slow_executions(executions: pl.DataFrame) -> pl.DataFrame:
     """Return ``run``, ``callback_instance_id``, ``slow`` (in the slowest tenth of its callback's).
 
     Parameters
@@ -216,7 +218,7 @@ def shares(
     Parameters
     ----------
     functions, samples
-        From `of_functions` and `inside`.
+        From `time_by_function` and `assign_to_executions`.
     executions
         ``callback_instances`` with ``run``.
 
@@ -227,7 +229,7 @@ def shares(
     ``self_ns``, ``total_ns`` (ns per execution), ``runs``, ``executions``, ``samples``,
     ``method``; the callback with the most CPU time first.
     """
-    slow = slow_ones(executions)
+    slow = slow_executions(executions)
     cpu = (
         samples.drop_nulls(_NUMBER)
         .group_by("run", *CALLBACK, _NUMBER)
@@ -262,7 +264,9 @@ def shares(
             else:
                 each = keys.join(part, on=["run", _NUMBER], how="left").fill_null(0)
                 share, method = totals[0], "ratio over executions, of these runs alone"
-                half = _half(each["total_ns"].to_numpy(), each["cpu_ns"].to_numpy(), number, level)
+                half = _half_interval(
+                    each["total_ns"].to_numpy(), each["cpu_ns"].to_numpy(), number, level
+                )
             rows.append(
                 (
                     *callback, function, (joined["self_ns"] / joined["of"]).mean(), share,
@@ -292,7 +296,7 @@ def shares(
     )
 
 
-def _half(part: np.ndarray, whole: np.ndarray, number: int, level: float) -> float:
+def _half_interval(part: np.ndarray, whole: np.ndarray, number: int, level: float) -> float:
     """Return half the interval of sum(part) / sum(whole), arrays with one value per execution.
 
     Executions without samples count in `number`, and add nothing to either sum.

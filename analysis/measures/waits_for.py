@@ -104,13 +104,13 @@ def waits_for(tables: Mapping[str, pl.LazyFrame]) -> dict[Thread, list[Wait]]:
         needed = frozenset(member for key in acting for member in of_node.get(key, ()))
         names = tuple(sorted({node for _, node in serving}))
         own_node = set(acting) == {(row["host"], row["node"])}
-        idle = needed & _idle(tables, row["asked_ns"]) if own_node else frozenset()
+        idle = needed & _idle_threads(tables, row["asked_ns"]) if own_node else frozenset()
         wait = Wait(thread, row["service"], row, row["answered"], needed, idle, names)
         waits.setdefault(thread, []).append(wait)
     return waits
 
 
-def _idle(tables: Mapping[str, pl.LazyFrame], asked_ns: int) -> frozenset[Thread]:
+def _idle_threads(tables: Mapping[str, pl.LazyFrame], asked_ns: int) -> frozenset[Thread]:
     """Return threads that waited for work within `LEAST_NS` of `asked_ns` and ran no callback."""
 
     def threads_of(table: str, begin: str, condition: pl.Expr) -> set[Thread]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from roslens.analysis.measures.samples import ARRIVED
-from roslens.collectors.ros2.losses import of_kernel
+from roslens.collectors.ros2.losses import is_kernel_loss
 
 _PAIR = ("run", "publisher_id", "subscription_id")
 
@@ -49,7 +49,7 @@ def discovery_overview(
         )
         sent = sent.join(entities, on=["run", f"{name}_id"], how="left")
 
-    lost = losses.filter(~of_kernel()).group_by("run").agg(
+    lost = losses.filter(~is_kernel_loss()).group_by("run").agg(
         lost_ns=pl.col("begin_ns").fill_null(0).min()
     )  # fmt: skip
     known = pl.col("lost_ns").is_null() | (pl.col("first_ns") <= pl.col("lost_ns"))

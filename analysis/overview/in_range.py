@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from roslens.analysis.flow.chains import ChainInstances
-from roslens.analysis.statistics.quantiles import told_over_runs
+from roslens.analysis.statistics.quantiles import mean_quantile_over_runs
 from roslens.collectors.topics import INFRASTRUCTURE
 
 MOST_WORST = 100
@@ -67,8 +67,11 @@ def chains_overview(
         found = [each.only(began) for each in found]
     for each in found:
         done, of_runs = each.complete, each.times_of_runs()
-        times = (*(told_over_runs(of_runs, q) for q in (0.5, 0.99)), done["latency_ns"].max())
-        told = [each.told(time) for time in times]  # type: ignore[arg-type]
+        times = (
+            *(mean_quantile_over_runs(of_runs, q) for q in (0.5, 0.99)),
+            done["latency_ns"].max(),
+        )
+        told = [each.within_clocks(time) for time in times]  # type: ignore[arg-type]
         rows.append(
             (str(each.chain), each.instances.height, done.height,
              done.filter(match="approximate").height,

@@ -10,14 +10,14 @@ import polars as pl
 from roslens.analysis.measures.callbacks import CALLBACK, readable
 from roslens.analysis.measures.loss import loss_of
 from roslens.analysis.overview.runs_and_topics import slowest_first, topics_overview
-from roslens.analysis.statistics.quantiles import told_quantile_of
+from roslens.analysis.statistics.quantiles import supported_quantile_of
 
 PAIR = ("topic", "from", "to")
 _THREAD = ("host", "vpid", "vtid")
 _LEAST_S = 1.0
 """Least time after which a rate is known, or the window where that is shorter."""
 _MS = pl.col("duration_ns") / 1e6
-_P50_MS, _P99_MS = (told_quantile_of(_MS, q, ordered=True) for q in (0.5, 0.99))
+_P50_MS, _P99_MS = (supported_quantile_of(_MS, q, ordered=True) for q in (0.5, 0.99))
 USED = {"node": pl.String, "cpu": pl.Float64, "rss_bytes": pl.Int64}
 
 
@@ -111,7 +111,7 @@ def last_seconds(
             nulls_last=True,
         )
     )
-    own_time = _own_time(instances, begin_ns, end_ns)
+    own_time = _time_by_node(instances, begin_ns, end_ns)
     return LastSeconds(
         begin_ns=begin_ns,
         end_ns=end_ns,
@@ -205,7 +205,7 @@ def _nodes(
     )
 
 
-def _own_time(instances: pl.DataFrame, begin_ns: int, end_ns: int) -> pl.DataFrame:
+def _time_by_node(instances: pl.DataFrame, begin_ns: int, end_ns: int) -> pl.DataFrame:
     """Return the time of each node on each thread, ``own``; inner executions count once.
 
     An execution without a known end ran up to the next one on its thread.

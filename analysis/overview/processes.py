@@ -8,7 +8,7 @@ import polars as pl
 
 from roslens.analysis.measures.busy import with_nested_once
 from roslens.analysis.measures.pauses import recorded_time
-from roslens.collectors.ros2.callbacks import of_callbacks
+from roslens.collectors.ros2.callbacks import is_callback
 
 _PROCESS = ("run", "host", "vpid")
 
@@ -52,7 +52,7 @@ def processes_overview(
         pss_bytes=pl.col("pss_bytes").max(),
     )  # fmt: skip
     ran = (
-        instances.filter(of_callbacks())
+        instances.filter(is_callback())
         .drop_nulls("end_ns")
         .pipe(recorded_time, losses, "start_ns", "end_ns")
         .filter(~pl.col("paused"))

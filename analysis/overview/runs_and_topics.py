@@ -19,8 +19,12 @@ from roslens.analysis.measures.samples import (
     with_cells,
 )
 from roslens.analysis.runs import Run
-from roslens.analysis.statistics.quantiles import quantile_of, told_over_runs_of, told_quantile_of
-from roslens.collectors.topics import of_application
+from roslens.analysis.statistics.quantiles import (
+    mean_quantile_expression,
+    quantile_of,
+    supported_quantile_of,
+)
+from roslens.collectors.topics import is_of_application
 
 RUN_SCHEMA = pl.Schema(
     {
@@ -133,8 +137,8 @@ def topics_overview(
             messages=pl.len(),
             rate=rate_hz("publish_ns"),
             size=size,
-            p50_ms=told_quantile_of(latency, 0.5, ordered=True),
-            p99_ms=told_quantile_of(latency, 0.99, ordered=True),
+            p50_ms=supported_quantile_of(latency, 0.5, ordered=True),
+            p99_ms=supported_quantile_of(latency, 0.99, ordered=True),
             worst_ms=pl.col("latency_ns").filter(latency.is_not_null()).max() / 1e6,
             apart_ms=CLOCK_BOUND_NS / 1e6,
             told=loss_of("outcome").is_not_null(),
@@ -153,8 +157,8 @@ def topics_overview(
             pl.col("messages").sum(),
             rate_hz=pl.col("rate").mean(),
             bytes_per_s=(pl.col("rate") * pl.col("size")).mean(),
-            p50_ms=_beyond_clocks(told_over_runs_of("p50_ms")),
-            p99_ms=_beyond_clocks(told_over_runs_of("p99_ms")),
+            p50_ms=_beyond_clocks(mean_quantile_expression("p50_ms")),
+            p99_ms=_beyond_clocks(mean_quantile_expression("p99_ms")),
             worst_ms=pl.col("worst_ms").max(),
             lost=pl.when(pl.col("told").all()).then(
                 pl.col("not_arrived").sum() / pl.col("known").sum()
@@ -177,7 +181,7 @@ def _beyond_clocks(value_ms: pl.Expr) -> pl.Expr:
 def slowest_first(topics: pl.DataFrame) -> pl.DataFrame:
     """Return rows of `topics_overview` in their order: application first, slowest first."""
     return topics.sort(
-        of_application(),
+        is_of_application(),
         pl.coalesce("p99_ms", "worst_ms"),
         "topic",
         descending=[True, True, False],

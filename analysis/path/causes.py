@@ -54,7 +54,7 @@ class Pieces:
 
 
 @dataclass(frozen=True)
-class Seen:
+class KernelEvidence:
     """Kernel data on the threads of pieces, as row numbers of its frames; -1 for nothing.
 
     Attributes
@@ -87,7 +87,7 @@ class Seen:
     fault: Bools
 
 
-class Told:
+class PieceCauses:
     """Kind, source and actors of each piece; the last statement about a piece holds."""
 
     def __init__(self, count: int, kind: str = "unexplained") -> None:
@@ -111,7 +111,7 @@ class Told:
         ]
 
 
-def tell(p: Pieces, seen: Seen | None, told: Told) -> None:
+def tell(p: Pieces, seen: KernelEvidence | None, told: PieceCauses) -> None:
     """Assign a kind to each piece."""
     waiting, taken, running = (p.phase == phase for phase in (WAITING, TAKEN, CALLBACK))
     arrived = waiting & p.arrived
@@ -145,7 +145,7 @@ def tell(p: Pieces, seen: Seen | None, told: Told) -> None:
     told.say("callback_group", held, execution=p.group)
 
 
-def _stopped(p: Pieces, seen: Seen) -> Bools:
+def _stopped(p: Pieces, seen: KernelEvidence) -> Bools:
     """Return pieces that wait for a callback that itself mostly waited for a CPU.
 
     A callback that is preempted for less than half of the time counts as the cause of the wait.
@@ -159,7 +159,7 @@ def _stopped(p: Pieces, seen: Seen) -> Bools:
     return mostly_stopped
 
 
-def _by_kernel(p: Pieces, seen: Seen, told: Told) -> None:
+def _by_kernel(p: Pieces, seen: KernelEvidence, told: PieceCauses) -> None:
     waiting, taken, running = (p.phase == phase for phase in (WAITING, TAKEN, CALLBACK))
     between = waiting & p.arrived & (p.callback < 0)
     by_receiver = between & seen.asleep & (seen.waker == p.receiver)
@@ -203,15 +203,15 @@ class Kernel:
         interrupts = [self.interrupts, self.soft_interrupts]
         return [self.states, self.had_cpu, *interrupts, self.faults]
 
-    def seen(self, place: Ints, line: Ints, begin_ns: Ints) -> Seen:
+    def seen(self, place: Ints, line: Ints, begin_ns: Ints) -> KernelEvidence:
         """Return the kernel's data on pieces at these places."""
-        state, had, *interrupts = (layer.on(place) for layer in self.layers[:-1])
+        state, had, *interrupts = (layer.row_at(place) for layer in self.layers[:-1])
         interrupt = np.where(interrupts[0] < 0, interrupts[1], interrupts[0])
         states, had_cpu = self.view.states, self.view.had_cpu
         kind = _at(states["kind"].replace_strict(_STATE_KINDS, return_dtype=pl.Int64), state)
         waker, woken_at = _at(states["waker"], state), _at(states["end_ns"], state)
         by_tid = _at(had_cpu["by_tid"], had)
-        return Seen(
+        return KernelEvidence(
             on_cpu=kind == _ON_CPU,
             off_cpu=kind == CODE["preempted"],
             asleep=(kind > 0) & (kind != CODE["preempted"]),
@@ -223,7 +223,7 @@ class Kernel:
             by_name=had,
             by_execution=self.ran(by_tid, line, begin_ns),
             interrupt=interrupt,
-            fault=self.faults.on(place) >= 0,
+            fault=self.faults.row_at(place) >= 0,
         )
 
 

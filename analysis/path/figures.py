@@ -59,7 +59,7 @@ def causes_plot(late: Sequence[Late]) -> Plot:
         at = 0.0
         for kind, ms in zip(KINDS, means[name], strict=True):
             if ms > 0:
-                _stretch(axes, row, kind, at, float(ms))
+                _draw_segment(axes, row, kind, at, float(ms))
                 at += float(ms)
         axes.annotate(counted(len(bars[name]), "message"), (at, row), (4, 0),
                       textcoords="offset points", va="center", fontsize=8)  # fmt: skip
@@ -93,7 +93,7 @@ def path_plot(late: Sequence[Late]) -> Plot:
         path = run.path.filter(pl.col("message") == number)
         message = run.messages.row(number, named=True)
         for kind, begin, ns in path.select("kind", "begin_ns", "duration_ns").iter_rows():
-            _stretch(axes, row, kind, (begin - message["publish_ns"]) / 1e6, ns / 1e6)
+            _draw_segment(axes, row, kind, (begin - message["publish_ns"]) / 1e6, ns / 1e6)
         axes.vlines((message["latency_ns"] - by) / 1e6, row - 0.45, row + 0.45, color="black")
         labels.append(f"{shown(message['topic'] or '?')} {message['message_id']}")
     _finish(figure, axes, labels, kinds, "since publish [ms]")
@@ -105,7 +105,7 @@ def path_plot(late: Sequence[Late]) -> Plot:
     )
 
 
-def _stretch(axes: Axes, row: int, kind: str, begin_ms: float, ms: float) -> None:
+def _draw_segment(axes: Axes, row: int, kind: str, begin_ms: float, ms: float) -> None:
     fill, hatch = _LOOKS[kind]
     axes.barh(row, ms, left=begin_ms, height=0.62, color=fill, hatch=hatch, edgecolor="white",
               linewidth=0)  # fmt: skip

@@ -67,14 +67,14 @@ def proven_groups(
             continue
         of_executor = pl.col("executor") == executor
         proven = int((idle_ns(rows) >= _IDLE * rows["held_ns"].to_numpy()).sum())
-        if proven >= LEAST_HELD and not _together(
+        if proven >= LEAST_HELD and not _ran_concurrently(
             ran.filter(of_executor), int(callback), int(holder)
         ):
             holders.setdefault(int(callback), []).append(int(holder))
     return holders
 
 
-def _together(ran: pl.DataFrame, own: int, other: int) -> bool:
+def _ran_concurrently(ran: pl.DataFrame, own: int, other: int) -> bool:
     """Return whether two callbacks, or two executions of the other, ever ran at the same time."""
     a, b = (
         ran.filter(pl.col("other") == callback)

@@ -85,7 +85,7 @@ class Late:
     late_by: Floats
     spent: Floats
     excess: Floats
-    of: int
+    judged: int
     left_out: int
     limit: str = "its P99"
 
@@ -96,7 +96,7 @@ class Late:
         return np.where(self.excess.sum(1) > 0, most, CODE["unexplained"])
 
     @cached_property
-    def told(self) -> pl.DataFrame:
+    def with_causes(self) -> pl.DataFrame:
         """`messages` with ``late_by_ns``, ``cause``, ``share``, ``who`` and ``sentence``."""
         names = np.array(list(KINDS))
         total = self.excess.sum(1)
@@ -127,9 +127,9 @@ class Late:
 
     def frame(self) -> pl.DataFrame:
         """Return one row per message, the worst first, with its cause and a sentence."""
-        return self.told.select(pl.col(name).cast(kind) for name, kind in _SCHEMA.items()).sort(
-            "late_by_ns", descending=True, maintain_order=True
-        )
+        return self.with_causes.select(
+            pl.col(name).cast(kind) for name, kind in _SCHEMA.items()
+        ).sort("late_by_ns", descending=True, maintain_order=True)
 
 
 def late_messages(
@@ -189,7 +189,7 @@ def late_messages(
     late = np.flatnonzero(kept)
     needed = np.unique(np.concatenate([late, *(sample for _, sample in usual_of)]))
     number = rows["row"].to_numpy().astype(np.int64)
-    path = paths.of(number[needed], to_start=to_start)
+    path = paths.segments_of(number[needed], to_start=to_start)
     place = np.searchsorted(number[needed], path["message"].to_numpy())
     cell = place * len(KINDS) + path["kind"].to_physical().to_numpy()
     spent = np.bincount(cell, path["duration_ns"].to_numpy(), needed.size * len(KINDS))
@@ -229,7 +229,7 @@ def explained(worst: pl.DataFrame, paths: Callable[[str], Paths]) -> pl.DataFram
         late = late_messages(
             paths(str(run)), chosen=pl.col(number).is_in(rows[number].implode()), to_start=True
         )
-        verdicts = late.told.select(
+        verdicts = late.with_causes.select(
             pl.lit(run).alias("run"), pl.col(number).cast(pl.Int64), *_VERDICT
         )
         parts.append(verdicts.unique(number, keep="first"))

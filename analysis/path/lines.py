@@ -41,13 +41,13 @@ class Layer:
         begin, end = begin[row], end[row]
         return cls(begin, np.minimum(end, np.append(begin[1:], np.iinfo(np.int64).max)), row)
 
-    def on(self, place: Ints) -> Ints:
+    def row_at(self, place: Ints) -> Ints:
         """Return the row of the stretch at each place, -1 without one."""
         number = np.searchsorted(self.begin, place, "right")
         covered = np.append(place.min(initial=0), self.end)[number] > place
         return np.where(covered, np.append(-1, self.row)[number], -1)
 
-    def before(self, place: Ints) -> Ints:
+    def row_before(self, place: Ints) -> Ints:
         """Return the row of the last stretch begun at or before a place, on any line, or -1."""
         return np.append(-1, self.row)[np.searchsorted(self.begin, place, "right")]
 

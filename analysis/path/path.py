@@ -8,7 +8,7 @@ from typing import Self
 
 import polars as pl
 
-from roslens.analysis.path.causes import STATES, WAITING, Kernel, Pieces, Told, joined, tell
+from roslens.analysis.path.causes import STATES, WAITING, Kernel, PieceCauses, Pieces, joined, tell
 from roslens.analysis.path.groups import proven_groups
 from roslens.analysis.path.kernel import KernelView, kernel_view
 from roslens.analysis.path.lines import Axis, Layer, cut, edges_of
@@ -17,7 +17,7 @@ from roslens.analysis.path.names import named
 from roslens.analysis.reports.given import Tables
 from roslens.analysis.statistics.quantiles import quantile
 from roslens.collectors.ros2.blocked import executors_of
-from roslens.collectors.ros2.callbacks import of_callbacks
+from roslens.collectors.ros2.callbacks import is_callback
 from roslens.recording.arrays import ArrayLike, Ints, np
 
 NEEDED = ("messages", "callback_instances", "publications", "executor_intervals")
@@ -51,7 +51,7 @@ class Paths:
         self, tables: Mapping[str, pl.DataFrame], kernel: Mapping[str, pl.LazyFrame]
     ) -> None:
         tid = pl.col("vtid").cast(pl.Int64).alias("tid")
-        ran = tables["callback_instances"].filter(of_callbacks())
+        ran = tables["callback_instances"].filter(is_callback())
         tables = {**tables, "callback_instances": ran}
         self._callback_instances = tables["callback_instances"]
         self.executions = tables["callback_instances"].with_row_index("row").with_columns(tid)
@@ -93,7 +93,7 @@ class Paths:
         )  # fmt: skip
         self.executors = self._executors()
         waits = pl.col("state").cast(pl.String) == "wait"
-        self.waits, self.executor = self._of_executors(waits), self._executor(m)
+        self.waits, self.executor = self._executor_layer(waits), self._executor(m)
         self.group, self.groups = self._groups()
         # Per execution; the last entry is the one that index -1 selects.
         self.callback_id = _filled(self.executions["callback_id"])
@@ -113,7 +113,7 @@ class Paths:
         frames = dict(zip(NEEDED, pl.collect_all(map(tables.table, NEEDED)), strict=True))
         return cls(frames, tables.kernel_events(run))
 
-    def of(self, rows: Ints | None = None, *, to_start: bool = False) -> pl.DataFrame:
+    def segments_of(self, rows: Ints | None = None, *, to_start: bool = False) -> pl.DataFrame:
         """Return where the time of some messages went.
 
         Parameters
@@ -173,7 +173,7 @@ class Paths:
         )
         return executors["executor"].fill_null(-1).to_numpy()
 
-    def _of_executors(self, condition: pl.Expr) -> Layer:
+    def _executor_layer(self, condition: pl.Expr) -> Layer:
         """Return the stretches of matching intervals; the lines are the numbers of `_executor`."""
         rows = self.intervals.filter(condition).drop_nulls("end_ns").sort("begin_ns")
         executor = self._executor(rows)
@@ -202,12 +202,12 @@ class Paths:
         )
         threads = self.by_number.with_columns(pl.col("host").cast(pl.String))
         lines = frame.join(threads, on=_NUMBER, how="left", maintain_order="left")["line"]
-        return self.callbacks.on(self.axis.at(lines.fill_null(-1).to_numpy(), time_ns))
+        return self.callbacks.row_at(self.axis.at(lines.fill_null(-1).to_numpy(), time_ns))
 
     def _groups(self) -> tuple[Ints, Layer]:
         """Return each message's proven group, -1 without one, and the executions of the groups."""
         in_vain = (pl.col("state").cast(pl.String) == "busy") & (pl.col("executed") == 0)
-        free = self._of_executors((pl.col("state").cast(pl.String) == "wait") | in_vain)
+        free = self._executor_layer((pl.col("state").cast(pl.String) == "wait") | in_vain)
 
         def idle_ns(rows: pl.DataFrame) -> Ints:
             executor = rows["executor"].to_numpy()
@@ -256,7 +256,7 @@ class Paths:
         # Messages that wait behind many others have many pieces.
         part = np.cumsum(8 * (end - begin + 1)) // _MOST_PIECES
         rows = [messages[part == number] for number in np.unique(part)] or [messages]
-        return pl.concat([self._told(self._pieces(chunk, phases)) for chunk in rows])
+        return pl.concat([self._with_sentences(self._pieces(chunk, phases)) for chunk in rows])
 
     def _pieces(self, messages: Ints, phases: int) -> pl.DataFrame:
         """Cut messages into ordered pieces: message, phase, line, begin_ns, end_ns, idle, group."""
@@ -284,7 +284,7 @@ class Paths:
             waiting = rows["phase"].to_numpy() == WAITING
             line = np.where(waiting, number[rows["message"].to_numpy()], -1)
             rows, line = self._cut(rows, line, edges_of([layer]))
-            layer_rows = layer.on(self.axis.at(line, rows["begin_ns"].to_numpy()))
+            layer_rows = layer.row_at(self.axis.at(line, rows["begin_ns"].to_numpy()))
             rows = rows.with_columns(pl.Series(name, layer_rows))
         return rows
 
@@ -293,13 +293,17 @@ class Paths:
         row, begin, end = cut(self.axis, line, begin, end, edges)
         return rows[row].with_columns(begin_ns=begin, end_ns=end), line[row]
 
-    def _told(self, rows: pl.DataFrame) -> pl.DataFrame:
+    def _with_sentences(self, rows: pl.DataFrame) -> pl.DataFrame:
         message, phase, line, begin, idle, group = (
             rows[name].to_numpy()
             for name in ("message", "phase", "line", "begin_ns", "idle", "group")
         )
         place = self.axis.at(line, begin)
-        m, callback, last = self.messages, self.callbacks.on(place), self.callbacks.before(place)
+        m, callback, last = (
+            self.messages,
+            self.callbacks.row_at(place),
+            self.callbacks.row_before(place),
+        )
         own_callback = self.own_callback[message]
         behind = (self.callback_id[last] == own_callback) & (self.thread_of[last] == line)
         pieces = Pieces(
@@ -307,7 +311,7 @@ class Paths:
             lasted_ns=rows["end_ns"].to_numpy() - begin,
             phase=phase,
             arrived=m["arrived"].to_numpy()[message],
-            state=self.states.on(place),
+            state=self.states.row_at(place),
             callback=callback,
             same=(callback >= 0) & (self.callback_id[callback] == own_callback),
             earlier=np.where(
@@ -318,7 +322,7 @@ class Paths:
             receiver=self.receiver[message],
         )
         seen = None if self.kernel is None else self.kernel.seen(place, line, begin)
-        labels = Told(rows.height)
+        labels = PieceCauses(rows.height)
         tell(pieces, seen, labels)
         return joined(rows.select("message", "begin_ns", "end_ns").with_columns(labels.columns()))
 
@@ -357,7 +361,7 @@ def parts_of_quantile(
     )
     near = rows.filter(took.is_between(low, high))
     near = rows.head(1) if near.is_empty() else near
-    path = paths.of(np.sort(near["row"].to_numpy().astype(np.int64)), to_start=True)
+    path = paths.segments_of(np.sort(near["row"].to_numpy().astype(np.int64)), to_start=True)
     who = pl.format(", {} of {}", "who_callback", pl.col("who_node").fill_null("a node"))
     cause = pl.concat_str(pl.col("kind").cast(pl.String).str.replace_all("_", " "),
                           who.fill_null(""))  # fmt: skip

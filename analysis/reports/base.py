@@ -15,10 +15,10 @@ from roslens.analysis.design import check_designs
 from roslens.analysis.estimate import Estimate
 from roslens.analysis.figures.drawing import Drawing
 from roslens.analysis.figures.plot import Plot
-from roslens.analysis.measures.loss import health_findings, what_is_bent
+from roslens.analysis.measures.loss import biased_figures, health_findings
 from roslens.analysis.measures.measured_part import measured_parts
 from roslens.analysis.metrics import metrics_of, versions, write_metrics
-from roslens.analysis.reports.front import Front, facts_of, told
+from roslens.analysis.reports.front import Front, facts_of, trigger_sentences
 from roslens.analysis.reports.given import NoRecordings, Tables
 from roslens.analysis.reports.parameters import ReportParameters
 from roslens.analysis.reports.table import ReportTable, Sentence, Verbatim
@@ -121,18 +121,18 @@ class Report(ABC, Generic[P]):
             from roslens.analysis.reports.moment import around_hit  # noqa: PLC0415  (half a second)
 
             around = around_hit(self.tables)
-        return Front(self._told(), self.picture(), facts, loud, around)
+        return Front(self._notes(), self.picture(), facts, loud, around)
 
     @cached_property
     def _facts(self) -> tuple[Mapping[str, str], frozenset[str]]:
         facts, loud = facts_of(self.tables, len(self.left_out))
         return facts or self.origin(), loud
 
-    def _told(self) -> list[str]:
-        return [*told(self.tables.runs), *self.answers()]
+    def _notes(self) -> list[str]:
+        return [*trigger_sentences(self.tables.runs), *self.answers()]
 
     @property
-    def given_and_left_out(self) -> tuple[int, int]:
+    def run_counts(self) -> tuple[int, int]:
         """Number of runs given, and number of those that failed or cannot be read."""
         not_read = len(self.tables.not_read)
         return len(self.tables.runs) + not_read, len(self.left_out) + not_read
@@ -154,7 +154,7 @@ class Report(ABC, Generic[P]):
             parts.append(
                 Sentence(
                     f"The tracer lost events in {len(lossy)} of {len(self.tables.runs)} runs. "
-                    f"{what_is_bent(lossy)}",
+                    f"{biased_figures(lossy)}",
                     loud=True,
                 )
             )
@@ -263,7 +263,7 @@ class Report(ABC, Generic[P]):
             return Section("metrics.json is not written: output_dir is not set.")
         counting = [run.name for run in self.counting]
         metrics = metrics_of(
-            self.estimates, self.tables.tracer_loss, counting, self._told(), self._facts[0]
+            self.estimates, self.tables.tracer_loss, counting, self._notes(), self._facts[0]
         )
         folder = Path(self.parameters.output_dir)
         path = write_metrics(metrics, folder)

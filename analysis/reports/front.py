@@ -138,7 +138,7 @@ def facts_of(tables: Tables, left_out: int) -> tuple[dict[str, str], frozenset[s
     return facts, frozenset(loud)
 
 
-def told(runs: Sequence[Run]) -> list[str]:
+def trigger_sentences(runs: Sequence[Run]) -> list[str]:
     """Return a sentence for each of the first times that a trigger hit."""
     hits = [(run, hit) for run in runs for hit in run.triggered]
     sentences = [

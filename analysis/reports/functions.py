@@ -8,12 +8,12 @@ from roslens.analysis.figures.stacks import function_shares
 from roslens.analysis.measures.stacks import (
     CALLBACK,
     as_samples,
+    assign_to_executions,
     busiest,
     callback_title,
     ended,
-    inside,
-    of_functions,
     shares,
+    time_by_function,
     waits_of_slow,
 )
 from roslens.analysis.reports.base import Part
@@ -22,7 +22,7 @@ from roslens.analysis.reports.table import Sentence
 _TOLD = 5
 
 
-def most_in(table: pl.DataFrame) -> list[str]:
+def dominant_functions(table: pl.DataFrame) -> list[str]:
     """Say in which function each of the busiest callbacks spends most, a sentence each.
 
     Parameters
@@ -71,15 +71,22 @@ def functions_parts(
     """
     if not any(table.head(1).collect().height for table in (samples, waits)):
         return []
-    waited, sampled = inside(as_samples(waits), instances), inside(samples, instances)
+    waited, sampled = (
+        assign_to_executions(as_samples(waits), instances),
+        assign_to_executions(samples, instances),
+    )
     sentences: list[Part] = [
         Sentence(text) for text in waits_in(waits_of_slow(waited, ended(waited, instances)))
     ]
     first = busiest(sampled)
     if not first.height:
         return sentences
-    table = shares(of_functions(sampled), sampled, ended(sampled, instances), level)
+    table = shares(time_by_function(sampled), sampled, ended(sampled, instances), level)
     about = first.row(0, named=True)
     mine = table.join(first.select(CALLBACK).unique(), on=CALLBACK, how="semi", nulls_equal=True)
     title = callback_title(about["kind"], about["name"], about["node"])
-    return [*map(Sentence, most_in(table)), *sentences, function_shares(mine, f"The {title}")]
+    return [
+        *map(Sentence, dominant_functions(table)),
+        *sentences,
+        function_shares(mine, f"The {title}"),
+    ]

@@ -24,12 +24,12 @@ _MOST_WORST = 5
 def around_hit(tables: Tables) -> list[Drawing | ReportTable]:
     """Return threads and slowest messages around the first hit in the tables; [] without a hit."""
     for run in tables.runs:
-        if run.triggered and (shown := _around(tables, run)):
+        if run.triggered and (shown := _threads_and_messages(tables, run)):
             return shown
     return []
 
 
-def _around(tables: Tables, run: Run) -> list[Drawing | ReportTable]:
+def _threads_and_messages(tables: Tables, run: Run) -> list[Drawing | ReportTable]:
     of_run = tables.only(run.name)
     timeline = build_timeline(
         of_run.table("callback_instances"),

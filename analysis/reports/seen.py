@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from roslens.analysis.figures.plot import Plot
-from roslens.analysis.measures.seen import missing, seen_in_steps
+from roslens.analysis.measures.seen import missing_events, seen_in_steps
 from roslens.recording import UsageError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def seen_of(tables: Tables, run: str) -> Plot:
 
     steps = steps_of(tables, run)
     losses = tables.only(run).table("losses").collect()
-    return seen_over_time(steps, missing(losses, steps), run)
+    return seen_over_time(steps, missing_events(losses, steps), run)
 
 
 def lossiest(tables: Tables) -> str:

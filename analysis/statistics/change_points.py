@@ -84,7 +84,7 @@ def change_points(
         part = winsorised(series[begin:end])
         cuts, p = stretch(part, permutations, random)
         if p <= false_alarms:
-            cuts = _kept(part, cuts, false_alarms, permutations, random)
+            cuts = _significant_cuts(part, cuts, false_alarms, permutations, random)
             points += [ChangePoint(begin + cut, p) for cut in cuts]
             waiting += pairwise([begin, *(begin + cut for cut in cuts), end]) if cuts else []
     return sorted(points, key=lambda point: point.index)
@@ -122,13 +122,13 @@ def stretch(x: Floats, permutations: int, random: np.random.Generator) -> tuple[
     """
     begins, ends = _stretches(x.size)
     centred = _centred(x)
-    between = _between(centred[None, :], begins, ends)[0]
+    between = _squares_between(centred[None, :], begins, ends)[0]
     best = int(between.argmax())
     cuts = [int(cut) for cut in (begins[best], ends[best]) if 0 < cut < x.size]
     return cuts, _p(centred, float(between[best]), (begins, ends), permutations, random)
 
 
-def _kept(
+def _significant_cuts(
     x: Floats,
     cuts: list[int],
     false_alarms: float,
@@ -143,7 +143,7 @@ def _kept(
     for cut, part, length in ((first, x[:second], first), (second, x[first:], second - first)):
         place = np.array([0]), np.array([length])
         centred = _centred(part)
-        observed = _between(centred[None, :], *place)[0, 0]
+        observed = _squares_between(centred[None, :], *place)[0, 0]
         if _p(centred, float(observed), place, permutations, random) <= false_alarms:
             kept.append(cut)
     return kept
@@ -185,11 +185,11 @@ def _p(
     for first in range(0, permutations, rows):
         shape = (min(rows, permutations - first), centred.size)
         orders = random.permuted(np.broadcast_to(centred, shape), axis=1)
-        as_large += int((_between(orders, *stretches).max(axis=1) >= large).sum())
+        as_large += int((_squares_between(orders, *stretches).max(axis=1) >= large).sum())
     return (1 + as_large) / (1 + permutations)
 
 
-def _between(rows: Floats, begins: Ints, ends: Ints) -> Floats:
+def _squares_between(rows: Floats, begins: Ints, ends: Ints) -> Floats:
     """Return the sum of squares between each stretch and the rest; the rows' means are 0."""
     n = rows.shape[1]
     sums = np.concatenate([np.zeros((rows.shape[0], 1)), rows.cumsum(axis=1)], axis=1)

@@ -114,7 +114,7 @@ def bounded_fraction_over_runs(
     text = f"; of {sum(unknown):,} of {total:,} it is not known"
     assert low.value is not None
     assert high.value is not None
-    chance = least_told(total, level)
+    chance = largest_possible(total, level)
     if of_known.value is not None and of_known.low is not None:
         chance = max(chance, 2 * (of_known.value - of_known.low))
     if of_known.value is None or high.value - low.value > chance:
@@ -149,7 +149,7 @@ def _interval(events: Sequence[int], totals: Sequence[int], level: float) -> Int
     k, p, total = len(totals), interval.value, sum(totals)
     if p == 0:
         if k >= runs_for_none(level):
-            return Interval(0.0, 0.0, least_told(total / BURST, level))
+            return Interval(0.0, 0.0, largest_possible(total / BURST, level))
         return Interval(
             0.0,
             refused=f"the same in all {k} runs, {total:,} in all: if one run in ten is of another "
@@ -161,20 +161,20 @@ def _interval(events: Sequence[int], totals: Sequence[int], level: float) -> Int
     error = math.sqrt(max(float(per_run.var(ddof=1)) / k, binomial))
     h = t_quantile((1 + level) / 2, k - 1) * error / p
     low = 0.0 if sum(events) <= 2 * BURST else p * math.exp(-h)
-    return Interval(p, low, _not_met(p * (1 + wider_above(k) * h), k, level))
+    return Interval(p, low, _unmet_kinds(p * (1 + wider_above(k) * h), k, level))
 
 
 def _part_not_met(runs: int, level: float) -> float:
     return -math.expm1(math.log(1 - level) / runs)
 
 
-def _not_met(seen: float, runs: int, level: float) -> float:
+def _unmet_kinds(seen: float, runs: int, level: float) -> float:
     part = _part_not_met(runs, level)
     return min(1.0, (1 - part) * seen + part * min(1.0, WORSE * seen))
 
 
 def _seen(high: float, runs: int, level: float) -> float:
-    """Return the `seen` for which `_not_met` returns `high`."""
+    """Return the `seen` for which `_unmet_kinds` returns `high`."""
     part = _part_not_met(runs, level)
     most = high / (1 - part + part * WORSE)
     return most if WORSE * most <= 1 else (high - part) / (1 - part)
@@ -241,10 +241,10 @@ def p_of(estimate: Estimate, spread: Spread, limit: float) -> float:
 
 def bounds_of_the_same(estimate: Estimate) -> tuple[float, float]:
     """Return the interval of a fraction 0 or 1 in every run, as if messages were independent."""
-    bound = least_told(estimate.samples, estimate.level)
+    bound = largest_possible(estimate.samples, estimate.level)
     return (0.0, bound) if estimate.value == 0 else (1 - bound, 1.0)
 
 
-def least_told(total: float, level: float = 0.95) -> float:
+def largest_possible(total: float, level: float = 0.95) -> float:
     """Return the largest fraction possible after 0 events in `total` (Clopper and Pearson)."""
     return float(-np.expm1(np.log((1 - level) / 2) / total)) if total else 1.0

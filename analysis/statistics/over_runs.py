@@ -300,7 +300,7 @@ def percentile_over_runs(
     )
 
 
-def gives_interval(runs: Sequence[ArrayLike], q: float, level: float = 0.95) -> bool:
+def has_interval(runs: Sequence[ArrayLike], q: float, level: float = 0.95) -> bool:
     """Return whether each run has enough samples for an interval of `percentile_over_runs`.
 
     Parameters

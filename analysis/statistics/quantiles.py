@@ -76,25 +76,25 @@ def least_samples(q: float, level: float = 0.95) -> int:
     return n
 
 
-def told_quantile(samples: ArrayLike, q: float) -> float | None:
+def supported_quantile(samples: ArrayLike, q: float) -> float | None:
     """Return the `quantile`, or None for fewer samples than `least_samples`."""
     values = np.asarray(samples)
     return quantile(values, q) if values.size >= least_samples(q) else None
 
 
-def told_quantile_of(column: pl.Expr, q: float, *, ordered: bool = False) -> pl.Expr:
-    """Return `told_quantile` of a column's non-null values; for parameters see `quantile_of`."""
+def supported_quantile_of(column: pl.Expr, q: float, *, ordered: bool = False) -> pl.Expr:
+    """Return `supported_quantile` of a column's non-null values; see `quantile_of`."""
     return pl.when(column.count() >= least_samples(q)).then(quantile_of(column, q, ordered=ordered))
 
 
-def told_over_runs_of(name: str) -> pl.Expr:
-    """Return the mean of a column of `told_quantile_of` results per run; null if one is null."""
+def mean_quantile_expression(name: str) -> pl.Expr:
+    """Return the mean over runs of a column of `supported_quantile_of`; null if one is null."""
     return pl.when(pl.col(name).null_count() == 0).then(pl.col(name).mean())
 
 
-def told_over_runs(samples: Iterable[ArrayLike], q: float) -> float | None:
-    """Return the mean over runs of `told_quantile`; None without runs, or if a run has too few."""
-    each = [told_quantile(of_run, q) for of_run in samples]
+def mean_quantile_over_runs(samples: Iterable[ArrayLike], q: float) -> float | None:
+    """Return the mean over runs of `supported_quantile`; None if one of them is None."""
+    each = [supported_quantile(of_run, q) for of_run in samples]
     values = [value for value in each if value is not None]
     return sum(values) / len(values) if values and len(values) == len(each) else None
 

@@ -117,7 +117,7 @@ def ratio_of_means(top: Spread, bottom: Spread, level: float = 0.95) -> Effect:
         return Effect(m, m, m, 1.0 if m == 1 else 0.0)
 
     def half(r: float) -> float:
-        return _half(v, top.runs, r * r * w, bottom.runs, level)
+        return _half_interval(v, top.runs, r * r * w, bottom.runs, level)
 
     def below(r: float) -> float:
         return (m - r) - half(r)
@@ -134,7 +134,7 @@ def ratio_of_positive(top: Spread, bottom: Spread, level: float = 0.95) -> Effec
     """Estimate the ratio of the means of two independent sets of runs, for positive quantities.
 
     t on the logarithms of the means (their errors by the delta method, s / (mean sqrt(k))), by
-    `_half`. Unlike Fieller's, its bounds are above zero and finite however few the runs.
+    `_half_interval`. Unlike Fieller's, its bounds are above zero and finite however few the runs.
 
     Raises
     ------
@@ -148,7 +148,7 @@ def ratio_of_positive(top: Spread, bottom: Spread, level: float = 0.95) -> Effec
     ratio = top.mean / bottom.mean
     v = (top.deviation / top.mean) ** 2 / top.runs
     w = (bottom.deviation / bottom.mean) ** 2 / bottom.runs
-    half = _half(v, top.runs, w, bottom.runs, level)
+    half = _half_interval(v, top.runs, w, bottom.runs, level)
     p = _p(math.log(ratio), v, top.runs, w, bottom.runs)
     high = ratio * math.exp(half) if half < _LARGEST_LOG else math.inf
     return Effect(ratio, ratio * math.exp(-half), high, p)
@@ -179,7 +179,7 @@ def _tests(v: float, n: int, w: float, m: int) -> list[tuple[float, float]]:
     ]
 
 
-def _half(v: float, n: int, w: float, m: int, level: float) -> float:
+def _half_interval(v: float, n: int, w: float, m: int, level: float) -> float:
     """Return half the interval of a difference of means: the larger of both `_tests`."""
     tests = _tests(v, n, w, m)
     return max((t_quantile((1 + level) / 2, f) * e for e, f in tests), default=0.0)
@@ -212,7 +212,7 @@ def difference_of_means(new: Spread, base: Spread, level: float = 0.95) -> Effec
     """Estimate new - base for two independent sets of runs, by both `_tests`."""
     difference = new.mean - base.mean
     scale, v, w = _in_units(new, base)
-    half = _half(v, new.runs, w, base.runs, level) * scale
+    half = _half_interval(v, new.runs, w, base.runs, level) * scale
     return Effect(difference, difference - half, difference + half, p_of_difference(new, base))
 
 
@@ -368,7 +368,7 @@ def equivalent_ratio(new: Spread, base: Spread, threshold: float) -> float:
         )
         return t_above(distance / error, freedom)
 
-    return _of_both_limits(p, threshold)
+    return _two_sided_p(p, threshold)
 
 
 def equivalent_pairs(new: ArrayLike, base: ArrayLike, threshold: float) -> float:
@@ -388,10 +388,10 @@ def equivalent_pairs(new: ArrayLike, base: ArrayLike, threshold: float) -> float
             return 0.0 if d.mean() > 0 else 1.0
         return t_above(float(d.mean()) / error, d.size - 1)
 
-    return _of_both_limits(p, threshold)
+    return _two_sided_p(p, threshold)
 
 
-def _of_both_limits(p: Callable[[float, float], float], threshold: float) -> float:
+def _two_sided_p(p: Callable[[float, float], float], threshold: float) -> float:
     if not 0 < threshold < 1:
         raise ValueError("the threshold must lie between 0 and 1")
     return max(p(1 - threshold, 1.0), p(1 + threshold, -1.0))

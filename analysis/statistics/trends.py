@@ -149,7 +149,7 @@ def _line(u: Floats, v: Floats) -> tuple[float, float]:
     return slope, float(v.mean() - slope * u.mean())
 
 
-def best_bend(rows: ArrayLike) -> tuple[int, float]:
+def best_break(rows: ArrayLike) -> tuple[int, float]:
     """Break all rows at the one place where two lines for each fit best.
 
     Segmented least squares (Bai and Perron 1998, Econometrica 66, with one break), every row

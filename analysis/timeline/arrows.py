@@ -87,7 +87,7 @@ class _Index:
     def first(self, key: int) -> int | None:
         return next(iter(self.all(key)), None)
 
-    def of(self, keys: Ints) -> Ints:
+    def first_values(self, keys: Ints) -> Ints:
         """Return the first value of each key; -1 without one."""
         if not self._keys.size:
             return np.full(keys.size, -1, np.int64)
@@ -154,7 +154,7 @@ class Flows:
         rows = self._delivered.rows.sort("end_ns")
         return _Index(rows["message_id"], rows["to_id"])
 
-    def way(self, callback_instance_id: int) -> list[int]:
+    def callbacks_on_way(self, callback_instance_id: int) -> list[int]:
         """Return the callbacks that received a message on the way through one, in time order.
 
         A message leads to another where the callback that received it published the other; of
@@ -249,7 +249,7 @@ class Flows:
 
     def _sent_by(self, rows: pl.DataFrame) -> pl.Series:
         """Return the callback in which the message of each row was published; null for none."""
-        senders = self._senders.of(rows["message_id"].fill_null(-1).to_numpy())
+        senders = self._senders.first_values(rows["message_id"].fill_null(-1).to_numpy())
         return pl.Series(senders, dtype=pl.Int64).replace(-1, None)
 
     def _named(self, chosen: pl.DataFrame) -> pl.DataFrame:

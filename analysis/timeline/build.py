@@ -16,7 +16,7 @@ from roslens.analysis.measures.callbacks import readable
 from roslens.analysis.measures.cpu_waits import find_turns, find_waits
 from roslens.analysis.timeline.tracks import Timeline, Track
 from roslens.collectors.ros2.blocked import executors_of
-from roslens.collectors.ros2.callbacks import of_callbacks
+from roslens.collectors.ros2.callbacks import is_callback
 from roslens.recording.arrays import np
 
 UNKNOWN_NODE = "(node unknown)"
@@ -88,14 +88,14 @@ def build_timeline(
             .select(*threads, "state", "begin_ns", "end_ns")
             .with_columns(pl.col("host").cast(pl.Categorical)),
             processes.select("host", "vpid", "procname"),
-            callbacks.filter(of_callbacks())
+            callbacks.filter(is_callback())
             .select(*threads, "callback_id")
             .drop_nulls(threads)
             .unique()
             .sort(pl.all()),
         ]
     )
-    called, number = _numbered(labelled["called"])
+    called, number = _distinct_and_index(labelled["called"])
     places = _Places(
         {(str(host), vpid): name for host, vpid, name in programs.iter_rows()},
         executors_of(
@@ -115,7 +115,7 @@ def build_timeline(
     if "sched_switch" in kernel:
         turns = find_turns(kernel["sched_switch"]).filter(pl.col("by_tid") > 0)
         turns = turns.drop_nulls("until_ns").cast({"host": pl.String})
-        placed += _of_threads(kernel, turns, executing, places, names)
+        placed += _thread_tracks(kernel, turns, executing, places, names)
         cores = list(_cores(turns, names))
     else:
         placed += _running(scheduling, places, cpu)
@@ -254,7 +254,7 @@ def _running(
     yield from places.tracks(rows, _RUNNING, "cpu", "on a CPU in callbacks")
 
 
-def _of_threads(
+def _thread_tracks(
     events: Mapping[str, pl.LazyFrame],
     turns: pl.DataFrame,
     executing: pl.DataFrame,
@@ -311,7 +311,7 @@ def _cores(turns: pl.DataFrame, names: list[str]) -> Iterator[Track]:
 
 def _more_names(called: pl.Series, names: list[str]) -> pl.Series:
     """Append new names to `names` and return the index of each name."""
-    more, number = _numbered(called)
+    more, number = _distinct_and_index(called)
     names += more
     return (number + (len(names) - len(more))).cast(pl.Int32).alias("name")
 
@@ -324,7 +324,7 @@ def _parts(frame: pl.DataFrame, *keys: str) -> Iterator[tuple[Any, pl.DataFrame]
         yield key, part if part["begin_ns"].is_sorted() else part.sort("begin_ns")
 
 
-def _numbered(text: pl.Series) -> tuple[list[str], pl.Series]:
+def _distinct_and_index(text: pl.Series) -> tuple[list[str], pl.Series]:
     """Return the distinct values in order, and the index of each entry."""
     values = text.unique().cast(pl.String).sort().to_list()
     if not values:

@@ -104,17 +104,17 @@ def journey_of(
     paths
         Returns the paths of this run; called only where there is a message.
     """
-    journeys = way_of(messages, [callback_instance_id], paths)
+    journeys = journeys_to(messages, [callback_instance_id], paths)
     if journeys:
         return journeys[0]
     received = pl.col(_NUMBER) == callback_instance_id
     begin = begin_of("request_called_ns", "request_sent_ns", "request_taken_ns")
     calls = None if calls is None else calls.filter(received).head(1).with_columns(begin_ns=begin)
     rows = pl.DataFrame() if calls is None else calls.collect()
-    return _of_call(rows.row(0, named=True)) if rows.height else None
+    return _journey_of_call(rows.row(0, named=True)) if rows.height else None
 
 
-def way_of(
+def journeys_to(
     messages: pl.LazyFrame, callback_instance_ids: Sequence[int], paths: Callable[[], Paths]
 ) -> list[Journey]:
     """Return the messages that callbacks, such as those of `Flows.way`, received, in time order."""
@@ -126,7 +126,7 @@ def way_of(
     of_run = paths()
     with_path = of_run.messages.with_row_index("row").filter(received).unique(_NUMBER, keep="first")
     with_path = with_path.sort("row")
-    path = of_run.of(with_path["row"].to_numpy().astype(np.int64))
+    path = of_run.segments_of(with_path["row"].to_numpy().astype(np.int64))
     number = with_path.select(pl.col("row").cast(pl.Int64).alias("message"), _NUMBER)
     path = path.join(number, on="message", maintain_order="left")
     return [
@@ -155,7 +155,7 @@ def _segments(path: pl.DataFrame) -> list[Hop]:
     return [Hop(group[0][0], group[0][1], group[-1][2]) for group in alike]
 
 
-def _of_call(row: Mapping[str, Any]) -> Journey:
+def _journey_of_call(row: Mapping[str, Any]) -> Journey:
     sent, taken = row["begin_ns"], row["response_taken_ns"]
     return Journey(
         "call",

@@ -85,7 +85,7 @@ class Latencies:
 
     def grid(self, topic: str, begin_ns: int, end_ns: int, columns: int) -> LatencyGrid:
         """Return the counts of a window that is `columns` wide."""
-        messages = self._of(topic)
+        messages = self._topic(topic)
         first, last = np.searchsorted(messages.publish_ns, (begin_ns, end_ns))
         span = max(1, end_ns - begin_ns)
         place = (messages.publish_ns[first:last] - begin_ns) * columns // span
@@ -116,7 +116,7 @@ class Latencies:
         within_ns, factor
             Greatest distance from the point: in time, and in latency as a ratio.
         """
-        messages = self._of(topic)
+        messages = self._topic(topic)
         first, last = np.searchsorted(
             messages.publish_ns, (time_ns - within_ns, time_ns + within_ns)
         )
@@ -129,7 +129,7 @@ class Latencies:
             return None
         return int(messages.ids[first + int(away.argmin())])
 
-    def _of(self, topic: str) -> _Topic:
+    def _topic(self, topic: str) -> _Topic:
         if topic not in self._known:
             self._known[topic] = self._read(topic)
         return self._known[topic]

@@ -64,7 +64,7 @@ class Track:
         return np.maximum.accumulate(self.end_ns) if self.end_ns.size else self.end_ns
 
     @cached_property
-    def _outer(self) -> tuple[Ints, Ints, Floats]:
+    def _union(self) -> tuple[Ints, Ints, Floats]:
         """Union of the intervals: begins, ends, and the total length before each.
 
         With levels: the intervals themselves, and the sum of length times level.
@@ -91,7 +91,7 @@ class Track:
 
         With levels: the mean level, at least 0.
         """
-        begins, ends, before = self._outer
+        begins, ends, before = self._union
         if not begins.size:
             return np.zeros(edges.size - 1)
         index = np.searchsorted(begins, edges, side="right")

@@ -95,7 +95,7 @@ def _with_delays(
     waits = intervals.filter(pl.col("state") == "wait").drop_nulls(["begin_ns", "end_ns"])
     return pl.concat(
         [
-            _of_executor(
+            _add_delays(
                 executions, waits.filter(pl.col("executor") == number), executors[number].threads
             )
             for (number,), executions in rows.partition_by(
@@ -105,7 +105,7 @@ def _with_delays(
     ).sort("start_ns", "end_ns")
 
 
-def _of_executor(rows: pl.DataFrame, waits: pl.DataFrame, threads: int) -> pl.DataFrame:
+def _add_delays(rows: pl.DataFrame, waits: pl.DataFrame, threads: int) -> pl.DataFrame:
     """Add the delays to the executions of one executor, in order, given all of its waits."""
     start = rows["start_ns"].to_numpy()
     known = rows["ready"].is_not_null().to_numpy()
@@ -125,7 +125,7 @@ def _of_executor(rows: pl.DataFrame, waits: pl.DataFrame, threads: int) -> pl.Da
     chosen = np.where(waited, woken, np.maximum(since, np.where(known, arrived, since)))
     gap = np.where(waited | (known & ~idle & (free > 0)), start - chosen, -1)
     # The callback that was ready first among those not started when a wait ended.
-    first = _first_from_here(arrived)
+    first = _place_of_least_from_each(arrived)
     polled = waited & (arrived[first] <= began)
     # Where hardly any wait is a poll, the delay of another message looks like one.
     polled &= polled.sum() >= _LEAST_POLLS * waited.sum()
@@ -175,7 +175,7 @@ def _takeovers(rows: pl.DataFrame, waits: pl.DataFrame, threads: int, chosen: In
     return pl.Series("takeover", takeovers)
 
 
-def _first_from_here(
+def _place_of_least_from_each(
     times: np.ndarray[tuple[int], np.dtype[np.int64]],
 ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Return for each entry the place of the least of itself and all following entries."""

@@ -98,7 +98,7 @@ def grouped(rows: pl.DataFrame, executors: Sequence[TimedExecutor]) -> pl.DataFr
     ``excluding`` is the assumed group: where nothing shows it, that of the callback's node, as by
     default.
     """
-    pairs = _beside(rows, max(executor.threads for executor in executors))
+    pairs = _concurrent_pairs(rows, max(executor.threads for executor in executors))
     reentrant = sorted({a for a, b in pairs if a == b})
     separate = sorted({max(a, b) for a, b in pairs if a != b} - set(reentrant))
     own_group = pl.format("{}#{}", pl.col("node").fill_null("?"), "callback_id")
@@ -111,7 +111,7 @@ def grouped(rows: pl.DataFrame, executors: Sequence[TimedExecutor]) -> pl.DataFr
     )
 
 
-def _beside(rows: pl.DataFrame, threads: int) -> set[tuple[int, int]]:
+def _concurrent_pairs(rows: pl.DataFrame, threads: int) -> set[tuple[int, int]]:
     """Return pairs of callbacks of one node that ran at the same time."""
     pairs: set[tuple[int, int]] = set()
     node = ["host", "vpid", "node"]

@@ -8,7 +8,7 @@ import polars as pl
 
 from roslens.analysis.flow.chain import Tables
 from roslens.analysis.measures.measured_part import start_up_s
-from roslens.analysis.measures.pauses import whole_only
+from roslens.analysis.measures.pauses import refuse_paused_runs
 from roslens.analysis.reports.numbers import duration
 from roslens.analysis.runs import Run
 from roslens.analysis.statistics.quantiles import quantile_of
@@ -28,7 +28,7 @@ from roslens.analysis.timing.schema import (
     TimedCallback,
     TimingModel,
 )
-from roslens.collectors.ros2.callbacks import of_callbacks
+from roslens.collectors.ros2.callbacks import is_callback
 from roslens.collectors.schema import TABLES
 from roslens.recording import NotEnoughEvidenceError
 
@@ -62,8 +62,8 @@ def recorded_timing(tables: Tables, run: Run, warm_up_s: float | None = None) ->
     columns = {name: [column.name for column in TABLES[name].columns] for name in _NEEDED}
     collected = pl.collect_all([tables.table(name).select(columns[name]) for name in _NEEDED])
     frames = dict(zip(_NEEDED, collected, strict=True))
-    whole_only(frames["losses"].lazy().with_columns(run=pl.lit(run.name)), "a timing model")
-    ran = frames["callback_instances"].filter(of_callbacks())
+    refuse_paused_runs(frames["losses"].lazy().with_columns(run=pl.lit(run.name)), "a timing model")
+    ran = frames["callback_instances"].filter(is_callback())
     whole = ran.drop_nulls(["callback_id", "vtid", "end_ns"])
     first, last = whole["start_ns"].min(), whole["end_ns"].max()
     if not isinstance(first, int) or not isinstance(last, int):
@@ -92,11 +92,11 @@ def recorded_timing(tables: Tables, run: Run, warm_up_s: float | None = None) ->
     intervals = with_executor(intervals, executors)
     executions = with_waits(with_executor(executions, executors), intervals)
     waited = delayed(grouped(executions, executors), intervals, executors)
-    by_kernel, executions = _with_own_time(waited.filter(counts), frames["callback_scheduling"])
+    by_kernel, executions = _with_cpu_time(waited.filter(counts), frames["callback_scheduling"])
     executions = executions.with_columns(number=pl.int_range(pl.len()).over("callback_id"))
     published = _published(executions, sent, begin)
     places = wait_set_places(executions, intervals)
-    callback_parts = _Of(frames, published, places, begin)
+    callback_parts = _CallbackBuilder(frames, published, places, begin)
     callbacks = [
         callback_parts.callback(rows)
         for rows in executions.sort("callback_id", "start_ns").partition_by("callback_id")
@@ -159,7 +159,7 @@ def _executions(rows: pl.DataFrame, frames: Frames) -> pl.DataFrame:
     )
 
 
-def _with_own_time(rows: pl.DataFrame, scheduling: pl.DataFrame) -> tuple[bool, pl.DataFrame]:
+def _with_cpu_time(rows: pl.DataFrame, scheduling: pl.DataFrame) -> tuple[bool, pl.DataFrame]:
     """Return whether the kernel recorded own times, and the executions with ``took`` (ns).
 
     An own time is the time on a CPU and asleep, without time taken by other threads. Where own
@@ -190,7 +190,7 @@ def _published(rows: pl.DataFrame, publications: pl.DataFrame, begin: int) -> pl
     )
 
 
-class _Of:
+class _CallbackBuilder:
     """Builder of callbacks from the tables of a run."""
 
     def __init__(

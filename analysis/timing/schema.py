@@ -32,7 +32,7 @@ class Samples(Strict):
     value_ns: Times = Field(default_factory=list, description="the sample")
 
     @model_validator(mode="after")
-    def _fits(self) -> Self:
+    def _check_lengths(self) -> Self:
         if len(self.at_ns) != len(self.value_ns):
             raise ValueError("at_ns and value_ns are not equally long")
         if any(a > b for a, b in zip(self.at_ns, self.at_ns[1:], strict=False)):
@@ -156,7 +156,7 @@ class TimingModel(Strict):
     left_out: list[LeftOut]
 
     @model_validator(mode="after")
-    def _refers(self) -> Self:
+    def _check_references(self) -> Self:
         for callback in self.callbacks:
             where = f"callback {callback.id}"
             if callback.executor >= len(self.executors):

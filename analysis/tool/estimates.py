@@ -109,13 +109,13 @@ def tool_estimates(runs: Sequence[ToolRun], level: float) -> list[Estimate]:
         keys = dict.fromkeys(key for of_one in values for key in of_one)
         for entity in dict.fromkeys(entity for entity, _ in keys):
             metrics = [metric for name, metric in keys if name == entity]
-            estimates += _of_entity(
+            estimates += _entity_estimates(
                 cell, entity, metrics, values=values, samples=samples, level=level
             )
     return estimates
 
 
-def _of_entity(
+def _entity_estimates(
     cell: Sequence[ToolRun],
     entity: str,
     metrics: Sequence[str],
@@ -134,7 +134,7 @@ def _of_entity(
         if name in _LEFT or statistic in {"sd", "min"} or name.startswith("events_"):
             continue
         if statistic == "mean" and single:
-            estimates += _of_samples(tool, prefix, levels, single, level)
+            estimates += _sample_estimates(tool, prefix, levels, single, level)
             continue
         count = sum(v.samples for v in figures)
         metric = _metric(tool, name, figures[0].unit, figures[0].origin)
@@ -166,7 +166,7 @@ def _of_entity(
     return estimates
 
 
-def _of_samples(
+def _sample_estimates(
     tool: str, prefix: str, cell: Cell, runs: Sequence[list[float]], level: float
 ) -> list[Estimate]:
     metric = _metric(tool, f"{prefix}_mean", "ns", "single")

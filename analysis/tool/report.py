@@ -26,7 +26,7 @@ from roslens.analysis.tool.runs import ToolFiles, ToolRun
 from roslens.recording import UsageError
 
 
-def _given(value: object) -> object:
+def _require_files(value: object) -> object:
     if not value:
         raise UsageError("no result file given; give files of a benchmark tool, or their folder")
     return value
@@ -46,7 +46,7 @@ class ToolParameters(ReportParameters):
     """
 
     recordings: Texts = Field(default_factory=list, max_length=0)
-    files: Annotated[Texts, BeforeValidator(_given)]
+    files: Annotated[Texts, BeforeValidator(_require_files)]
 
 
 _MOST_ROWS = 60
@@ -143,7 +143,13 @@ class ToolReport(Report[ToolParameters]):
     def said(self) -> Section:
         """Report every figure as the tool wrote it, in our units."""
         rows = [
-            [tool_run.run.name, v.entity or "(run)", v.metric, *_shown(v), f"{v.samples:,}"]
+            [
+                tool_run.run.name,
+                v.entity or "(run)",
+                v.metric,
+                *_value_and_unit(v),
+                f"{v.samples:,}",
+            ]
             for tool_run, v in self.values[:_MOST_ROWS]
         ]
         hidden = len(self.values) - len(rows)
@@ -199,7 +205,7 @@ def _facts(run: ToolRun) -> str:
     return "; ".join(facts[:_MOST_FACTS]) + more or "-"
 
 
-def _shown(value: Value) -> tuple[str, str]:
+def _value_and_unit(value: Value) -> tuple[str, str]:
     if value.metric in COUNTS or value.metric.startswith("events_"):
         return f"{value.value:,.0f}", ""
     factor, unit = shown_unit(value.unit)

@@ -84,7 +84,7 @@ def read_files(
         except UsageError as error:
             refused.append((name, str(error)))
             continue
-        contents = tuple(map(_said, results))
+        contents = tuple(map(_figures_of, results))
         if contents in seen:
             copies.append((name, seen[contents]))
             continue
@@ -110,6 +110,6 @@ def read_files(
     return ToolFiles(runs, refused, copies, alone)
 
 
-def _said(result: ToolResult) -> tuple[object, ...]:
+def _figures_of(result: ToolResult) -> tuple[object, ...]:
     frames = (result.summary, result.series, result.samples)
     return (result.tool, *(frame.write_csv() for frame in frames))

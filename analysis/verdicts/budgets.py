@@ -271,7 +271,7 @@ def check_budgets(budgets: Sequence[Budget], side: Side) -> Checks:
             note = "it was not measured in these recordings"
             checks.append(Check(budget=budget, estimate=None, notes=(note,)))
         elif not matching:
-            raise UsageError(f"budget '{budget.text}': {_not_there(budget, of_metric, side)}")
+            raise UsageError(f"budget '{budget.text}': {_what_is_missing(budget, of_metric, side)}")
         checks += [unless_silent(check(budget, estimate), side, estimate) for estimate in matching]
     notes = []
     if side.discarded_events:
@@ -294,7 +294,7 @@ def unless_silent(check: Check, side: Side, estimate: Estimate) -> Check:
     return replace(check, verdict=verdict, notes=(*check.notes, *notes))
 
 
-def _not_there(budget: Budget, of_metric: Sequence[Estimate], side: Side) -> str:
+def _what_is_missing(budget: Budget, of_metric: Sequence[Estimate], side: Side) -> str:
     """Say what part of a budget is not in the recordings, with the nearest names that are."""
     if not of_metric:
         return f"there is no metric {budget.metric!r}; " + nearest(
@@ -334,7 +334,7 @@ def check(budget: Budget, estimate: Estimate) -> Check:
         and estimate.metric.endswith("_max")
         and any(map(math.isfinite, estimate.per_run))
     ):
-        return _of_each(result, estimate, limit)
+        return _check_maximum(result, estimate, limit)
     if budget.upper and estimate.metric.endswith("_bound") and estimate.value is not None:
         verdict: Verdict = "within" if estimate.value < limit else "exceeded"
         confirmed = True if verdict == "exceeded" else None
@@ -368,13 +368,13 @@ def check(budget: Budget, estimate: Estimate) -> Check:
 _OF_BOUND = "holds while nothing comes more often or takes longer than in the recording"
 
 
-def _of_each(result: Check, estimate: Estimate, limit: float) -> Check:
-    beyond, left_out = sum(largest > limit for largest in estimate.per_run), left_out_of(estimate)
+def _check_maximum(result: Check, estimate: Estimate, limit: float) -> Check:
+    beyond, left_out = sum(largest > limit for largest in estimate.per_run), omissions_of(estimate)
     if beyond:
         note = f"in {beyond} of {estimate.runs} runs at least one is beyond it"
         return replace(result, verdict="exceeded", confirmed=True, notes=(note, *left_out))
     # The bound of Clopper and Pearson (1934) for none of n, one-sided.
-    most = fractions.least_told(estimate.samples, 2 * estimate.level - 1)
+    most = fractions.largest_possible(estimate.samples, 2 * estimate.level - 1)
     note = (
         f"none of {estimate.samples:,} is beyond it; if they are independent, at most "
         f"{100 * most:.2g} % would be"
@@ -386,7 +386,7 @@ def _of_each(result: Check, estimate: Estimate, limit: float) -> Check:
     return replace(result, verdict=verdict, notes=(note, *left_out))
 
 
-def left_out_of(estimate: Estimate) -> list[str]:
+def omissions_of(estimate: Estimate) -> list[str]:
     """Return what the method of an estimate says of samples and runs that it leaves out."""
     return estimate.method.split("; ")[1:]
 

@@ -188,7 +188,7 @@ class Comparison(Tested):
         return self.base.cell
 
     @property
-    def apart(self) -> float:
+    def distance(self) -> float:
         """Distance of the ratio from 1 in the log; infinite if one side is zero or infinite."""
         if self.ratio is None:
             return math.inf if self.verdict in CHANGES else 0.0
@@ -267,7 +267,7 @@ class Comparisons:
     def by_interest(self) -> list[Comparison]:
         """The comparisons ordered by verdict: changes first, among them the sure and large ones."""
         return sorted(
-            self.compared, key=lambda c: (_ORDER.index(c.verdict), not c.confirmed, -c.apart)
+            self.compared, key=lambda c: (_ORDER.index(c.verdict), not c.confirmed, -c.distance)
         )
 
     @property
@@ -351,7 +351,7 @@ def compare_sides(
     compared, unmatched, missing = _matched(base, new, metrics, threshold)
     compared = [_unless_silent(c, base, new) for c in compared]
     compared = _undisturbed(corrected(compared, "comparisons"), base, new, threshold)
-    differing = _environments_apart(base, new)
+    differing = _environment_differences(base, new)
     notes = [
         *differing.in_words(),
         *_loss_notes({"BASE": base, "NEW": new}),
@@ -362,7 +362,7 @@ def compare_sides(
         base,
         new,
         threshold,
-        _with_causes(_allowed(compared, differing, across_machines), base, new),
+        _with_causes(_withdrawn_across_machines(compared, differing, across_machines), base, new),
         unmatched,
         notes,
         differences=differing,
@@ -448,7 +448,7 @@ def _undisturbed(
         if left and right:
             comparison = compare(left, right, threshold)
             again, known = comparison.verdict, comparison.low is not None
-        if again == c.verdict or (not known and _is_far(c)):
+        if again == c.verdict or (not known and _exceeds_disturbance(c)):
             return c
         note = f"{c.verdict} by all runs, but {again} without the disturbed ones; record again"
         return replace(
@@ -459,14 +459,14 @@ def _undisturbed(
     return [checked(c) for c in compared]
 
 
-def _is_far(c: Comparison) -> bool:
+def _exceeds_disturbance(c: Comparison) -> bool:
     """Return whether a change exceeds what disturbed runs show without one (docs/comparing.md)."""
     if c.low is None or c.high is None:
         return False
     return c.base.unit != "1" and (c.low >= FAR or c.high <= 1 / FAR)
 
 
-def _environments_apart(base: Side, new: Side) -> Differences:
+def _environment_differences(base: Side, new: Side) -> Differences:
     """Return differences between runs of the same cell; between all runs if no cell is the same."""
     sides = []
     for side in (base, new):
@@ -481,7 +481,7 @@ def _environments_apart(base: Side, new: Side) -> Differences:
     return merged_differences([differences(left[key], right[key]) for key in common])
 
 
-def _allowed(
+def _withdrawn_across_machines(
     compared: Sequence[Comparison],
     differing: Differences,
     across_machines: bool,
@@ -533,7 +533,7 @@ def compare_levels(
     notes = _loss_notes({"the recordings": side})
     differing: list[Differences] = []
     for reference, level in combinations(levels, 2):
-        differing.append(_environments_apart(parts[reference], parts[level]))
+        differing.append(_environment_differences(parts[reference], parts[level]))
         matched, one_sided, missing = _matched(parts[reference], parts[level], metrics, threshold)
         notes += [note for note in missing if note not in notes]
         blocked = []
@@ -545,7 +545,7 @@ def compare_levels(
                 and key_of({k: v for k, v in o.cell.items() if k != factor}) == key_of(c.cell)
             ]
             blocked.append(_within_blocks(c, factor, (reference, level), of_both, threshold))
-        kept = _allowed(blocked, differing[-1], across_machines)
+        kept = _withdrawn_across_machines(blocked, differing[-1], across_machines)
         split = _with_causes(kept, parts[reference], parts[level])
         compared += [_named(c, factor, f"{level} / {reference}") for c in split]
         unmatched += [
@@ -695,12 +695,12 @@ def compare(base: Estimate, new: Estimate, threshold: float = 0.05) -> Compariso
         return replace(result, notes=(*notes, reason))
     if left.mean == right.mean == 0:
         fewest = min((base, new), key=lambda e: e.samples)
-        notes.append(f"zero in every run of both sides{_of(fewest)}")
+        notes.append(f"zero in every run of both sides{_ratio_refused(fewest)}")
         return replace(result, p=1.0, verdict="no_difference", notes=tuple(notes))
     if left.mean == 0 or right.mean == 0:
         effect = _with_zero(upper, lower)
         side, zero = ("base", base) if left.mean == 0 else ("new", new)
-        notes.append(f"zero in every run of {side}{_of(zero)}")
+        notes.append(f"zero in every run of {side}{_ratio_refused(zero)}")
     else:
         ratio_of = ratio_of_positive if _on_logs(upper, lower) else ratio_of_means
         effect = _whatever_clocks(ratio_of(worse, better, LEVEL), upper, lower)
@@ -898,7 +898,7 @@ def _with_zero(upper: Estimate, lower: Estimate) -> Effect:
     return Effect(0.0, 0.0, largest, p)
 
 
-def _of(zero: Estimate) -> str:
+def _ratio_refused(zero: Estimate) -> str:
     return f", none of {zero.samples:,}" if fractions.METHOD in zero.method else ""
 
 

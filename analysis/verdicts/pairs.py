@@ -128,7 +128,9 @@ def overall_pairs(
     compared: list[Pair] = []
     p_values: list[float | None] = []
     for two in combinations(levels, 2):
-        design = _complete([_both(members, factor, two) for members in conditions.values()], factor)
+        design = _complete(
+            [_comparable_runs(members, factor, two) for members in conditions.values()], factor
+        )
         if len(design) < 2:
             continue
         narrow = [
@@ -143,7 +145,7 @@ def overall_pairs(
     return _corrected(compared, p_values, 1 - level)
 
 
-def _both(
+def _comparable_runs(
     members: Sequence[Observation], factor: str, levels: tuple[Level, Level]
 ) -> list[Observation]:
     """Return runs of two levels in one condition; none if a level or a value for a ratio lacks."""

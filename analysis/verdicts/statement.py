@@ -136,7 +136,7 @@ class Statement:
         return self.verdict.replace("_", " ") + self.note
 
 
-def told_of(found: Sequence[Statement], what: str) -> str:
+def verdict_counts(found: Sequence[Statement], what: str) -> str:
     """Count the verdicts in words, such as ``Of 3 takeaways 2 are confirmed, 1 is refuted``.
 
     Parameters

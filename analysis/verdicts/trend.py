@@ -202,7 +202,7 @@ def find_trends(
     for recorded in series:
         side = least_side(len(recorded.nights), each)
         if side is None:
-            judged.append(replace(recorded, refused=_too_short(recorded, each)))
+            judged.append(replace(recorded, refused=_campaigns_needed(recorded, each)))
             continue
         found = replace(recorded, p=next(adjusted), least_side=side)
         points = (
@@ -217,7 +217,7 @@ def find_trends(
     return Trends(tuple(judged), threshold, false_alarms)
 
 
-def _too_short(series: Series, false_alarms: float) -> str:
+def _campaigns_needed(series: Series, false_alarms: float) -> str:
     count, needed = len(series.nights), least_length(false_alarms)
     many = "s" * (count != 1)
     return (

@@ -38,7 +38,7 @@ Both were measured by benchmarks/predicted.py at load 1.0.
 
 
 @dataclass(frozen=True)
-class Took:
+class DurationChange:
     """One change of execution times: a difference, a new value, or a factor.
 
     Attributes
@@ -64,7 +64,7 @@ class Took:
         return f"{self.name} {'-' if added < 0 else '+'}{duration(abs(added))}"
 
     @classmethod
-    def of(cls, text: str) -> Took:
+    def of(cls, text: str) -> DurationChange:
         """Parse text such as ``callback=/planner:+2ms``.
 
         Raises
@@ -120,7 +120,7 @@ class Changes:
     executor: ExecutorKind | None = None
     threads: int | None = None
     cpus: int | None = None
-    took: Sequence[Took] = ()
+    took: Sequence[DurationChange] = ()
     rates: Sequence[tuple[str, float]] = ()
 
     def __post_init__(self) -> None:
@@ -259,7 +259,7 @@ def _threads(
     return max(model.cpus, 2)
 
 
-def _with_times(model: TimingModel, took: Took) -> TimingModel:
+def _with_times(model: TimingModel, took: DurationChange) -> TimingModel:
     fits = [callback for callback in model.callbacks if took.name in (callback.node, callback.name)]
     if not fits:
         names = sorted(
@@ -278,7 +278,7 @@ def _with_times(model: TimingModel, took: Took) -> TimingModel:
     )
 
 
-def _timed(callback: TimedCallback, took: Took) -> TimedCallback:
+def _timed(callback: TimedCallback, took: DurationChange) -> TimedCallback:
     old = callback.executions
     new = [took.applied(ns) for ns in old.value_ns]
     published = [
@@ -341,18 +341,18 @@ def _with_rate(model: TimingModel, topic: str, hz: float) -> TimingModel:
     return model.model_copy(
         update={
             "callbacks": [
-                _slower(callback, factor) if callback.id in publishing else callback
+                _scaled_callback(callback, factor) if callback.id in publishing else callback
                 for callback in model.callbacks
             ],
             "sources": [
-                _stretched(source, factor, model.length_ns) if source.topic == topic else source
+                _scaled_source(source, factor, model.length_ns) if source.topic == topic else source
                 for source in model.sources
             ],
         }
     )
 
 
-def _slower(callback: TimedCallback, factor: float) -> TimedCallback:
+def _scaled_callback(callback: TimedCallback, factor: float) -> TimedCallback:
     before, phase = callback.period_ns or 0, callback.phase_ns or 0
     period = max(1, round(before * factor))
     # A phase of at least a period belongs to a timer that was created later, and is kept.
@@ -360,7 +360,7 @@ def _slower(callback: TimedCallback, factor: float) -> TimedCallback:
     return callback.model_copy(update={"period_ns": period, "phase_ns": phase})
 
 
-def _stretched(source: Source, factor: float, length_ns: int) -> Source:
+def _scaled_source(source: Source, factor: float, length_ns: int) -> Source:
     """Stretch a source's intervals by a factor; repeat it where that leaves a rest."""
     times: list[int] = []
     begin = 0.0

@@ -205,7 +205,7 @@ def predicted(models: Sequence[TimingModel], changes: Changes, seed: int) -> Pre
     if any(figure.simulated is not None for figure in worst):
         figures = [_refused(figure) for figure in figures]
         curves = [Curve(curve.topic, curve.node, curve.recorded) for curve in curves]
-    assumptions += _seldom(models, before)
+    assumptions += _slower_timers(models, before)
     assumptions += _not_reached(models, asked, before, after, changes.rates)
     return Prediction(
         names, replications, seed, figures, assumptions, changes, refused, curves=curves
@@ -361,7 +361,7 @@ def _middle(runs: Sequence[Floats]) -> float:
     return float(np.mean([np.nanmedian(run) for run in runs]))
 
 
-def _seldom(models: Sequence[TimingModel], before: Sequence[_Simulated]) -> list[str]:
+def _slower_timers(models: Sequence[TimingModel], before: Sequence[_Simulated]) -> list[str]:
     """Name timers that run less often in the simulation than recorded: late ones skip periods."""
     parts: dict[tuple[str | None, str | None], list[float]] = {}
     for model, again in zip(models, before, strict=True):

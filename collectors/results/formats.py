@@ -72,15 +72,15 @@ class Format:
     refused: str
     fits: Callable[[Path, str], bool]
     read: Callable[[Path], Sequence[ToolResult]]
-    always_apart: bool = False
+    costly: bool = False
 
     @property
-    def what(self) -> str:
+    def title(self) -> str:
         """Name of the tool and of its files."""
         return f"{self.tool} ({self.files})"
 
 
-def _one(read: Callable[[Path], ToolResult]) -> Callable[[Path], Sequence[ToolResult]]:
+def _single_result(read: Callable[[Path], ToolResult]) -> Callable[[Path], Sequence[ToolResult]]:
     return lambda path: [read(path)]
 
 
@@ -98,7 +98,7 @@ FORMATS = (
         "percentiles before that; `rss_KB` is a peak; `cpu_perc` is of all cores, and until "
         "October 2023 perhaps a mean since the start; sizes and latencies that wrapped around",
         lambda path, _: is_irobot(path),
-        _one(read_irobot),
+        _single_result(read_irobot),
     ),
     Format(
         "reference_system",
@@ -108,7 +108,7 @@ FORMATS = (
         "latency, drops and period of the hot path, CPU and memory over time",
         "percentiles; statistics that wrapped around",
         lambda path, _: is_reference_system(path),
-        _one(read_reference_system),
+        _single_result(read_reference_system),
     ),
     Format(
         "performance_test",
@@ -119,7 +119,7 @@ FORMATS = (
         "percentiles; its CSV's variance is in ms times s; seconds without messages have infinite "
         "extremes",
         lambda _, text: performance_test.START in text or '"analysis_results"' in text,
-        _one(read_performance_test),
+        _single_result(read_performance_test),
     ),
     Format(
         "performance_test",
@@ -130,7 +130,7 @@ FORMATS = (
         "percentiles; databases of MySQL and PostgreSQL",
         lambda _, text: text.startswith(MAGIC) and '"AnalysisResult"' in text,
         read_performance_test_sql,
-        always_apart=True,
+        costly=True,
     ),
     Format(
         "ros2_benchmark",
@@ -151,7 +151,7 @@ FORMATS = (
         "columns that are empty; a run without all of its rows",
         lambda _, text: "total_recorded_count" in _first_line(text).split(" "),
         read_rosbag2_runs,
-        always_apart=True,
+        costly=True,
     ),
     Format(
         "buildfarm_perf_tests",
@@ -161,7 +161,7 @@ FORMATS = (
         "CPU and memory over time",
         "pages were read as KB: corrected",
         lambda _, text: "T_experiment" in _first_line(text),
-        _one(read_buildfarm_csv),
+        _single_result(read_buildfarm_csv),
     ),
     Format(
         "buildfarm_perf_tests",
@@ -171,7 +171,7 @@ FORMATS = (
         "means and medians of CPU, memory, latency, throughput",
         "intervals; 95th percentiles, which may be the maximum; pages were read as KB: corrected",
         lambda _, text: is_buildfarm_plot(text),
-        _one(read_buildfarm_plot),
+        _single_result(read_buildfarm_plot),
     ),
     Format(
         "buildfarm_perf_tests",
@@ -181,7 +181,7 @@ FORMATS = (
         "its figures in one set of units",
         "95th percentiles, which may be the maximum; the unit of throughput: corrected",
         lambda _, text: text.lstrip().startswith("{") and '"dblValue"' in text,
-        _one(read_buildfarm_benchmark),
+        _single_result(read_buildfarm_benchmark),
     ),
     Format(
         "RobotPerf",
@@ -191,8 +191,8 @@ FORMATS = (
         "results, and the statistics in their notes",
         "intervals",
         lambda path, text: path.suffix in {".yaml", ".yml"} and "\nresults:" in f"\n{text}",
-        _one(read_robotperf),
-        always_apart=True,
+        _single_result(read_robotperf),
+        costly=True,
     ),
     Format(
         "micro-ROS benchmarking",
@@ -202,7 +202,7 @@ FORMATS = (
         "bandwidth and time in the network's driver, by direction",
         "latency from end to end; intervals",
         lambda _, text: is_micro_ros_data(text),
-        _one(read_micro_ros_data),
+        _single_result(read_micro_ros_data),
     ),
     Format(
         "micro-ROS benchmarking",
@@ -213,7 +213,7 @@ FORMATS = (
         "leaks and peaks of the heap, for it has no times; `raw.data` and `hreadable.data` (open "
         "the CTF trace beside them); `resultmemory.json` of 2019",
         lambda _, text: is_micro_ros_json(text),
-        _one(read_micro_ros_json),
+        _single_result(read_micro_ros_json),
     ),
     Format(
         "memory_benchmark",
@@ -223,7 +223,7 @@ FORMATS = (
         "peak of memory by number of entities",
         "anything but peaks",
         lambda _, text: _first_line(text).replace(" ", "").startswith("Entity,N,RSS"),
-        _one(read_memory_benchmark),
+        _single_result(read_memory_benchmark),
     ),
     Format(
         "run_psutil.py",
@@ -233,7 +233,7 @@ FORMATS = (
         "CPU and memory over time",
         "-",
         lambda _, text: "Time[sec]" in _first_line(text).split(),
-        _one(read_psutil),
+        _single_result(read_psutil),
     ),
 )
 """All known kinds of files."""
@@ -260,7 +260,7 @@ def find_results(path: Path) -> list[tuple[Path, Format]]:
         if results.keys().isdisjoint(below.parents) and (result := _format_of(below)):
             results.setdefault(*result)
     if not results:
-        kinds = "; ".join(entry.what for entry in FORMATS)
+        kinds = "; ".join(entry.title for entry in FORMATS)
         raise UsageError(f"{path}: no result file of a known benchmark tool; known are {kinds}")
     return list(results.items())
 
@@ -274,11 +274,11 @@ def read_results(place: Path, known: Format) -> Sequence[ToolResult]:
         The content is not as the tool writes it, or takes more than the limits of
         `roslens.recording.foreign`.
     """
-    if not known.always_apart and _bytes_in(place) <= _SMALL:
-        with read_here(place, known.what):
+    if not known.costly and _bytes_in(place) <= _SMALL:
+        with read_here(place, known.title):
             return known.read(place)
     reader, number = "roslens.collectors.results.formats:results_of", FORMATS.index(known)
-    read = read_foreign(reader, place, known.what, options={"number": number})
+    read = read_foreign(reader, place, known.title, options={"number": number})
     return [ToolResult(**result) for result in read]
 
 

@@ -59,7 +59,7 @@ _EVENTS = {0: "discovery", 1: "late", 2: "too_late", 3: "lost", 4: "service_unav
 
 
 @dataclass
-class _Found:
+class _Contents:
     summary: list[dict[str, Any]]
     series: list[dict[str, Any]]
     samples: list[dict[str, Any]]
@@ -99,7 +99,7 @@ def read_irobot(folder: Path) -> ToolResult:
     UsageError
         A row does not fit its header.
     """
-    contents = _Found([], [], [], [], _metadata(folder))
+    contents = _Contents([], [], [], [], _metadata(folder))
     cores = _cores(folder, contents)
     if (folder / "latency_all.txt").is_file():
         _latencies(folder / "latency_all.txt", contents)
@@ -120,7 +120,7 @@ def _metadata(folder: Path) -> dict[str, str]:
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
-def _cores(folder: Path, contents: _Found) -> int | None:
+def _cores(folder: Path, contents: _Contents) -> int | None:
     for place in (folder, *folder.parents[:3]):
         path = place / "run_manifest.json"
         if path.is_file():
@@ -131,7 +131,7 @@ def _cores(folder: Path, contents: _Found) -> int | None:
     return None
 
 
-def _latencies(path: Path, contents: _Found) -> None:
+def _latencies(path: Path, contents: _Contents) -> None:
     title: str | None = None
     header: list[str] | None = None
     for place, line in numbered(read_text(path)):
@@ -151,7 +151,7 @@ def _latencies(path: Path, contents: _Found) -> None:
             if title is None and names[:2] != ["node", "topic"]:
                 raise UsageError(f"{path}:{place}: a row before any section; not a latency_all.txt")
             title = title or _ONLY
-            header = [_UNITS.sub("", _plain(name)) for name in names]
+            header = [_UNITS.sub("", _column_name(name)) for name in names]
             _dialect(names, contents)
         elif title in _TITLES:
             where = f"{path}:{place}"
@@ -161,7 +161,7 @@ def _latencies(path: Path, contents: _Found) -> None:
             _sent_row(dict(zip(header, split_row(text), strict=False)), f"{path}:{place}", contents)
 
 
-def _plain(name: str) -> str:
+def _column_name(name: str) -> str:
     """Convert a column's name to dialects C and D: ``received[#]`` to ``received_msgs``."""
     return _IN_BRACKETS.sub(lambda match: f"_{_SYMBOLS.get(match[1], match[1])}", name)
 
@@ -179,7 +179,7 @@ def _count(row: Mapping[str, str], column: str, where: str) -> int:
     return int(value)
 
 
-def _dialect(header: list[str], contents: _Found) -> None:
+def _dialect(header: list[str], contents: _Contents) -> None:
     if "all_lat" in header:
         dialect = "D"
     elif "mean_us" in header:
@@ -194,7 +194,7 @@ def _dialect(header: list[str], contents: _Found) -> None:
 
 
 def _latency_row(
-    row: Mapping[str, str], entity: str, prefix: str, where: str, contents: _Found
+    row: Mapping[str, str], entity: str, prefix: str, where: str, contents: _Contents
 ) -> None:
     name = next((row[k] for k in ("topic", "service", "action", "name") if k in row), "")
     base = {"entity": entity, "node": row.get("node"), "name": name}
@@ -223,11 +223,11 @@ def _latency_row(
         ]
 
 
-def _tracked(contents: _Found) -> bool:
+def _tracked(contents: _Contents) -> bool:
     return contents.metadata.get("tracking.is_enabled", "off") != "off"
 
 
-def _sent_row(row: Mapping[str, str], where: str, contents: _Found) -> None:
+def _sent_row(row: Mapping[str, str], where: str, contents: _Contents) -> None:
     topic = row.get("topic", "")
     if topic == "TOTAL":  # a sum with some empty cells
         return
@@ -243,7 +243,7 @@ def _table(path: Path) -> list[tuple[int, dict[str, str]]]:
     lines = numbered(read_text(path))
     if not lines:
         return []
-    header = [_plain(name) for name in split_row(lines[0][1]) if name]
+    header = [_column_name(name) for name in split_row(lines[0][1]) if name]
     rows = []
     for place, line in lines[1:]:
         # A description may itself contain commas.
@@ -253,7 +253,7 @@ def _table(path: Path) -> list[tuple[int, dict[str, str]]]:
     return rows
 
 
-def _total(path: Path, contents: _Found) -> None:
+def _total(path: Path, contents: _Contents) -> None:
     for place, row in _table(path):
         where = f"{path}:{place}"
         count = _count(row, "received_msgs", where)
@@ -270,7 +270,7 @@ def _total(path: Path, contents: _Found) -> None:
         ]
 
 
-def _resources(path: Path, cores: int | None, contents: _Found) -> None:
+def _resources(path: Path, cores: int | None, contents: _Contents) -> None:
     before = len(contents.series)
     for place, row in _table(path):
         where = f"{path}:{place}"
@@ -314,7 +314,7 @@ def _resource_values(
     return figures
 
 
-def _events(path: Path, contents: _Found) -> None:
+def _events(path: Path, contents: _Contents) -> None:
     counts: dict[str, int] = {}
     for place, row in _table(path):
         code = _count(row, "Code", f"{path}:{place}")

@@ -52,7 +52,7 @@ def read_performance_test(path: Path) -> ToolResult:
     if text.lstrip().startswith("{"):
         data = read_json(path)
         metadata = {k: str(v) for k, v in data.items() if not isinstance(v, (list, dict))}
-        return of_rows(metadata, data["analysis_results"], path, metadata.get("id", ""))
+        return result_of_rows(metadata, data["analysis_results"], path, metadata.get("id", ""))
     return _csv(path, text)
 
 
@@ -88,7 +88,7 @@ def _csv(path: Path, text: str) -> ToolResult:
     return _result(metadata, seconds, path, metadata.get("Experiment id", ""))
 
 
-def of_rows(
+def result_of_rows(
     metadata: dict[str, str], rows: Sequence[Mapping[str, Any]], path: Path, identity: str
 ) -> ToolResult:
     """Make a result from rows per second with the fields of the JSON, in order.
@@ -202,7 +202,7 @@ def read_performance_test_sql(path: Path) -> Sequence[ToolResult]:
         for row in _rows(path, database, _SECOND):
             seconds.setdefault(str(row["configuration"]), []).append(row)
     results = [
-        of_rows(
+        result_of_rows(
             {k: str(v) for k, v in about.items() if v is not None and not isinstance(v, bytes)},
             sorted(seconds[name], key=lambda row: float(row.get("loop_start") or 0)),
             path,

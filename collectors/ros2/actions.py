@@ -15,11 +15,11 @@ import polars as pl
 
 from roslens.collectors.ros2.events import Events
 from roslens.collectors.ros2.goal_ids import goal_ends, with_goal_ids
-from roslens.collectors.ros2.joins import beside
+from roslens.collectors.ros2.joins import join_next_in_time
 from roslens.collectors.ros2.losses import gaps_of
 from roslens.collectors.ros2.objects import Objects
 from roslens.collectors.ros2.services import begin_of
-from roslens.collectors.ros2.types import I64, TEXT, none_of
+from roslens.collectors.ros2.types import I64, TEXT, empty_table
 
 _NAME = r"^(.*)/_action/(send_goal|get_result|cancel_goal)$"
 _TOPIC = r"^(.*)/_action/(feedback|status)$"
@@ -50,7 +50,7 @@ def find_action_goals(
     of the times in which events may be missing.
     """
     calls = with_goal_ids(_calls(objects, service_calls, events.places), events, objects)
-    status, feedback = (_told(publications, topic) for topic in ("status", "feedback"))
+    status, feedback = (_status_messages(publications, topic) for topic in ("status", "feedback"))
     goals = _part(calls, "send_goal", 0).with_columns(
         pl.coalesce("goal_response_taken_ns", "goal_response_sent_ns").alias("answered_ns")
     )
@@ -62,7 +62,7 @@ def find_action_goals(
     goals = _with_hosts(goals, gaps["host"].unique())
     goals = _with_rejected(goals, status, gaps)
     goals = _with_result(goals, _part(calls, "get_result", 1))
-    goals = _doubted(_with_alone(goals), gaps)
+    goals = _without_doubtful(_with_single_goals(goals), gaps)
     goals = _with_status(goals, status)
     goals = _with_feedback(goals, feedback, objects)
     goals = _with_cancel(goals, _part(calls, "cancel_goal", 0))
@@ -136,7 +136,7 @@ def _placed(ends: pl.DataFrame, number: str, name: str) -> pl.DataFrame:
 def find_actions(objects: Objects) -> pl.DataFrame:
     """Return servers and clients of actions; columns of the table ``actions``, and proc."""
     if not objects.has_actions:
-        return none_of("actions")
+        return empty_table("actions")
     ends = [
         _action_ends(objects.services, objects.publishers, "server", "service", "publisher"),
         _action_ends(objects.clients, objects.subscriptions, "client", "client", "subscription"),
@@ -189,7 +189,7 @@ def _part(calls: pl.DataFrame, part: str, index: int) -> pl.DataFrame:
     return calls.filter(part=part).select(*columns, *_TIMES).rename(renamed)
 
 
-def _told(publications: pl.DataFrame, topic: str) -> pl.DataFrame:
+def _status_messages(publications: pl.DataFrame, topic: str) -> pl.DataFrame:
     """Return status or feedback messages in order: action, server_node, told_ns, nth."""
     key = ["action", "server_node"]
     return (
@@ -204,7 +204,7 @@ def _told(publications: pl.DataFrame, topic: str) -> pl.DataFrame:
     )
 
 
-def _until(
+def _last_message_until(
     goals: pl.DataFrame, messages: pl.DataFrame, moment: str, names: list[str]
 ) -> pl.DataFrame:
     """Add the number and the time of the last message up to a moment, in columns `names`."""
@@ -212,7 +212,7 @@ def _until(
     messages = messages.rename({"nth": nth, "told_ns": time})
     key = ["action", "server_node"]
     reached = goals.filter(pl.col(moment).is_not_null()).select("action_goal_id", *key, moment)
-    last = beside(reached, messages, moment, time, key)
+    last = join_next_in_time(reached, messages, moment, time, key)
     last = last.select("action_goal_id", pl.col(nth).fill_null(0), time)
     return goals.join(last, on="action_goal_id", how="left", maintain_order="left")
 
@@ -241,17 +241,19 @@ def _in_gap(goals: pl.DataFrame, gaps: pl.DataFrame, begin: pl.Expr, until: pl.E
     host, key = pl.col("hosts").alias("host"), "action_goal_id"
     spans = goals.select(key, host, begin.alias("from_ns"), until.alias("until_ns"))
     spans = spans.drop_nulls("from_ns").explode("host")
-    joined = beside(spans, gaps, "from_ns", "gap_end_ns", "host", strategy="forward")
+    joined = join_next_in_time(spans, gaps, "from_ns", "gap_end_ns", "host", strategy="forward")
     doubted = joined.filter(pl.col("gap_begin_ns") <= pl.col("until_ns"))[key]
     return goals[key].is_in(doubted.implode())
 
 
-def _doubted(goals: pl.DataFrame, gaps: pl.DataFrame) -> pl.DataFrame:
+def _without_doubtful(goals: pl.DataFrame, gaps: pl.DataFrame) -> pl.DataFrame:
     """Withdraw conclusions from order and absence for goals during which events may be missing."""
     begin = pl.coalesce("goal_sent_ns", "goal_taken_ns", "goal_response_sent_ns")
     until = pl.coalesce("result_taken_ns", "result_sent_ns", pl.lit(_FOREVER))
     doubted = _in_gap(goals, gaps, begin, until)
-    doubted |= goals.select(_torn()).to_series() & _in_gap(goals, gaps, pl.lit(0), pl.lit(_FOREVER))
+    doubted |= goals.select(_is_incomplete()).to_series() & _in_gap(
+        goals, gaps, pl.lit(0), pl.lit(_FOREVER)
+    )
     return goals.with_columns(
         pl.when(~doubted).then("alone").alias("alone"),
         pl.when(doubted & pl.col("match").is_not_null())
@@ -261,7 +263,7 @@ def _doubted(goals: pl.DataFrame, gaps: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _torn() -> pl.Expr:
+def _is_incomplete() -> pl.Expr:
     """Return whether a side recorded a later time of a goal, but not an earlier one."""
     orders = (
         ("goal_sent_ns", "goal_response_taken_ns", "result_requested_ns", "result_taken_ns"),
@@ -278,8 +280,8 @@ def _with_rejected(goals: pl.DataFrame, status: pl.DataFrame, gaps: pl.DataFrame
     """Add whether a goal was rejected: no status until the next goal, though it is published."""
     following = pl.col("goal_taken_ns").shift(-1).over(_SERVER, order_by="goal_taken_ns")
     goals = goals.with_columns(following.fill_null(_FOREVER).alias("next_ns"))
-    goals = _until(goals, status, "goal_taken_ns", ["before", "_before_ns"])
-    goals = _until(goals, status, "next_ns", ["upto", "_upto_ns"])
+    goals = _last_message_until(goals, status, "goal_taken_ns", ["before", "_before_ns"])
+    goals = _last_message_until(goals, status, "next_ns", ["upto", "_upto_ns"])
     tells = (pl.col("upto") > 0).any().over(_SERVER)
     sure = ~_in_gap(goals, gaps, pl.col("goal_taken_ns"), pl.col("next_ns"))
     rejected = (sure & tells & (pl.col("before") == pl.col("upto"))).fill_null(value=False)
@@ -315,7 +317,9 @@ def _results_by_order(goals: pl.DataFrame, results: pl.DataFrame) -> pl.DataFram
         .select(*_WAY, "action_goal_id", "answered_ns", place.alias("goal_place"))
     )
     results = results.sort("asked_ns").with_columns(place.alias("place"))
-    results = beside(results, waiting.drop("action_goal_id"), "asked_ns", "answered_ns", _WAY)
+    results = join_next_in_time(
+        results, waiting.drop("action_goal_id"), "asked_ns", "answered_ns", _WAY
+    )
     twice = pl.struct(*_WAY, "goal_place").is_duplicated() & pl.col("goal_place").is_not_null()
     results = results.with_columns(
         pl.when(pl.col("place") == pl.col("goal_place"))
@@ -335,7 +339,7 @@ def _results_by_order(goals: pl.DataFrame, results: pl.DataFrame) -> pl.DataFram
     )
 
 
-def _with_alone(goals: pl.DataFrame) -> pl.DataFrame:
+def _with_single_goals(goals: pl.DataFrame) -> pl.DataFrame:
     """Add whether the server had no other goal between goal_taken and result_sent.
 
     Null where the answer depends on the unknown end of a goal.
@@ -365,8 +369,8 @@ def _with_alone(goals: pl.DataFrame) -> pl.DataFrame:
 
 def _with_status(goals: pl.DataFrame, status: pl.DataFrame) -> pl.DataFrame:
     """Add finished_ns: the last status of at least two (executing, then ended)."""
-    goals = _until(goals, status, "goal_taken_ns", ["before", "_before_ns"])
-    goals = _until(goals, status, "result_sent_ns", ["upto", "last_ns"])
+    goals = _last_message_until(goals, status, "goal_taken_ns", ["before", "_before_ns"])
+    goals = _last_message_until(goals, status, "result_sent_ns", ["upto", "last_ns"])
     ended = pl.col("alone") & (pl.col("upto") - pl.col("before") >= 2)
     return goals.with_columns(pl.when(ended).then("last_ns").alias("finished_ns")).drop(
         "before", "_before_ns", "upto", "last_ns"
@@ -380,8 +384,8 @@ def _with_feedback(goals: pl.DataFrame, feedback: pl.DataFrame, objects: Objects
         pl.lit(value=True).alias("tells"),
     ).unique()
     goals = goals.join(tells, on=["action", "server_node"], how="left", maintain_order="left")
-    goals = _until(goals, feedback, "goal_taken_ns", ["before", "_before_ns"])
-    goals = _until(goals, feedback, "result_sent_ns", ["upto", "_upto_ns"])
+    goals = _last_message_until(goals, feedback, "goal_taken_ns", ["before", "_before_ns"])
+    goals = _last_message_until(goals, feedback, "result_sent_ns", ["upto", "_upto_ns"])
     # Without its publisher in the trace, absence of feedback is not known.
     published = pl.when("tells").then(pl.col("upto") - pl.col("before"))
     count = pl.when("rejected").then(0).otherwise(published)
@@ -417,7 +421,7 @@ def _with_cancel(goals: pl.DataFrame, cancels: pl.DataFrame) -> pl.DataFrame:
     candidates = candidates.join(by_id, on="action_goal_id", how="anti").drop("goal_id")
     nameless = asked.filter(pl.col("goal_id").is_null())
     by_order = (
-        beside(candidates, nameless, "goal_taken_ns", "c", _SERVER, strategy="forward")
+        join_next_in_time(candidates, nameless, "goal_taken_ns", "c", _SERVER, strategy="forward")
         .filter(pl.col("c") <= pl.col("until_ns"))
     )  # fmt: skip
     cancelled = pl.concat(

@@ -10,7 +10,7 @@ from roslens.collectors.ros2.objects import Objects, numbered
 from roslens.collectors.ros2.types import NAME, TEXT, label, with_names
 
 
-def of_callbacks() -> pl.Expr:
+def is_callback() -> pl.Expr:
     """Return whether an execution is that of a callback, and not of a probed function."""
     return pl.col("kind").ne_missing("function")
 
@@ -27,7 +27,7 @@ def callback_objects(events: Events, objects: Objects) -> pl.DataFrame:
     services, timers = (events[f"rclcpp_{kind}_callback_added"] for kind in ("service", "timer"))
     added = pl.concat(
         [
-            _of_subscriptions(events, objects),
+            _subscription_callbacks(events, objects),
             _owned(services, "service", objects.services, pl.col("service")),
             _owned(timers, "timer", objects.timers, _period("period_ns")),
         ]
@@ -48,7 +48,7 @@ def callback_objects(events: Events, objects: Objects) -> pl.DataFrame:
     )
 
 
-def _of_subscriptions(events: Events, objects: Objects) -> pl.DataFrame:
+def _subscription_callbacks(events: Events, objects: Objects) -> pl.DataFrame:
     added = events["rclcpp_subscription_callback_added"].select(
         "proc", "time_ns", "subscription", "callback"
     )

@@ -57,8 +57,8 @@ class Step:
     host: str
     begin_ns: int
     end_ns: int
-    least_ns: int
-    most_ns: int
+    low_ns: int
+    high_ns: int
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Fit:
     base_ns: int
     stretches: Sequence[_Stretch]
 
-    def ahead(self, host: str, time_ns: Ints) -> tuple[Floats, Floats]:
+    def offset_bounds(self, host: str, time_ns: Ints) -> tuple[Floats, Floats]:
         """Return the least and greatest ns that a host's clock is ahead of the first host's.
 
         Parameters
@@ -110,7 +110,7 @@ class Fit:
         """
         place = self.hosts.index(host)
         at = (time_ns - self.base_ns - self.rough_ns[place]) / 1e9
-        low, high = self._either(0, place, at)
+        low, high = self._bounds_across_steps(0, place, at)
         return low + self.rough_ns[place], high + self.rough_ns[place]
 
     @property
@@ -125,12 +125,12 @@ class Fit:
         """
         place = self.hosts.index(host)
         at = np.array([self.stretches[0].core[0], self.stretches[-1].core[1]])
-        low, high = self._either(0, place, at)
+        low, high = self._bounds_across_steps(0, place, at)
         if not np.isfinite(high - low).all():
             return None, None
         return low + self.rough_ns[place], high + self.rough_ns[place]
 
-    def added(self) -> dict[str, list[tuple[int, int]]]:
+    def corrections(self) -> dict[str, list[tuple[int, int]]]:
         """Return what to add to each host's times to express them by the first host's clock.
 
         Returns
@@ -153,7 +153,7 @@ class Fit:
             waited += max(0, *jumps) if jumps else 0
             for host, line in lines.items():
                 place = self.hosts.index(host)
-                times = self._own(place, at)
+                times = self._offsets_at(place, at)
                 times[0] += bool(line) and line[-1][0] >= times[0]
                 add = waited - self.rough_ns[place] - ahead[host]
                 line.extend(zip(times.tolist(), add.tolist(), strict=True))
@@ -175,7 +175,7 @@ class Fit:
             ns, interpolated linearly; a single bound for all times if clocks are not aligned.
         """
         bounds: dict[tuple[str, str], list[tuple[int, int]]] = {}
-        added = self.added() if aligned else {}
+        added = self.corrections() if aligned else {}
         for i, host in enumerate(self.hosts):
             for j, earlier in enumerate(self.hosts[:i]):
                 points = self._pair(i, j, added)
@@ -187,11 +187,12 @@ class Fit:
         self, i: int, j: int, added: Mapping[str, Sequence[tuple[int, int]]]
     ) -> list[tuple[int, int]]:
         at = self._moments()
-        low, high = self._either(i, j, at)
+        low, high = self._bounds_across_steps(i, j, at)
         # Times of host i, never the first; j is ahead of it by this once the offsets are added.
-        local = self._own(i, at)
+        local = self._offsets_at(i, at)
         more = [
-            _line(self._own(k, at), added.get(self.hosts[k])) + self.rough_ns[k] for k in (i, j)
+            _line(self._offsets_at(k, at), added.get(self.hosts[k])) + self.rough_ns[k]
+            for k in (i, j)
         ]
         width = np.maximum(np.abs(low + more[1] - more[0]), np.abs(high + more[1] - more[0]))
         gap = np.diff(at, prepend=at[0], append=at[-1])
@@ -207,7 +208,7 @@ class Fit:
             zip(times[finite].tolist(), np.ceil(width[finite]).astype(int).tolist(), strict=True)
         )
 
-    def _own(self, place: int, at: Floats) -> Ints:
+    def _offsets_at(self, place: int, at: Floats) -> Ints:
         times: Ints = self.base_ns + self.rough_ns[place] + np.round(at * 1e9).astype(np.int64)
         return times
 
@@ -237,7 +238,7 @@ class Fit:
             )
         )
 
-    def _either(self, i: int, j: int, at: Floats) -> tuple[Floats, Floats]:
+    def _bounds_across_steps(self, i: int, j: int, at: Floats) -> tuple[Floats, Floats]:
         """Return bounds of j against i; where a step is possible, they hold on both sides of it."""
         low, high = np.full(at.size, np.inf), np.full(at.size, -np.inf)
         for stretch in self.stretches:
@@ -296,7 +297,7 @@ def fit_clocks(crossings: pl.DataFrame, hosts: Sequence[str]) -> Fit | None:
         for c in ("from_host", "to_host")
     )
     sent, taken = (crossings[c].to_numpy() for c in ("sent_ns", "taken_ns"))
-    rough = _rough(i, j, taken - sent, len(names))
+    rough = _rough_offsets(i, j, taken - sent, len(names))
     sent, taken = sent - rough[i], taken - rough[j]
     base = int(min(sent.min(), taken.min()))
     messages = _Messages(i, j, (sent - base) / 1e9, (taken - base) / 1e9, taken - sent)
@@ -314,11 +315,11 @@ def fit_clocks(crossings: pl.DataFrame, hosts: Sequence[str]) -> Fit | None:
     fit = Fit(names, [], {(a, b): n for a, b, n in counts}, rough, base, stretches)
     return Fit(
         hosts, list(_steps(fit, hosts)), fit.messages, rough[: len(hosts)], base,
-        [_of_hosts(stretch, len(hosts)) for stretch in stretches],
+        [_between_hosts(stretch, len(hosts)) for stretch in stretches],
     )  # fmt: skip
 
 
-def _of_hosts(stretch: _Stretch, count: int) -> _Stretch:
+def _between_hosts(stretch: _Stretch, count: int) -> _Stretch:
     low, high = (side[:count, :count] for side in (stretch.low, stretch.high))
     return _Stretch(stretch.core, stretch.at, low, high)
 
@@ -335,7 +336,7 @@ def _steps(fit: Fit, hosts: Sequence[str]) -> Iterator[Step]:
                 yield Step(host, from_ns, to_ns, int(np.floor(least)), int(np.ceil(most)))
 
 
-def _rough(i: Ints, j: Ints, ahead: Ints, count: int) -> Ints:
+def _rough_offsets(i: Ints, j: Ints, ahead: Ints, count: int) -> Ints:
     """Estimate how far each clock is ahead of the first one, so that the remainder is small."""
     offsets: dict[int, int] = {0: 0}
     waiting = [0]
@@ -409,7 +410,7 @@ def _greatest(
 
     NaN where nothing fits; infinite where no message bounds it.
     """
-    about = _rough(messages.i, messages.j, messages.d, count)
+    about = _rough_offsets(messages.i, messages.j, messages.d, count)
     # Microseconds, and microseconds per second: numbers of similar size.
     ahead = (messages.d - about[messages.j] + about[messages.i]) / 1e3
     fastest = FASTEST / 1e3
@@ -459,7 +460,7 @@ def _knots(begin: float, end: float) -> Floats:
     return np.linspace(begin, end, int(np.clip(np.ceil(end - begin), 1, _KNOTS)) + 1)
 
 
-def _fits(messages: _Messages, count: int, *, end: float | None = None) -> bool:
+def _is_explained(messages: _Messages, count: int, *, end: float | None = None) -> bool:
     """Return whether clocks without a step explain messages; with `end`, mainly before it."""
     if messages.d.size < 2:
         return True
@@ -475,7 +476,7 @@ def _fits(messages: _Messages, count: int, *, end: float | None = None) -> bool:
 def _cores(messages: _Messages, count: int) -> list[tuple[_Messages, tuple[float, float]]] | None:
     """Return stretches without a step: their certain messages, and first and last time of these."""
     at = messages.at
-    if _fits(messages, count):
+    if _is_explained(messages, count):
         return [(messages, (float(at.min()), float(at.max())))]
     few = messages.hull(_CHUNKS)
     size = few.d.size
@@ -484,12 +485,12 @@ def _cores(messages: _Messages, count: int) -> list[tuple[_Messages, tuple[float
         """Return where each piece but the first begins, for the least number from the left."""
         starts: list[int] = []
         begin = 0
-        while not _fits(part.take(slice(begin, None)), count):
+        while not _is_explained(part.take(slice(begin, None)), count):
             good, bad = begin, size
             while bad - good > 1:
                 middle = (good + bad) // 2
                 piece = part.take(slice(begin, middle))
-                fits = _fits(piece, count, end=float(piece.at[-1]))
+                fits = _is_explained(piece, count, end=float(piece.at[-1]))
                 good, bad = (middle, bad) if fits else (good, middle)
             begin = bad - 1
             starts.append(begin)

@@ -169,10 +169,12 @@ class Events:
 
     def __init__(self, raw: Raw, hosts: Sequence[str] = ()) -> None:
         lazy = {name: frame.lazy() for name, frame in raw.items()}
-        of_all = (frame.select(pl.len(), several=_several(frame)) for frame in lazy.values())
+        of_all = (
+            frame.select(pl.len(), several=_in_several_traces(frame)) for frame in lazy.values()
+        )
         counts = dict(zip(lazy, (frame.row(0) for frame in pl.collect_all(of_all)), strict=True))
         happened = {name: lazy[name] for name, (count, _) in counts.items() if count}
-        self._raw, self._happened = _short(lazy), _short(happened)
+        self._raw, self._happened = _by_short_name(lazy), _by_short_name(happened)
         self._in_several = [name for name in happened if counts[name][1]]
         self._columns: dict[str, set[str]] = {}
         self.found = find_processes(
@@ -239,30 +241,32 @@ class Events:
 
     def _load_init_events(self) -> None:
         """Load all init events at once: there are many kinds, and few of each."""
-        wanted = {name: self._scanned(name, EVER) for name in INIT_EVENTS if self.happened(name)}
+        wanted = {name: self._scanned(name, EVER) for name in INIT_EVENTS if self.has(name)}
         frames = dict(zip(wanted, pl.collect_all(wanted.values()), strict=True))
         for name in INIT_EVENTS:
             frame = frames.get(name)
-            self._frames[name] = nothing(name) if frame is None else self._own(name, EVER, frame)
+            self._frames[name] = (
+                empty_events(name) if frame is None else self._distinct(name, EVER, frame)
+            )
 
     def within(self, name: str, begin_ns: int | None, end_ns: int | None) -> pl.DataFrame:
         """Return events as `[]` does, from begin to end (excluded); not for init events."""
         return self._load(name, (begin_ns, end_ns))
 
-    def of_objects(self, name: str, field: str, handles: pl.Series) -> pl.DataFrame:
+    def concerning(self, name: str, field: str, handles: pl.Series) -> pl.DataFrame:
         """Return the events of one name that concern some objects, without those of others.
 
         Nothing is read if there are no objects.
         """
         if name not in self._raw or handles.is_empty():
-            return nothing(name)
+            return empty_events(name)
         rows = self._scanned(name, EVER).filter(pl.col(field).is_in(handles.implode())).collect()
         kept = [column for column in rows.columns if column not in ("trace", "nowhere")]
         if "trace" in rows.columns:
             rows = recorded_once(rows, [column for column in kept if column != "time_ns"])
         return rows.select(kept).sort("time_ns", maintain_order=True)
 
-    def happened(self, name: str) -> bool:
+    def has(self, name: str) -> bool:
         """Return whether the event was recorded at least once."""
         return name in self._happened
 
@@ -281,8 +285,8 @@ class Events:
 
     def _load(self, name: str, span: Span) -> pl.DataFrame:
         if name not in self._raw:
-            return nothing(name)
-        return self._own(name, span, self._scanned(name, span).collect())
+            return empty_events(name)
+        return self._distinct(name, span, self._scanned(name, span).collect())
 
     def _trace(self, name: str) -> list[str]:
         """Return the column that tells the recording session of an event, if that matters."""
@@ -318,7 +322,7 @@ class Events:
             *trace,
         )
 
-    def _own(self, name: str, span: Span, frame: pl.DataFrame) -> pl.DataFrame:
+    def _distinct(self, name: str, span: Span, frame: pl.DataFrame) -> pl.DataFrame:
         """Drop and count events that were recorded twice; return the rest in one chunk."""
         trace = self._trace(name)
         columns = [column for column in frame.columns if column not in ("trace", "nowhere")]
@@ -338,7 +342,7 @@ class Events:
         return unique.rechunk()
 
 
-def _several(events: pl.LazyFrame) -> pl.Expr:
+def _in_several_traces(events: pl.LazyFrame) -> pl.Expr:
     """Return an expression for whether several traces hold events of a kind."""
     if "trace" not in events.collect_schema():
         return pl.lit(value=False)
@@ -346,7 +350,7 @@ def _several(events: pl.LazyFrame) -> pl.Expr:
     return trace.min() != trace.max()
 
 
-def _short(events: Mapping[str, pl.LazyFrame]) -> Mapping[str, pl.LazyFrame]:
+def _by_short_name(events: Mapping[str, pl.LazyFrame]) -> Mapping[str, pl.LazyFrame]:
     # Kernel events have no provider; their files lie in a folder of that name.
     return {name.removeprefix("ros2:").removeprefix("kernel:"): events[name] for name in events}
 
@@ -355,7 +359,7 @@ def _fields(name: str) -> Mapping[str, pl.DataType]:
     return FIELDS[name] if name in FIELDS else HEAP_FIELDS[name]
 
 
-def nothing(name: str) -> pl.DataFrame:
+def empty_events(name: str) -> pl.DataFrame:
     """Return an empty frame for an event, with the columns that `Events` gives."""
     return pl.DataFrame(schema={"time_ns": I64, "proc": I32, "thread": I64, **_fields(name)})
 

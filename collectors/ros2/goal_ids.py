@@ -9,7 +9,7 @@ from __future__ import annotations
 import polars as pl
 
 from roslens.collectors.ros2.events import Events
-from roslens.collectors.ros2.joins import as_of, beside
+from roslens.collectors.ros2.joins import as_of, join_next_in_time
 from roslens.collectors.ros2.objects import Objects
 from roslens.collectors.ros2.types import I64, TEXT
 
@@ -25,10 +25,10 @@ def with_goal_ids(calls: pl.DataFrame, events: Events, objects: Objects) -> pl.D
     asked = _with_id(events["action_request"])
     of_actions = pl.col("service").cast(TEXT).str.contains("/_action/")
     services = objects.services.filter(of_actions & pl.lit(not asked.is_empty()))
-    taken = events.of_objects(
+    taken = events.concerning(
         "rmw_take_request", "rmw_service_handle", services["rmw_service_handle"]
     ).select("thread", pl.col("time_ns").alias("request_taken_ns"))
-    ids = beside(asked, taken, "time_ns", "request_taken_ns", "thread")
+    ids = join_next_in_time(asked, taken, "time_ns", "request_taken_ns", "thread")
     ids = ids.select("proc", "request_taken_ns", "goal_id").drop_nulls()
     key = ["proc", "request_taken_ns"]
     # Of two requests that follow one take, the first belongs to it.
@@ -59,7 +59,7 @@ def goal_ends(events: Events, objects: Objects) -> pl.DataFrame:
     of_status = pl.col("topic").cast(TEXT).str.ends_with(_STATUS)
     publishers = objects.publishers.filter(of_status & pl.lit(not statuses.is_empty()))
     published = as_of(
-        events.of_objects("rcl_publish", "publisher_handle", publishers["publisher_handle"]),
+        events.concerning("rcl_publish", "publisher_handle", publishers["publisher_handle"]),
         publishers.select("proc", "publisher_handle", "created_ns", "topic", "node"),
         "publisher_handle",
         ["topic", "node"],
@@ -69,9 +69,9 @@ def goal_ends(events: Events, objects: Objects) -> pl.DataFrame:
         pl.col("topic").cast(TEXT).str.strip_suffix(_STATUS).alias("action"),
         pl.col("node").cast(TEXT).alias("server_node"),
     )
-    return beside(ends, published, "time_ns", "published_ns", "thread", strategy="forward").select(
-        "proc", "goal_id", "accepted_ns", "ended_ns", "outcome", "action", "server_node"
-    )
+    return join_next_in_time(
+        ends, published, "time_ns", "published_ns", "thread", strategy="forward"
+    ).select("proc", "goal_id", "accepted_ns", "ended_ns", "outcome", "action", "server_node")
 
 
 def _with_id(events: pl.DataFrame) -> pl.DataFrame:

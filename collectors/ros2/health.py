@@ -11,7 +11,7 @@ import polars as pl
 
 from roslens.collectors.ros2.actions import untold_goals
 from roslens.collectors.ros2.events import FIELDS, Events
-from roslens.collectors.ros2.losses import of_kernel
+from roslens.collectors.ros2.losses import is_kernel_loss
 from roslens.collectors.ros2.objects import Objects
 from roslens.collectors.ros2.scheduling import Scheduling
 from roslens.collectors.ros2.services import service_events_recorded
@@ -68,13 +68,13 @@ class Facts:
     objects: Objects
     counts: Mapping[str, int]
     broken: pl.DataFrame
-    gone: pl.DataFrame
+    endpoints_gone: pl.DataFrame
     untaken: Sequence[int]
-    alone_on: Sequence[str]
+    hosts_alone: Sequence[str]
     connections: pl.DataFrame
     clocks: Sequence[Mapping[str, Any]]
     offsets: pl.DataFrame
-    told: pl.DataFrame
+    action_publications: pl.DataFrame
     losses: pl.DataFrame
     action_goals: pl.DataFrame
     lifecycle_states: pl.DataFrame
@@ -89,7 +89,7 @@ def find_health(model: Facts, extra: Sequence[Finding] = ()) -> pl.DataFrame:
         *extra,
         *_losses(model),
         *_undeclared(model),
-        *_missing(model),
+        *_missing_events(model),
         *_unmatched(model),
         *_objects(model),
         *_processes(model),
@@ -134,7 +134,7 @@ def _losses(model: Facts) -> Iterator[Finding]:
             pl.col("count").sum(),
             pl.col("count").is_null().any().alias("open"),
             pl.len(),
-            of_kernel().any().alias("kernel"),
+            is_kernel_loss().any().alias("kernel"),
             # An unknown edge leaves the whole of that side open.
             *(
                 pl.when(pl.col(name).null_count() == 0).then(bound)
@@ -203,9 +203,9 @@ def _when(begin_ns: int | None, end_ns: int | None, origin: object) -> str:
     return f"between {begin} and {end} after the first event"
 
 
-def _missing(model: Facts) -> Iterator[Finding]:
+def _missing_events(model: Facts) -> Iterator[Finding]:
     events = model.events
-    if not any(events.happened(name) for name in FIELDS):
+    if not any(events.has(name) for name in FIELDS):
         why = (
             "events of ros2 were declared, but none happened: the nodes ended before the recording "
             "began, did nothing, or what they wrote was not saved"
@@ -286,18 +286,18 @@ def _unmatched_goals(model: Facts) -> Iterator[Finding]:
         together.height,
         "action goals that a server had at the same time as others: their ids were not traced, "
         "so their feedback, end and cancelling are not known",
-        _some(together["action"], "action_goals"),
+        _some_names(together["action"], "action_goals"),
     )
     guessed = goals.filter(pl.col("match") == "approximate")
     yield from warning(
         "approximate_goals",
         guessed.height,
         "action goals whose result was found by order, while others of the client waited too",
-        _some(guessed["action"], "action_goals"),
+        _some_names(guessed["action"], "action_goals"),
     )
     if service_events_recorded(model.events) or not model.objects.has_actions:
         return
-    untold = untold_goals(model.objects, model.told)
+    untold = untold_goals(model.objects, model.action_publications)
     untold = untold.filter(~pl.col("action").is_in(goals["action"].cast(TEXT).implode()))
     for row in untold.iter_rows(named=True):
         yield from info(
@@ -325,7 +325,7 @@ def _unmatched_messages(model: Facts) -> Iterator[Finding]:
         "messages taken whose publication was not recorded: published before the trace began, "
         "by a process that is not traced, or dropped by the tracer; they are in the table "
         "one_sided_messages, with a latency from their source timestamps",
-        _some(pl.Series(model.alone_on, dtype=TEXT), "messages"),
+        _some_names(pl.Series(model.hosts_alone, dtype=TEXT), "messages"),
     )
     yield from warning(
         "approximate_matches",
@@ -337,7 +337,7 @@ def _unmatched_messages(model: Facts) -> Iterator[Finding]:
     if counts["untold"]:
         why = (
             "publications have no timestamp (up to Iron, or their rmw_publish is missing)"
-            if model.events.happened("rmw_take")
+            if model.events.has("rmw_take")
             else "no rmw_take was recorded"
         )
         yield from warning(
@@ -348,7 +348,7 @@ def _unmatched_messages(model: Facts) -> Iterator[Finding]:
             "messages",
         )
     untaken = pl.Series(model.untaken, dtype=I64)
-    if untaken.len() and model.events.happened("rmw_take"):
+    if untaken.len() and model.events.has("rmw_take"):
         topics = model.objects.subscriptions.filter(
             pl.col("subscription_id").is_in(untaken.implode())
         )["topic"]
@@ -359,7 +359,7 @@ def _unmatched_messages(model: Facts) -> Iterator[Finding]:
             "event where it takes loaned messages (up to Kilted) or serialized ones (Humble), or "
             "the tracer dropped them; their messages are joined by order where that is possible, "
             "and never called lost",
-            _some(topics, "messages"),
+            _some_names(topics, "messages"),
         )
     yield from info(
         "ring_buffer_cleared",
@@ -388,7 +388,7 @@ def _silent_subscriptions(model: Facts) -> Iterator[Finding]:
             "or its executor did not spin; nothing shows which, and they are 'not_matched'",
             f"{row['topic']} at {row['node']}",
         )
-    for row in model.gone.join(names, on="subscription_id").iter_rows(named=True):
+    for row in model.endpoints_gone.join(names, on="subscription_id").iter_rows(named=True):
         yield from info(
             "receiver_gone",
             row["count"],
@@ -551,6 +551,6 @@ def _hosts(model: Facts) -> Iterator[Finding]:
         yield {**row, "where": "messages.latency_ns"}
 
 
-def _some(names: pl.Series, default: str) -> str:
+def _some_names(names: pl.Series, default: str) -> str:
     distinct = names.drop_nulls().unique().sort().to_list()
     return some_of(distinct, 3) if distinct else default

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _ORDER = "_order"
 
 
-def beside(
+def join_next_in_time(
     left: pl.DataFrame,
     right: pl.DataFrame,
     left_on: str,
@@ -64,7 +64,7 @@ def as_of(
     right = right.select(*key, since, *(b for b in bring if b not in (since, *key)))
     if right.select(key).is_duplicated().any():
         right = right.with_columns(pl.col(since).alias("_since"))
-        joined = beside(left.with_row_index(_ORDER), right, time, "_since", key)
+        joined = join_next_in_time(left.with_row_index(_ORDER), right, time, "_since", key)
         return joined.sort(_ORDER).select(*left.columns, *bring)
     # No address was used twice: a plain join is much faster, by one column if that is unique.
     by = [handle] if right[handle].is_unique().all() else key
@@ -99,7 +99,7 @@ def nearest(
         return _with_nulls(left, right, bring)
     key, time = ["proc", handle], "time_ns"
     numbered, right = left.with_row_index(_ORDER), right.select(time, *key, *bring)
-    joined = beside(numbered, right, time, time, key, strategy="nearest")
+    joined = join_next_in_time(numbered, right, time, time, key, strategy="nearest")
     return joined.sort(_ORDER).drop(_ORDER)
 
 

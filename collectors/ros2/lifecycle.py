@@ -11,7 +11,7 @@ import polars as pl
 from roslens.collectors.ros2.events import Events
 from roslens.collectors.ros2.joins import as_of
 from roslens.collectors.ros2.objects import Objects, numbered
-from roslens.collectors.ros2.types import I32, none_of
+from roslens.collectors.ros2.types import I32, empty_table
 
 FIRST = "unconfigured"
 
@@ -35,8 +35,8 @@ def find_state_machines(events: Events, objects: Objects) -> pl.DataFrame:
 
 def find_lifecycle_states(events: Events, machines: pl.DataFrame) -> tuple[pl.DataFrame, int]:
     """Return a row per stretch in one state, and the number of transitions that are missing."""
-    if machines.is_empty() and not events.happened("rcl_lifecycle_transition"):
-        return none_of("lifecycle_states"), 0
+    if machines.is_empty() and not events.has("rcl_lifecycle_transition"):
+        return empty_table("lifecycle_states"), 0
     machines = machines.select(
         "proc",
         "state_machine",

@@ -78,7 +78,7 @@ class Model:
         """
         frames = {name: frame for name, frame in batches.items() if not frame.is_empty()}
         dropped = losses is not None and not losses.is_empty()
-        if self._tells_more(frames) or dropped or self._pass is None:
+        if self._has_news(frames) or dropped or self._pass is None:
             if self._pass is not None and self._again is not None:
                 batches, losses = self._again()
             self._begin(batches, LOSSES.empty() if losses is None else LOSSES.conform(losses))
@@ -124,7 +124,7 @@ class Model:
             nodes.sort("created_ns").select(pl.col("node").cast(pl.String), "vpid", "pid_ns").rows()
         )
 
-    def _tells_more(self, frames: Mapping[str, pl.DataFrame]) -> bool:
+    def _has_news(self, frames: Mapping[str, pl.DataFrame]) -> bool:
         """Return whether there are new objects, processes or kinds of events, or late events."""
         new = frames.keys() - self._happened
         self._happened |= new

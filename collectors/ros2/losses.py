@@ -34,7 +34,7 @@ def counted(losses: pl.DataFrame, reported: Mapping[str, int | None]) -> dict[st
     return by_kind | {"missing_stretches": losses.filter(~pl.col("kind").is_in(_COUNTED)).height}
 
 
-def of_kernel() -> pl.Expr:
+def is_kernel_loss() -> pl.Expr:
     """Return whether a loss concerns kernel events, by the folder that LTTng puts these into."""
     return pl.col("trace").str.split("/").list.contains("kernel").fill_null(value=False)
 

@@ -12,16 +12,16 @@ from typing import Any
 
 import polars as pl
 
-from roslens.collectors.clocks import Clocks, of_fit
+from roslens.collectors.clocks import Clocks, clocks_of_fit
 from roslens.collectors.ros2.actions import find_action_goals, find_actions
 from roslens.collectors.ros2.blocked import with_blocked
-from roslens.collectors.ros2.callbacks import callback_objects, of_callbacks
+from roslens.collectors.ros2.callbacks import callback_objects, is_callback
 from roslens.collectors.ros2.events import Events, Raw, vtid
 from roslens.collectors.ros2.health import Facts, find_health, reader_warning
 from roslens.collectors.ros2.host_clocks import find_crossings
 from roslens.collectors.ros2.joins import as_of
 from roslens.collectors.ros2.lifecycle import find_lifecycle_states, find_state_machines
-from roslens.collectors.ros2.losses import of_kernel
+from roslens.collectors.ros2.losses import is_kernel_loss
 from roslens.collectors.ros2.objects import Objects, find_objects
 from roslens.collectors.ros2.one_pass import Pass, Rows, batches_of
 from roslens.collectors.ros2.processes import identified
@@ -31,7 +31,7 @@ from roslens.collectors.ros2.scheduling import (
     find_scheduling,
     with_cpu,
 )
-from roslens.collectors.ros2.types import I32, I64, NAME, NOTHING, TEXT, none_of
+from roslens.collectors.ros2.types import I32, I64, NAME, NOTHING, TEXT, empty_table
 from roslens.collectors.schema.tables import LOSSES, TABLES
 
 Give = Callable[[str, pl.DataFrame | Rows], object]
@@ -120,7 +120,7 @@ def make_tables(
     shared = counts["shared"] > 0
     give("executor_intervals", _intervals(rows, events, losses, shared=shared))
     publications = rows["told"].frame("topic", "node", "publish_ns")
-    goals = none_of("action_goals")
+    goals = empty_table("action_goals")
     if objects.has_actions:
         calls = rows["service_calls"].frame(*TABLES["service_calls"].schema, "proc")
         calls = calls.with_columns(pl.col("proc").cast(I32))
@@ -149,13 +149,15 @@ def make_tables(
         objects=objects,
         counts=counts,
         broken=rows["broken_orders"].frame("begin_ns", "end_ns"),
-        gone=pl.DataFrame(counts["gone"], {"subscription_id": I64, "count": I64}, orient="row"),
+        endpoints_gone=pl.DataFrame(
+            counts["gone"], {"subscription_id": I64, "count": I64}, orient="row"
+        ),
         untaken=counts["untaken"],
-        alone_on=counts["alone_on"],
+        hosts_alone=counts["alone_on"],
         connections=rows["connections"].frame("subscription_id", "never_taken", "len"),
         clocks=clocks.findings,
         offsets=rows["clock_offsets"].frame("host", "block", "offset", "len").cast({NAME: TEXT}),
-        told=publications,
+        action_publications=publications,
         losses=losses,
         action_goals=goals,
         lifecycle_states=states,
@@ -174,7 +176,7 @@ def _as_they_are(events: Events) -> Clocks:
     # Imported here because few recordings have several hosts, and scipy loads slowly.
     from roslens.collectors.ros2.clock_fit import fit_clocks  # noqa: PLC0415
 
-    return of_fit(fit_clocks(find_crossings(events), hosts), hosts, aligned=False)
+    return clocks_of_fit(fit_clocks(find_crossings(events), hosts), hosts, aligned=False)
 
 
 def _intervals(
@@ -182,7 +184,7 @@ def _intervals(
 ) -> pl.DataFrame | Rows:
     """Return the intervals of executor threads; only threads with a common callback can block."""
     intervals = rows["executor_intervals"]
-    scheduled = events.happened("sched_switch")
+    scheduled = events.has("sched_switch")
     if not (shared or scheduled):
         return intervals
     table, key = TABLES[intervals.name], ("proc", "thread")
@@ -192,8 +194,8 @@ def _intervals(
     frame = whole = intervals.frame(*columns, *key)
     if shared:
         ran = rows["callback_instances"].frame(*key, "callback_id", "kind", "start_ns", "end_ns")
-        ran = ran.filter(of_callbacks())
-        lossless = losses.filter(~of_kernel()).is_empty()
+        ran = ran.filter(is_callback())
+        lossless = losses.filter(~is_kernel_loss()).is_empty()
         frame = with_blocked(frame, ran, lossless=lossless)
     if scheduled:
         frame = with_cpu(events, frame, losses, whole)
@@ -204,12 +206,12 @@ def _gaps(losses: pl.DataFrame, broken_orders: Rows) -> pl.DataFrame:
     """Return host, begin_ns and end_ns of the tracer's losses, and of gaps that were detected."""
     names = ("host", "begin_ns", "end_ns")
     seen = broken_orders.frame(*names).cast({NAME: TEXT})
-    return pl.concat([losses.filter(~of_kernel()).select(names), seen])
+    return pl.concat([losses.filter(~is_kernel_loss()).select(names), seen])
 
 
 def _scheduling(events: Events, executions: Rows, losses: pl.DataFrame) -> Scheduling:
-    if not events.happened("sched_switch"):
-        return Scheduling(rows=none_of("callback_scheduling"))
+    if not events.has("sched_switch"):
+        return Scheduling(rows=empty_table("callback_scheduling"))
     ran = executions.frame(*EXECUTIONS).with_columns(pl.col("proc").cast(I32))
     return find_scheduling(events, ran, losses)
 
@@ -259,8 +261,8 @@ KINDS = ("periodic_async", "partial_sync")
 
 def find_message_links(events: Events, objects: Objects) -> pl.DataFrame:
     """Return one row per declared pair of a link; columns of the table, and proc."""
-    if not any(events.happened(f"message_link_{kind}") for kind in KINDS):
-        return none_of("message_links")
+    if not any(events.has(f"message_link_{kind}") for kind in KINDS):
+        return empty_table("message_links")
     declared = pl.concat(
         events[f"message_link_{kind}"].with_columns(pl.lit(kind).alias("kind")) for kind in KINDS
     )

@@ -14,7 +14,7 @@ import polars as pl
 
 from roslens.collectors.ros2.events import Events
 from roslens.collectors.ros2.joins import as_of, nearest
-from roslens.collectors.ros2.types import I64, TEXT, none_of, with_names
+from roslens.collectors.ros2.types import I64, TEXT, empty_table, with_names
 from roslens.collectors.schema.tables import TABLES
 from roslens.collectors.topics import DISCOVERY, ROSOUT
 
@@ -178,8 +178,8 @@ def _endpoints(events: Events, nodes: pl.DataFrame, kind: str) -> tuple[pl.DataF
 
 def _service_ends(events: Events, nodes: pl.DataFrame, kind: str) -> pl.DataFrame:
     handle, rmw = f"{kind}_handle", f"rmw_{kind}_handle"
-    if not events.happened(f"rcl_{kind}_init"):
-        return none_of(f"{kind}s")
+    if not events.has(f"rcl_{kind}_init"):
+        return empty_table(f"{kind}s")
     frame = events[f"rcl_{kind}_init"].select(
         "proc",
         pl.col("time_ns").alias("created_ns"),
@@ -198,8 +198,8 @@ def _clients(events: Events, nodes: pl.DataFrame) -> pl.DataFrame:
 
 
 def _timers(events: Events, nodes: pl.DataFrame) -> pl.DataFrame:
-    if not events.happened("rcl_timer_init"):
-        return none_of("timers")
+    if not events.has("rcl_timer_init"):
+        return empty_table("timers")
     timers = events["rcl_timer_init"].select(
         "proc",
         pl.col("time_ns").alias("created_ns"),
@@ -227,8 +227,8 @@ def _ring_buffers(
     it, all at once. The history that a transient local publisher keeps for late joiners is a buffer
     without a link, made right after the publisher.
     """
-    if not any(map(events.happened, ("rclcpp_construct_ring_buffer", "rclcpp_buffer_to_ipb"))):
-        return none_of("ring_buffers")
+    if not any(map(events.has, ("rclcpp_construct_ring_buffer", "rclcpp_buffer_to_ipb"))):
+        return empty_table("ring_buffers")
     constructed = events["rclcpp_construct_ring_buffer"].select(
         "proc", "thread", "buffer", "time_ns", "capacity"
     )

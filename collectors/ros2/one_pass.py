@@ -15,7 +15,7 @@ from roslens.collectors import _native
 from roslens.collectors.clocks import Clocks
 from roslens.collectors.ros2.callbacks import callback_objects
 from roslens.collectors.ros2.events import Events
-from roslens.collectors.ros2.losses import of_kernel, process_of_stream
+from roslens.collectors.ros2.losses import is_kernel_loss, process_of_stream
 from roslens.collectors.ros2.objects import Objects, find_objects
 from roslens.collectors.ros2.processes import PID_NS
 from roslens.collectors.ros2.services import halves
@@ -99,7 +99,7 @@ class Pass:
             "callbacks": callbacks,
         }
         self._pass = _native.Pass(
-            {name: _plain(frame) for name, frame in given.items()},
+            {name: _without_categories(frame) for name, frame in given.items()},
             _about(events, objects, losses, clocks) | {"synchronisation": synchronisation},
             **memory,
         )
@@ -148,7 +148,7 @@ def batches_of(
     files
         Files of the events by name with the provider, to avoid holding the events in memory.
     """
-    names = [name for name in EVENTS if events.happened(name)]
+    names = [name for name in EVENTS if events.has(name)]
     if not events.overlapping:
         paths = {
             name.removeprefix("ros2:"): text_path(path) for name, path in (files or {}).items()
@@ -173,7 +173,7 @@ def _columns(events: Events, name: str) -> pl.DataFrame:
     return frame.select(columns_of(name, frame.collect_schema())).collect()
 
 
-def _plain(frame: pl.DataFrame) -> pl.DataFrame:
+def _without_categories(frame: pl.DataFrame) -> pl.DataFrame:
     lists = [name for name, kind in frame.schema.items() if isinstance(kind, pl.List)]
     return frame.drop(lists).with_columns(pl.col(NAME).cast(TEXT)).rechunk()
 
@@ -194,14 +194,14 @@ def _about(
     ]
     columns = ("host", "pid_ns", "vpid", "part", "end_ns")
     rows = zip(processes.select(columns).iter_rows(), since, strict=True)
-    gaps = losses.filter(~of_kernel() & pl.col("host").is_in(hosts))
+    gaps = losses.filter(~is_kernel_loss() & pl.col("host").is_in(hosts))
     return {
         "hosts": hosts,
         "processes": [
             (number[host], namespace, vpid, times[part - 1] if part else -(2**63), end)
             for (host, namespace, vpid, part, end), times in rows
         ],
-        "guesses": only_publishers(objects).rows(),
+        "guesses": single_topic_processes(objects).rows(),
         "losses": [
             (number[host], *where, begin, end)
             for host, *where, begin, end in gaps.select(
@@ -218,11 +218,11 @@ def _about(
             if host in number and peer in number
         ],
         "declared": [name for name in EVENTS if events.declared(name)],
-        "happened": [name for name in EVENTS if events.happened(name)],
+        "happened": [name for name in EVENTS if events.has(name)],
     }
 
 
-def only_publishers(objects: Objects) -> pl.DataFrame:
+def single_topic_processes(objects: Objects) -> pl.DataFrame:
     """Return since when a process could publish on only one topic, which is then guessed.
 
     Columns are proc, since_ns, guess_topic and guess_id; null where there are several. rosout never

@@ -262,14 +262,14 @@ def _reuse(
             Boundary(str(at), int(namespace), int(vpid), time)
             for time in runs["time_ns"].to_list()[1:]
         ]
-        if runs["procname"].is_unique().all() and not _still_there(raw, runs, mine[0], host):
+        if runs["procname"].is_unique().all() and not _still_running(raw, runs, mine[0], host):
             boundaries += mine
         else:
             collisions.append((str(at), int(vpid)))
     return boundaries, collisions
 
 
-def _still_there(
+def _still_running(
     raw: Mapping[str, pl.LazyFrame], runs: pl.DataFrame, pid_reuse: Boundary, host: str | None
 ) -> bool:
     """Return whether a main thread of an earlier name records events after a later one began."""

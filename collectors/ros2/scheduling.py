@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import polars as pl
 
 from roslens.collectors.ros2.events import Events, vtid
-from roslens.collectors.ros2.joins import beside
-from roslens.collectors.ros2.losses import FOREVER, gaps_of, of_kernel
+from roslens.collectors.ros2.joins import join_next_in_time
+from roslens.collectors.ros2.losses import FOREVER, gaps_of, is_kernel_loss
 from roslens.collectors.ros2.processes import PID_NS
 from roslens.collectors.ros2.types import I32, I64, TEXT
 
@@ -103,7 +103,7 @@ def find_scheduling(
     line = _states(events, switches, threads)
     seen = line.select("thread").unique()
     observed = instances.join(seen, on="thread", how="semi")
-    lost = losses.filter(of_kernel())
+    lost = losses.filter(is_kernel_loss())
     broken = not lost.is_empty()
     starts = observed if ran_at is None else ran_at.join(seen, on="thread", how="semi")
     line = _with_starts(line, starts, span.join(hosts, on="host"), broken=broken)
@@ -120,7 +120,7 @@ def find_scheduling(
     if accounted:
         line = _as_accounted(line, events, threads, lost)
     clocks = _clocks(events)
-    rows = _between(covered, _with_sums(line, clocks), clocks)
+    rows = _time_in_states(covered, _with_sums(line, clocks), clocks)
     woken = any(events.declared(name) for name in _WAKERS)
     delay = pl.col("scheduling_delay_ns")
     names = executions.select("callback_instance_id", "kind", "name", "node")
@@ -188,7 +188,7 @@ def _without_gaps(
     )
     unexplained = losses.join(shown, on=shown.columns, how="anti")
     bad = pl.concat(
-        beside(
+        join_next_in_time(
             line.filter(changes).with_columns(after=pl.col("time_ns") + 1),
             gaps_of(gaps, *by),
             "after",
@@ -206,7 +206,7 @@ def _without_gaps(
     )
     bad = bad.group_by("thread", "until").agg(pl.col("since").min())
     after = instances.with_columns(after=pl.col("start_ns") + 1)
-    joined = beside(after, bad, "after", "until", "thread", strategy="forward")
+    joined = join_next_in_time(after, bad, "after", "until", "thread", strategy="forward")
     bent = joined.filter(pl.col("since") < pl.col("end_ns"))
     return instances.join(bent, on="callback_instance_id", how="anti", maintain_order="left")
 
@@ -315,7 +315,7 @@ def _with_starts(
     state = pl.col("state")
     unseen = state.is_null() | (state != RUNNING) if broken else state.is_null()
     added = (
-        beside(starts, before, "time_ns", "known_ns", "thread")
+        join_next_in_time(starts, before, "time_ns", "known_ns", "thread")
         .filter(unseen)
         .select(
             "thread", "host", "time_ns", pl.lit(RUNNING, dtype=pl.Int8).alias("state"),
@@ -353,12 +353,12 @@ def _as_accounted(
     )
     columns = line.columns
     line = line.filter(pl.col("state") != WOKEN).with_row_index("row")
-    line = beside(
+    line = join_next_in_time(
         line.with_columns(after=pl.col("time_ns") + 1), accounted, "time_ns", "told_ns", "thread"
     )
-    line = beside(line, gaps_of(lost), "after", "gap_end_ns", "host", strategy="forward").sort(
-        "row"
-    )
+    line = join_next_in_time(
+        line, gaps_of(lost), "after", "gap_end_ns", "host", strategy="forward"
+    ).sort("row")
     begin = pl.col("time_ns")
     end, total = (pl.col(name).shift(-1).over("thread") for name in ("time_ns", "total"))
     ran = total - pl.col("total").fill_null(0)
@@ -441,14 +441,16 @@ def _cycles_at(moments: pl.DataFrame, clocks: pl.DataFrame, time: str) -> pl.Ser
         moments.select(*cpu, pl.col(time).alias("at_ns")).with_row_index("moment").drop_nulls()
     )
     since = pl.col("at_ns") - pl.col("changed_ns")
-    cycles = beside(numbered, clocks, "at_ns", "changed_ns", cpu).select(
+    cycles = join_next_in_time(numbered, clocks, "at_ns", "changed_ns", cpu).select(
         "moment", (pl.col("up_to") + since * pl.col("khz")).alias("c")
     )
     index = pl.DataFrame({"moment": pl.int_range(moments.height, dtype=pl.UInt32, eager=True)})
     return index.join(cycles, on="moment", how="left", maintain_order="left")["c"]
 
 
-def _between(instances: pl.DataFrame, line: pl.DataFrame, clocks: pl.DataFrame) -> pl.DataFrame:
+def _time_in_states(
+    instances: pl.DataFrame, line: pl.DataFrame, clocks: pl.DataFrame
+) -> pl.DataFrame:
     """Return the time in each state and the counts from start to end of each execution."""
     begin, end = (_at(instances, line, clocks, time) for time in ("start_ns", "end_ns"))
     names = (*_PARTS.values(), *_COUNTS)
@@ -463,7 +465,7 @@ def _at(
 ) -> pl.DataFrame:
     """Return the sums at one moment of each execution, in the order of `instances`."""
     moments = instances.select("thread", pl.col(time).alias("at_ns")).with_row_index("row")
-    sums = beside(moments, line, "at_ns", "since_ns", "thread").sort("row")
+    sums = join_next_in_time(moments, line, "at_ns", "since_ns", "thread").sort("row")
     since = pl.col("at_ns") - pl.col("since_ns")
     part = _cycles(sums, clocks, "since_ns", "at_ns")
     return sums.select(

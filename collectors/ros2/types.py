@@ -22,7 +22,7 @@ NOTHING = -1
 
 
 @cache
-def none_of(table: str) -> pl.DataFrame:
+def empty_table(table: str) -> pl.DataFrame:
     """Return an empty table as the model holds it: processes by number, text as `NAME`."""
     kinds = {
         column: NAME if kind == TEXT else kind

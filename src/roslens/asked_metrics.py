@@ -24,7 +24,7 @@ Maker = Callable[["LatencyReport", Sequence[str]], list[Estimate]]
 # ruff: noqa: PLC0415
 
 
-def asked_estimates(report: LatencyReport, metrics: Sequence[str]) -> list[Estimate]:
+def requested_estimates(report: LatencyReport, metrics: Sequence[str]) -> list[Estimate]:
     """Return the requested estimates that a latency report does not compute by default."""
     estimates: list[Estimate] = []
     for pattern, (make, _) in ASKED.items():

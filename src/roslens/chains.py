@@ -59,7 +59,7 @@ def run_chains(
         shown.append(report.bounds())
     for table in shown:
         show_table(table)
-    if report.found_links:
+    if report.suggested_links:
         say("Found, but not declared (a file of requirements can declare it):")
-        say(as_yaml(report.found_links))
+        say(as_yaml(report.suggested_links))
     return checks.exit_code if checks.checks else EXIT_OK

@@ -16,7 +16,7 @@ from roslens.collectors.collection import collect
 from roslens.collectors.decoding import ClockOffsets, Done
 from roslens.collectors.decoding import Progress as Say
 from roslens.collectors.limits import Limits
-from roslens.collectors.resolving import find_runs, found_in_words, why_not_read
+from roslens.collectors.resolving import find_runs, resolved_in_words, why_not_read
 from roslens.fleet.cluster import Workers, attempt, each
 from roslens.progress import progress_bar
 from roslens.recording import Recording, RoslensError, UsageError
@@ -70,11 +70,11 @@ def collect_all(
     if merge:
         recordings, options = _merged(paths, output, options)
     else:
-        recordings = [recording for path in paths for recording in _found(opened(path), console)]
+        recordings = [recording for path in paths for recording in _runs_in(opened(path), console)]
         if output is not None:
             recordings = _with_output(recordings, output)
     together = workers.wanted(len(recordings))
-    results = _by_workers if together else _one_by_one
+    results = _by_workers if together else _in_turn
     done: list[Collected] = []
     errors: list[RoslensError] = []
     for recording, result in results(recordings, options, workers, console):
@@ -96,17 +96,17 @@ def collect_all(
     return done
 
 
-def _found(place: Path, console: Console) -> list[Recording]:
+def _runs_in(place: Path, console: Console) -> list[Recording]:
     runs = find_runs(place)
     if len(runs) > 1:
-        console.print(escape(found_in_words(place, runs)), soft_wrap=True, highlight=False)
+        console.print(escape(resolved_in_words(place, runs)), soft_wrap=True, highlight=False)
     return runs
 
 
 _Results: TypeAlias = Iterator[tuple[Recording, Collected | RoslensError]]
 
 
-def _one_by_one(
+def _in_turn(
     recordings: Sequence[Recording], options: Options, _: Workers, console: Console
 ) -> _Results:
     with progress_bar(DownloadColumn(), console) as progress:

@@ -120,8 +120,8 @@ def load_side(
         counting = [entry for entry in stored_metrics.recordings if entry["counts"]]
         return Side(
             (path if path.is_dir() else path.parent).resolve().name,
-            _of_application(_without(stored_metrics.estimates, ignore, path)),
-            [_left(entry["cell"], ignore) for entry in counting],
+            _application_only(_without_factors(stored_metrics.estimates, ignore, path)),
+            [_without_ignored(entry["cell"], ignore) for entry in counting],
             len(stored_metrics.recordings),
             len(stored_metrics.recordings) - len(counting),
             sum(entry["discarded_events"] or 0 for entry in stored_metrics.recordings),
@@ -135,7 +135,7 @@ def load_side(
                 if entry.get("disturbances")
             },
             failed=[
-                _left(entry["cell"], ignore)
+                _without_ignored(entry["cell"], ignore)
                 for entry in stored_metrics.recordings
                 if not entry["counts"]
             ],
@@ -156,16 +156,18 @@ def _side_of(
 ) -> Side:
     if topics:
         opened.check_topics(topics)
-    pooled = _with_cells(opened, {run.name: _left(run.cell, ignore, by) for run in opened.runs})
+    pooled = _with_cells(
+        opened, {run.name: _without_ignored(run.cell, ignore, by) for run in opened.runs}
+    )
     report, estimates = measured(pooled, metrics, topics, leave_out)
     disturbed = {run.name: run.disturbances for run in report.tables.runs if run.disturbances}
     rest = partial(_side_of, opened, path, metrics, topics, ignore, by=by, leave_out=["disturbed"])
     counting = [run for members in cells_of(report.counting).values() for run in members]
     return Side(
         Path(path).name,
-        estimates if topics else _of_application(estimates),
+        estimates if topics else _application_only(estimates),
         [run.cell for run in counting],
-        *report.given_and_left_out,
+        *report.run_counts,
         that_may_bias(report.tables.tracer_loss),
         frozenset(run.suite for run in report.tables.runs if run.suite),
         [run.excerpt for run in report.tables.runs if run.excerpt],
@@ -229,14 +231,14 @@ def measured(
     need_numpy()
     # This import loads plotting code, which a metrics.json does not need.
     from roslens.analysis.latency.report import LatencyParameters, LatencyReport  # noqa: PLC0415
-    from roslens.asked_metrics import asked_estimates  # noqa: PLC0415
+    from roslens.asked_metrics import requested_estimates  # noqa: PLC0415
 
     places = [str(recording.path) for recording in opened.recordings]
     parameters = LatencyParameters.checked(
         {"recordings": places, "topics": list(topics), "leave_out": list(leave_out)}
     )
     report = LatencyReport(opened, parameters)
-    return report, [*report.estimates, *asked_estimates(report, metrics)]
+    return report, [*report.estimates, *requested_estimates(report, metrics)]
 
 
 def estimates_of_run(
@@ -251,7 +253,7 @@ def estimates_of_run(
     estimates = measured(opened, metrics, topics)[1]
     run_metrics = {e.metric for e in estimates if e.cell == run_cell}
     return [
-        replace(e, cell=_left(e.cell, [*run_cell]))
+        replace(e, cell=_without_ignored(e.cell, [*run_cell]))
         for e in estimates
         if e.cell == run_cell or e.metric not in run_metrics
     ]
@@ -285,18 +287,18 @@ def values_of_runs(
         if e.value is not None and math.isfinite(e.value):
             more = {name: level for name, level in e.cell.items() if name != BARE}
             run = runs[str(e.cell[BARE])]
-            cell = {**_left(run.cell, ignore, by), **more}
+            cell = {**_without_ignored(run.cell, ignore, by), **more}
             observations.setdefault(e.metric, []).append(Observation(cell, e.value, run.block))
     return observations
 
 
-def _left(cell: Cell, ignore: Sequence[str], by: str | None = FOLDER) -> Cell:
+def _without_ignored(cell: Cell, ignore: Sequence[str], by: str | None = FOLDER) -> Cell:
     """Remove ignored factors and names of bare traces, which are the runs of a side."""
     dropped = {*ignore, BARE} | ({FOLDER} - {by})
     return {name: level for name, level in cell.items() if name not in dropped}
 
 
-def _of_application(estimates: list[Estimate]) -> list[Estimate]:
+def _application_only(estimates: list[Estimate]) -> list[Estimate]:
     """Drop the topics that every node has, unless no other topic was heard.
 
     These topics carry too few messages to judge, so they must not decide a comparison.
@@ -309,9 +311,11 @@ def _levels(cells: Sequence[Cell], names: Sequence[str]) -> dict[str, list[Level
     return {n: list(dict.fromkeys(cell[n] for cell in cells if n in cell)) for n in names}
 
 
-def _without(estimates: Sequence[Estimate], ignore: Sequence[str], path: Path) -> list[Estimate]:
+def _without_factors(
+    estimates: Sequence[Estimate], ignore: Sequence[str], path: Path
+) -> list[Estimate]:
     """Remove factors from estimates; refuse if estimates would have to be pooled."""
-    reduced = [replace(e, cell=_left(e.cell, ignore)) for e in estimates]
+    reduced = [replace(e, cell=_without_ignored(e.cell, ignore)) for e in estimates]
     keys = [(e.metric, tuple(sorted(e.cell.items()))) for e in reduced]
     if len(set(keys)) < len(keys):
         raise UsageError(
@@ -401,7 +405,7 @@ def run_compare(
         notes = _check_ignored({"BASE": left, "NEW": right}, across)
         comparisons = compare_sides(left, right, metrics, fraction, across_machines=across_machines)
         comparisons = replace(
-            comparisons, notes=[*notes, *_nothing_in_both(comparisons), *comparisons.notes]
+            comparisons, notes=[*notes, *_why_nothing_compared(comparisons), *comparisons.notes]
         )
     if json_file is not None:
         write_text(json_file, comparisons.json_text())
@@ -453,7 +457,7 @@ def _check_ignored(sides: Mapping[str, Side], across: Sequence[str]) -> list[str
     return notes
 
 
-def _nothing_in_both(comparisons: Comparisons) -> list[str]:
+def _why_nothing_compared(comparisons: Comparisons) -> list[str]:
     """If nothing was compared, name the factors without common levels and the options that help."""
     if comparisons.compared:
         return []
@@ -516,7 +520,7 @@ def comparison_table(found: Comparisons) -> ReportTable:
     cells = [c.cell for c in compared] + [entry.cell for entry in unmatched]
     by = found.by
     pairs = [] if by is None else [[str(cell[by])] for cell in cells]
-    rest = cells if by is None else [_left(cell, (by,)) for cell in cells]
+    rest = cells if by is None else [_without_ignored(cell, (by,)) for cell in cells]
     labels, common = labels_of(rest) if any(rest) or by is None else ([""] * len(cells), [])
     where = [[*pair, label] for pair, label in zip(pairs or [[]] * len(cells), labels, strict=True)]
     rows = []
@@ -527,7 +531,7 @@ def comparison_table(found: Comparisons) -> ReportTable:
         runs = f"{comparison.base.runs}, {comparison.new.runs}"
         rows.append(
             [
-                _word(comparison, found) + references,
+                _verdict_word(comparison, found) + references,
                 f"{comparison.metric} [{unit}]",
                 *place,
                 _change(comparison),
@@ -564,7 +568,7 @@ def _first_rows(
     ordered = comparisons.by_interest
     shown, rest = ordered[:_MOST_ROWS], ordered[_MOST_ROWS:]
     shown_unmatched = unmatched[: _MOST_ROWS - len(shown)]
-    counts = Counter(_word(c, comparisons) for c in rest)
+    counts = Counter(_verdict_word(c, comparisons) for c in rest)
     parts = [f"{count:,} {name}" for name, count in counts.items()]
     if len(unmatched) > len(shown_unmatched):
         parts.append(f"{len(unmatched) - len(shown_unmatched):,} unmatched")
@@ -585,7 +589,7 @@ def chart(found: Comparisons) -> str:
     return ratio_chart("changes with their intervals, above 1 is worse", [limit, *bars])
 
 
-def _word(comparison: Comparison, comparisons: Comparisons) -> str:
+def _verdict_word(comparison: Comparison, comparisons: Comparisons) -> str:
     verdict: str = comparison.verdict
     return verdict if comparisons.by is None else _OF_LEVELS.get(verdict, verdict)
 
@@ -611,7 +615,7 @@ def summary(found: Comparisons) -> str:
         parts.append(f"{len(found.unmatched)} unmatched")
     if found.by is not None:
         sure = [c for c in found.compared if c.confirmed]
-        most = max(sure, key=lambda c: c.apart, default=None)
+        most = max(sure, key=lambda c: c.distance, default=None)
         headline = "no pair surely differs" if most is None else f"most differs {label_of(most)}"
         change = "" if most is None else f", worse by {_with_unit(most)}"
         return f"compare by {found.by}: {headline}{change}; {total}: {', '.join(parts)}"

@@ -66,7 +66,7 @@ def run_dump(target: str) -> None:
     UsageError
         There is no such process or node.
     """
-    pid, trace = _found(target)
+    pid, trace = _process_and_trace(target)
     threads = list(_threads(pid))
     show_text(f"Process {pid} ({process_name(pid)}), {counted(len(threads), 'thread')}")
     for sentence in mutexes({t.number: t.holder for t in threads if t.holder is not None}):
@@ -87,10 +87,10 @@ def run_dump(target: str) -> None:
             show_text(row["sentence"])
         if tables["losses"].collect().height:
             show_text("The tracer lost events: what is said of callbacks may be over.")
-        show_table(_table(threads, _doing(tables, vpid, now)))
+        show_table(_table(threads, _activities(tables, vpid, now)))
 
 
-def _found(target: str) -> tuple[int, Path | None]:
+def _process_and_trace(target: str) -> tuple[int, Path | None]:
     """Find the process, and the folder to which it writes its trace."""
     if target.isdigit():
         if not (PROC / target).is_dir():
@@ -201,7 +201,9 @@ def _cpu_samples(pid: int) -> pl.DataFrame:
     return pl.DataFrame(rows, schema={"time_ns": pl.Int64, "cpu_time_ns": pl.Int64}, orient="row")
 
 
-def _doing(tables: Mapping[str, pl.LazyFrame], vpid: int, now: int) -> dict[int, tuple[str, str]]:
+def _activities(
+    tables: Mapping[str, pl.LazyFrame], vpid: int, now: int
+) -> dict[int, tuple[str, str]]:
     """Return each thread's current ROS 2 activity and for how long, by thread."""
     doing: dict[int, tuple[str, str]] = {}
     words = {"wait": "waits for work", "blocked": "waits for the executor's lock",

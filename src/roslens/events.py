@@ -121,7 +121,9 @@ def _check_fields(
 ) -> None:
     names = {column for frame in schemas.values() for column in frame.columns}
     if missing := [column for column in columns or () if column not in names]:
-        raise UsageError(f"no field '{missing[0]}' in {_listed(chosen)}{_like(missing[0], names)}")
+        raise UsageError(
+            f"no field '{missing[0]}' in {_listed(chosen)}{_similar_names(missing[0], names)}"
+        )
 
 
 def _span(first: int, last: int) -> str:
@@ -157,7 +159,9 @@ def choose(declared: Sequence[str], patterns: Sequence[str], path: Path) -> list
     for pattern in patterns:
         matches = fnmatch.filter(declared, pattern)
         if not matches:
-            raise UsageError(f"{path}: no event '{pattern}' is declared{_like(pattern, declared)}")
+            raise UsageError(
+                f"{path}: no event '{pattern}' is declared{_similar_names(pattern, declared)}"
+            )
         wanted.update(matches)
     return [name for name in declared if name in wanted]
 
@@ -376,6 +380,6 @@ def _listed(names: Sequence[str]) -> str:
     return f"'{names[0]}'" if len(names) == 1 else f"{len(names)} kinds of events"
 
 
-def _like(text: str, names: Sequence[str] | set[str]) -> str:
+def _similar_names(text: str, names: Sequence[str] | set[str]) -> str:
     close = difflib.get_close_matches(text, list(names), n=3)
     return f"; did you mean {' or '.join(close)}?" if close else ""

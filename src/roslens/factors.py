@@ -35,7 +35,7 @@ _NUMBERS = re.compile(r"\d+([-_.:T]\d+)*")
 _NAMED_FACTOR = re.compile(r"([A-Za-z_]\w*)=(.+)")
 
 
-def told_by_names(
+def factors_in_names(
     recordings: Sequence[Recording], opened: Iterable[Path]
 ) -> list[GivenFactors] | None:
     """Read factors of recordings without a manifest from folder names; None if no name gives any.
@@ -53,7 +53,7 @@ def told_by_names(
         The name of a folder gives a factor a reserved name.
     """
     bare = {
-        recording.path: _below(recording.path, opened)
+        recording.path: _folders_below(recording.path, opened)
         for recording in recordings
         if not recording.has_manifest
     }
@@ -73,7 +73,7 @@ def told_by_names(
     ]
 
 
-def told_by_systems(recordings: Sequence[Recording]) -> list[GivenFactors] | None:
+def factors_by_system(recordings: Sequence[Recording]) -> list[GivenFactors] | None:
     """Group recordings by system; None if there is only one, or if any has a manifest.
 
     Parameters
@@ -127,7 +127,7 @@ def _check_names(where: Path, names: Iterable[str]) -> None:
         )
 
 
-def _below(path: Path, opened: Iterable[Path]) -> tuple[str, ...]:
+def _folders_below(path: Path, opened: Iterable[Path]) -> tuple[str, ...]:
     place = path.resolve()
     tops = [top.resolve() for top in opened]
     parts = [place.relative_to(top).parts for top in tops if place.is_relative_to(top)]
@@ -148,7 +148,7 @@ class FactorRow:
 
     recording: str
     line: int
-    given: GivenFactors
+    factors: GivenFactors
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,9 @@ class Factors:
                 )
         return [Recording.at(place) for place in below]
 
-    def of(self, recordings: Sequence[Recording], opened: Iterable[Path]) -> list[GivenFactors]:
+    def factors_of_all(
+        self, recordings: Sequence[Recording], opened: Iterable[Path]
+    ) -> list[GivenFactors]:
         """Return the factors that the file gives for each recording, in order, not a manifest's.
 
         Raises
@@ -224,7 +226,7 @@ class Factors:
         UsageError
             A recording without a manifest has no row or several, or a row contradicts a manifest.
         """
-        return [self._of(recording, list(opened)) for recording in recordings]
+        return [self._factors_of(recording, list(opened)) for recording in recordings]
 
     def of_file(self, file: Path, opened: Iterable[Path]) -> GivenFactors:
         """Return the factors of another tool's result file, or of a folder of such files.
@@ -237,7 +239,7 @@ class Factors:
         row = self._row_of(file, file.name, list(opened))
         if row is None:
             raise UsageError(self._no_row(f"the file {file.name}"))
-        return row.given
+        return row.factors
 
     def _row_of(self, path: Path, name: str, opened: Sequence[Path]) -> FactorRow | None:
         place = path.resolve()
@@ -252,20 +254,20 @@ class Factors:
         names = ", ".join(row.recording for row in self.rows[:5]) or "none"
         return f"{self.path}: no row for {subject}; it has rows for {names}"
 
-    def _of(self, recording: Recording, opened: Sequence[Path]) -> GivenFactors:
+    def _factors_of(self, recording: Recording, opened: Sequence[Path]) -> GivenFactors:
         row = self._row_of(recording.path, recording.name, opened)
         if row is None:
             if recording.manifest is not None:
                 return GivenFactors()
             raise UsageError(self._no_row(f"the recording {recording.name}"))
         factors = recording.manifest.factors if recording.manifest is not None else {}
-        for name, level in row.given.factors.items():
+        for name, level in row.factors.factors.items():
             if name in factors and factors[name] != level:
                 raise UsageError(
                     f"{self.path}, line {row.line}: {name} is {level!r}, but the manifest of "
                     f"{recording.name} says {factors[name]!r}; the manifest holds, leave it out"
                 )
-        return row.given
+        return row.factors
 
     def _places(self, row: FactorRow, opened: Iterable[Path]) -> set[Path]:
         bases = (self.path.parent, Path.cwd(), *opened)

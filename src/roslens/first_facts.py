@@ -18,7 +18,7 @@ from roslens.analysis.overview.runs_and_topics import by_cell, cells_in_words, t
 from roslens.analysis.reports.front import distros_of, utc
 from roslens.analysis.reports.numbers import significant
 from roslens.collectors.resolving import not_read_in_words
-from roslens.collectors.topics import of_application
+from roslens.collectors.topics import is_of_application
 from roslens.explore.processes import processes_of
 from roslens.recording.errors import TooLargeError
 from roslens.recordings import Recordings
@@ -90,7 +90,7 @@ class Facts:
         )
 
     @cached_property
-    def _absent(self) -> dict[str, int]:
+    def _runs_without_events(self) -> dict[str, int]:
         """Count, for each table, the runs in which its events were not recorded."""
         # Without callbacks there is no table of scheduling, but it may have been recorded.
         kernel = (pl.col("where") != "callback_scheduling") | pl.col("what").str.contains(
@@ -105,14 +105,14 @@ class Facts:
         kinds = ["silence", "loss"]
         if not self.callbacks.is_empty():
             kinds += ["timer that did not run when due", "tail"]
-        if self._absent.get("service_calls", 0) < len(self._all.runs):
+        if self._runs_without_events.get("service_calls", 0) < len(self._all.runs):
             kinds += ["unanswered request", "goal that was aborted or rejected"]
         return [*kinds, *(["memory that surely climbs"] if self.leaks else [])]
 
     @cached_property
     def not_seen(self) -> str:
         """Describe in a sentence what was not recorded and would have told more."""
-        of_table = self._absent
+        of_table = self._runs_without_events
         received = self._all.table("messages").select(pl.col("received_ns").is_not_null().any())
         unseen = (
             "it is not known what kept threads from a CPU"
@@ -160,7 +160,7 @@ class Facts:
     def topics(self) -> pl.DataFrame:
         """Return the application's topics by cell, the slowest first, as in `topics_overview`."""
         return topics_by_cell(
-            self._all.table("messages").filter(of_application()),
+            self._all.table("messages").filter(is_of_application()),
             self._all.table("losses"),
             self._cells,
         )
@@ -168,7 +168,7 @@ class Facts:
     @cached_property
     def callbacks(self) -> pl.DataFrame:
         """Return callbacks by descending longest duration, as in ``callbacks.summary``."""
-        relevant = (pl.col("kind") != "subscription") | of_application("name")
+        relevant = (pl.col("kind") != "subscription") | is_of_application("name")
         order = ("max_ns", "cell", *CALLBACK)
         return durations(
             self._all.table("callback_instances").filter(relevant.fill_null(value=True)),
@@ -193,7 +193,7 @@ class Facts:
             ChainsParameters.checked({"recordings": [str(r.path) for r in self._all.recordings]}),
         )
         try:
-            instances = [chain.found for chain in report.chains]
+            instances = [chain.instances for chain in report.chains]
         except TooLargeError:
             return None
         return by_cell(

@@ -19,7 +19,7 @@ import polars as pl
 from roslens.analysis.chains.tables import AT_LEAST, BOUNDS, CLOCKS
 from roslens.analysis.estimate import short_labels, telling_factors
 from roslens.analysis.figures.drawing import Drawing
-from roslens.analysis.measures.loss import health_findings, what_is_bent
+from roslens.analysis.measures.loss import biased_figures, health_findings
 from roslens.analysis.measures.services import INFRASTRUCTURE, unanswered
 from roslens.analysis.reports.front import Front, with_interval
 from roslens.analysis.reports.numbers import counted, duration, significant
@@ -63,7 +63,7 @@ Part = Sentence | ReportTable
 class Suspicion:
     """A suspicious finding, its evidence, and a command for a closer look."""
 
-    what: str
+    sentence: str
     command: str
 
 
@@ -97,7 +97,7 @@ class FirstPage(Facts):
     def _without_ros_events(self) -> Iterator[Suspicion]:
         why = self._all.without_ros_events()
         if why is not None:
-            yield Suspicion(f"{_capital(why)}.", self._info())
+            yield Suspicion(f"{_capitalised(why)}.", self._info())
 
     def _silences(self) -> Iterator[Suspicion]:
         for row in self._all.silences().head(_MOST).iter_rows(named=True):
@@ -109,7 +109,7 @@ class FirstPage(Facts):
             if loss.any:
                 text = f"The tracer lost events in {loss.run.name}: {loss.text}."
                 check = self._info(loss.run.name, "--check ")
-                yield Suspicion(f"{text} {what_is_bent([loss])}", check)
+                yield Suspicion(f"{text} {biased_figures([loss])}", check)
         broken = [run for run in self._all.runs if not run.complete]
         for run in broken[:_MOST]:
             text = f"{run.name} {run.why_incomplete}."
@@ -217,7 +217,7 @@ class FirstPage(Facts):
         for row in (
             findings.filter(~pl.col("kind").is_in(covered)).head(_MOST).iter_rows(named=True)
         ):
-            text = f"{_capital(row['what'])} ({row['count']:,} in {row['where']})."
+            text = f"{_capitalised(row['what'])} ({row['count']:,} in {row['where']})."
             same_kind = self._health.filter(pl.col("kind") == row["kind"])
             yield Suspicion(text, self._info(same_kind["run"][0]))
 
@@ -235,11 +235,11 @@ class FirstPage(Facts):
         """Return the headings, each with the parts below it."""
         return [
             (self.title, [*map(Sentence, self._facts())]),
-            ("What looks wrong here", self._wrong()),
+            ("What looks wrong here", self._suspicions_parts()),
             ("Topics", self._topics()),
             ("Callbacks that keep their threads longest", self._callbacks()),
             ("Processes", self._processes()),
-            ("Late messages", self._late()),
+            ("Late messages", self._late_parts()),
             ("Chains", self._chains()),
         ]
 
@@ -266,17 +266,17 @@ class FirstPage(Facts):
                 "mean over its runs."
             )
         yield self.not_seen
-        yield from (f"{text}." for text in self._all.copies_told())
+        yield from (f"{text}." for text in self._all.copies_in_words())
 
-    def _wrong(self) -> list[Part]:
+    def _suspicions_parts(self) -> list[Part]:
         if not self.suspicions:
-            return [Sentence(self._nothing)]
-        rows = [[suspicion.what, suspicion.command] for suspicion in self.suspicions]
+            return [Sentence(self._why_nothing)]
+        rows = [[suspicion.sentence, suspicion.command] for suspicion in self.suspicions]
         columns = ["what the recording shows", "look closer"]
         return [ReportTable(columns, rows, "", left=frozenset(columns))]
 
     @property
-    def _nothing(self) -> str:
+    def _why_nothing(self) -> str:
         return f"Nothing that is looked for: {', '.join(f'no {kind}' for kind in self.looked_for)}."
 
     def _topics(self) -> list[Part]:
@@ -291,7 +291,7 @@ class FirstPage(Facts):
         ]  # fmt: skip
         caption = "From publish to the start of the callback, the slowest at P99 first"
         return [ReportTable([*self._heading, *columns], rows, caption,
-                            [*_more(self.topics), *(few := _too_few(rows, -4)),
+                            [*_how_many_more(self.topics), *(few := _too_few(rows, -4)),
                              *([_APART] if few and self._several_hosts else [])],
                             left=frozenset((*self._heading, *columns[:3])),
                             minor=["to", "from"])]  # fmt: skip
@@ -318,7 +318,7 @@ class FirstPage(Facts):
              f"{significant(100 * r['busy'], 3)} %" if r["busy"] is not None else "-"]
             for r in self.callbacks.head(_MOST).iter_rows(named=True)
         ]  # fmt: skip
-        notes = [*_more(self.callbacks), *_too_few(rows, -4)]
+        notes = [*_how_many_more(self.callbacks), *_too_few(rows, -4)]
         left = (*self._heading, columns[0])
         return [ReportTable([*self._heading, *columns], rows, "", notes, left=frozenset(left))]
 
@@ -335,12 +335,12 @@ class FirstPage(Facts):
             "Which use most of the CPU (first to last sample), and how much their callbacks ran"
         )
         absent = "-: CPU time is sampled by roslens record only; a trace does not contain it."
-        notes = [*_more(self.processes), *([absent] * self.processes["cpu"].has_nulls())]
+        notes = [*_how_many_more(self.processes), *([absent] * self.processes["cpu"].has_nulls())]
         left = frozenset((*self._heading, *columns[:2]))
         return [ReportTable([*self._heading, *columns], rows, caption, notes, left=left,
                             minor=["process"])]  # fmt: skip
 
-    def _late(self) -> list[Part]:
+    def _late_parts(self) -> list[Part]:
         late = self.late
         if late is None:
             return [Sentence(f"Not looked at unasked, of so many runs: roslens why {self._paths}")]
@@ -373,7 +373,7 @@ class FirstPage(Facts):
             ((pl.col("complete") > 0) & pl.col("worst_ms").is_null()).any()
         ).item()
         notes = [
-            *_more(self.chains),
+            *_how_many_more(self.chains),
             *([BOUNDS] if self.chains["at_least"].any() else []),
             *(
                 [f"{guessed:,} instances are approximate: a node may have used another message."]
@@ -395,7 +395,7 @@ class FirstPage(Facts):
 
         return json.dumps({
             "recorded": self.recorded, "not_seen": self.not_seen,
-            "looks_wrong": [{"what": x.what, "command": x.command} for x in self.suspicions],
+            "looks_wrong": [{"what": x.sentence, "command": x.command} for x in self.suspicions],
             "topics": rows(self.topics), "callbacks": rows(self.callbacks),
             "processes": rows(self.processes), "late": rows(self.late), "chains": rows(self.chains),
         }, indent=1)  # fmt: skip
@@ -417,8 +417,10 @@ class FirstPage(Facts):
         """Return the front: the gravest finding, the slowest topic, a picture, and the facts."""
         from roslens.analysis.overview.figure import topics_plot  # noqa: PLC0415  (matplotlib)
 
-        first, *more = self.suspicions or [Suspicion(self._nothing, "")]
-        sentences = [first.what + (f" {counted(len(more), 'more thing')} below." if more else "")]
+        first, *more = self.suspicions or [Suspicion(self._why_nothing, "")]
+        sentences = [
+            first.sentence + (f" {counted(len(more), 'more thing')} below." if more else "")
+        ]
         timed = self.topics.filter(pl.col("worst_ms") > 0)
         for row in timed.head(1).iter_rows(named=True):
             count = self.topics["topic"].n_unique()
@@ -500,7 +502,7 @@ def _disturbed(count: int, total: int) -> str:
     return f"{count} of {total} runs {'was' if count == 1 else 'were'} disturbed"
 
 
-def _capital(text: str) -> str:
+def _capitalised(text: str) -> str:
     """Begin with a capital letter, unless the text begins with a path or an event name."""
     return re.sub(r"^[a-z](?=[a-z]*[ ,])", lambda first: first[0].upper(), text)
 
@@ -537,5 +539,5 @@ def _arrival(row: Mapping[str, Any]) -> str:
     return f"{row['not_arrived']:,}{unknown}"
 
 
-def _more(frame: pl.DataFrame) -> list[str]:
+def _how_many_more(frame: pl.DataFrame) -> list[str]:
     return [f"{frame.height - _MOST:,} more are not shown."] if frame.height > _MOST else []

@@ -149,12 +149,12 @@ def _with_something(cells: Sequence[nbformat.NotebookNode]) -> list[nbformat.Not
     for part in _below_headings(cells, "##"):
         code = [cell for cell in part if cell.cell_type == "code"]
         nested = part and part[0].cell_type == "markdown" and "\n### " in part[0].source
-        if not code or nested or any(map(_shows, code)) or not any(c.outputs for c in code):
+        if not code or nested or any(map(_has_content, code)) or not any(c.outputs for c in code):
             kept += part
     return kept
 
 
-def _shows(cell: nbformat.NotebookNode) -> bool:
+def _has_content(cell: nbformat.NotebookNode) -> bool:
     """Return whether any output is more than an empty section."""
     outputs = (output.get("data", {"text/plain": "x"}) for output in cell.outputs)
     return any(

@@ -35,7 +35,7 @@ def write_index(folder: Path, failed: Mapping[str, str] | None = None) -> Path:
     pages = [
         page
         for notebook in sorted(folder.rglob("*.ipynb"))
-        if _is_whole(page := notebook.with_suffix(".html"))
+        if _is_complete(page := notebook.with_suffix(".html"))
     ]
     if not pages:
         raise UsageError(f"{folder}: no report below it; make one with 'roslens report'")
@@ -65,7 +65,7 @@ def write_index(folder: Path, failed: Mapping[str, str] | None = None) -> Path:
     return path
 
 
-def _is_whole(page: Path) -> bool:
+def _is_complete(page: Path) -> bool:
     """Return whether a page was written to its end."""
     try:
         with page.open("rb") as stream:

@@ -16,7 +16,7 @@ from rich.progress import DownloadColumn
 from roslens.analysis.reports.table import ReportTable
 from roslens.collectors.decoding import open_recording, recorded_until
 from roslens.collectors.reader import Process, Trace, TraceInfo
-from roslens.collectors.resolving import find_runs, found_in_words, read_each
+from roslens.collectors.resolving import find_runs, read_each, resolved_in_words
 from roslens.collectors.schema import TABLES
 from roslens.collectors.times import LEAST_NS
 from roslens.printed import show_table, show_text
@@ -98,7 +98,7 @@ def run_info(path: Path, *, as_json: bool) -> None:
         read = read_each([recording], lambda run: find_info(run.path), [recording])[0]
         info, excerpt = read[recording]
         silences = _silences(recording, info)
-        ros = _of_ros(recording)
+        ros = _ros_facts(recording)
         if as_json:
             more = {"excerpt": excerpt} if excerpt else {}
             _print_json(info.to_json() | {"silences": silences, "ros": ros} | more)
@@ -143,7 +143,7 @@ def _silences(recording: Recording, info: TraceInfo) -> list[dict[str, Any]]:
     return open_as(Runs, recording.path).silences().to_dicts()
 
 
-def _of_ros(recording: Recording) -> dict[str, Any] | None:
+def _ros_facts(recording: Recording) -> dict[str, Any] | None:
     """Return distribution, middleware, nodes and topics of a collected recording."""
     if not (recording.tables / "messages.parquet").is_file():
         return None
@@ -219,7 +219,7 @@ def run_check(path: Path, *, as_json: bool) -> None:
 
     runs = open_as(Runs, path)
     issues = [row for run, recording in zip(runs.runs, runs.recordings, strict=True)
-              for row in _beside(run, recording)]  # fmt: skip
+              for row in _problems_of_files(run, recording)]  # fmt: skip
     rows = [*issues, *health_findings(runs.table("health")).iter_rows(named=True)]
     if as_json:
         _print_json({"findings": rows})
@@ -240,9 +240,9 @@ def run_check(path: Path, *, as_json: bool) -> None:
         console.print("Nothing was found that could distort results.")
 
 
-def _beside(run: Run, recording: Recording) -> Iterator[dict[str, Any]]:
+def _problems_of_files(run: Run, recording: Recording) -> Iterator[dict[str, Any]]:
     """List problems that the manifest reports, and files beside the trace that cannot be read."""
-    from roslens.collectors.bag import bag_beside, read_bag  # noqa: PLC0415
+    from roslens.collectors.bag import find_bag, read_bag  # noqa: PLC0415
     from roslens.collectors.resources import scan_samples  # noqa: PLC0415
     from roslens.recording.schema import SAMPLED  # noqa: PLC0415
 
@@ -261,7 +261,7 @@ def _beside(run: Run, recording: Recording) -> Iterator[dict[str, Any]]:
             scan_samples(next(table for table in SAMPLED if table.name == name), file)
         except UsageError as error:
             yield row("damaged_neighbour", str(error), file.name)
-    bag = bag_beside(recording.path)
+    bag = find_bag(recording.path)
     if bag is not None:
         try:
             read_bag(bag)
@@ -276,7 +276,7 @@ def _print_json(value: object) -> None:
 def _show_runs(
     place: Path, infos: Mapping[Recording, TraceInfo], not_read: int, console: Console
 ) -> None:
-    console.print(found_in_words(place, list(infos), not_read), soft_wrap=True)
+    console.print(resolved_in_words(place, list(infos), not_read), soft_wrap=True)
     columns = ["run", "begin (UTC)", "seconds", "events", "discarded", "processes"]
     rows = []
     for run, info in infos.items():

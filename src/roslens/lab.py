@@ -92,7 +92,7 @@ def run_lab(
     environment[VARIABLE] = json.dumps([str(path.resolve()) for path in paths])
     folder = default_output(START)
     with own_folder(folder):
-        notebook = _own_copy(folder)
+        notebook = _clean_copy(folder)
     environment[FOLDER] = str(folder.resolve())
     existing = environment.get("JUPYTER_PATH")
     environment["JUPYTER_PATH"] = os.pathsep.join([str(_OWN), *([existing] if existing else [])])
@@ -118,7 +118,7 @@ def run_lab(
     os.execve(sys.executable, server, environment)  # noqa: S606
 
 
-def _own_copy(folder: Path) -> Path:
+def _clean_copy(folder: Path) -> Path:
     """Copy the start page without old outputs, because the installed file must not be changed."""
     notebook = json.loads(find_notebook(START).read_text(encoding="utf-8"))
     for cell in notebook["cells"]:

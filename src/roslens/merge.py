@@ -32,7 +32,7 @@ from roslens.recording.files import link_or_copy
 from roslens.recording.layout import MANIFEST_NAME, find_traces
 from roslens.recording.manifest import Manifest, Member, write_manifest
 from roslens.recording.merged import merged_manifest
-from roslens.recording.scratch import held, scratch_folder
+from roslens.recording.scratch import locked_folder, scratch_folder
 from roslens.recording.terminal import Console
 from roslens.tracing.opening import opened
 
@@ -88,7 +88,7 @@ def merge(
         )
         for name, recording in zip(_names(recordings), recordings, strict=True)
     ]
-    with _made(output, members) as folder:
+    with _new_folder(output, members) as folder:
         if folder is not None:
             manifest = _fill(
                 folder, recordings, members, clock_offsets=clock_offsets, progress=progress
@@ -130,10 +130,10 @@ def _trace_files(recording: Recording) -> Iterator[Path]:
 
 
 @contextmanager
-def _made(output: Path, members: Sequence[Member]) -> Iterator[Path | None]:
+def _new_folder(output: Path, members: Sequence[Member]) -> Iterator[Path | None]:
     """Yield a folder that replaces the output at the end; None if the output is up to date."""
     with writing(output), ExitStack() as stack:
-        stack.enter_context(held(output))
+        stack.enter_context(locked_folder(output))
         # The output folder is created for its lock; remove it if it stays empty.
         stack.callback(_remove_empty, output)
         existing = Recording.at(output)

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from roslens.analysis.runs import runs_of
-from roslens.collectors.collected import Wanted, check_tables
+from roslens.collectors.collected import CollectionRequest, check_tables
 from roslens.collectors.resolving import find_runs, read_each
 from roslens.collectors.store import sha256
-from roslens.factors import Factors, told_by_names, told_by_systems
+from roslens.factors import Factors, factors_by_system, factors_in_names
 from roslens.paths import PathLike, resolve
 from roslens.recording import Recording, UsageError
 from roslens.recording.files import ONLY_READ
@@ -45,15 +45,15 @@ def open_as(
             raise UsageError(f"{path!r} is no path of a recording or of factors")
     factors_file = Factors.read(resolve(factors)) if factors else None
     places = [opened(resolve(path)) for path in given]
-    candidates, named = _found(
+    candidates, named = _find_recordings(
         places, factors_file, _writable if collect else lambda recording: recording
     )
     readable, not_read = read_each(candidates, attrgetter("manifest"), named)
     recordings, copies = without_copies(list(readable))
     given_factors = (
-        told_by_names(recordings, places)
+        factors_in_names(recordings, places)
         if factors_file is None
-        else factors_file.of(recordings, places)
+        else factors_file.factors_of_all(recordings, places)
     )
     if collect:
         collected, not_collected = _collect(recordings, named, progress)
@@ -66,14 +66,14 @@ def open_as(
         for recording in recordings:
             check_tables(recording)
     if given_factors is None:
-        given_factors = told_by_systems(recordings)
+        given_factors = factors_by_system(recordings)
     runs = runs_of(recordings, given_factors)
     return kind(
         recordings, runs, copies=copies, not_read=[recording.name for recording in not_read]
     )
 
 
-def _found(
+def _find_recordings(
     places: Iterable[Path], factors: Factors | None, opened_as: Callable[[Recording], Recording]
 ) -> tuple[list[Recording], set[Recording]]:
     """Return all recordings, each once, and those that a path names individually."""
@@ -91,9 +91,9 @@ def _writable(recording: Recording) -> Recording:
         return recording
     parent = recording.output if recording.output.exists() else recording.path
     # Tables that are missing or of another version would be written.
-    wanted = Wanted(recording, events_only=False, offsets={}, excerpt=None)
+    wanted = CollectionRequest(recording, events_only=False, offsets={}, excerpt=None)
     if os.access(parent, os.W_OK) and (
-        ONLY_READ not in os.environ or wanted.found(force=False, verify=False) is not None
+        ONLY_READ not in os.environ or wanted.up_to_date(force=False, verify=False) is not None
     ):
         return recording
     where = hashlib.sha256(os.fsencode(recording.path.resolve())).hexdigest()[:16]

@@ -104,7 +104,7 @@ class _Race:
         for key in [k for k in self.values if k not in measured and len(pairs) <= OPENING]:
             # The order of the remaining runs of this cell would no longer be random.
             where = cell_label(dict(key))
-            self._say(f"{where}: not measured in each of the first runs, and left out")
+            self._print(f"{where}: not measured in each of the first runs, and left out")
             del self.values[key]
         if not self.values:
             raise UsageError("nothing was measured in each of the first runs of the race")
@@ -116,7 +116,7 @@ class _Race:
             key: decided(interval, self.threshold, self.precision, self.better)
             for key, interval in self.intervals().items()
         }
-        self._tell(pairs[-1], verdicts)
+        self._print_progress(pairs[-1], verdicts)
         return "regression" in verdicts.values() or None not in verdicts.values()
 
     def _measured(self, pair: Pair) -> dict[Key, tuple[float, float]]:
@@ -153,9 +153,9 @@ class _Race:
         self.metric = Metric(e.metric, e.definition, e.unit, e.better)
         if not self.metrics:
             why = f" ({_NO_LATENCY})" if e.metric == TIME else ""
-            self._say(f"racing {e.metric}: {e.definition}{why}")
+            self._print(f"racing {e.metric}: {e.definition}{why}")
 
-    def _tell(self, pair: Pair, verdicts: Mapping[Key, Verdict | None]) -> None:
+    def _print_progress(self, pair: Pair, verdicts: Mapping[Key, Verdict | None]) -> None:
         """Print in one line how far the widest undecided interval has shrunk."""
         intervals = self.intervals()
         open_ones = [key for key, verdict in verdicts.items() if verdict is None]
@@ -163,12 +163,12 @@ class _Race:
         i = intervals[key]
         where = f" of {cell_label(dict(key))}" if key else ""
         more = f"; {len(verdicts) - len(open_ones)} of {len(verdicts)} cells decided"
-        self._say(
+        self._print(
             f"pair {pair.number + 1} ({pair.order[0].upper()} first): B / A{where} {i.value:.3g} "
-            f"{_shown(i)}{more if len(verdicts) > 1 else ''}"
+            f"{_drawn_interval(i)}{more if len(verdicts) > 1 else ''}"
         )
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
@@ -417,7 +417,7 @@ def _width(i: RatioInterval) -> float:
     return math.inf if i.low <= 0 else math.log(i.high) - math.log(i.low)
 
 
-def _shown(i: RatioInterval) -> str:
+def _drawn_interval(i: RatioInterval) -> str:
     """Format an interval and draw it between half and twice on a log scale; '|' is 1."""
     if i.low <= 1 / NO_BOUND or i.high >= NO_BOUND:
         return "[no bound yet]"

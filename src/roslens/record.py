@@ -10,7 +10,7 @@ from typing import TypedDict, Unpack
 
 from roslens.analysis.reports.table import ReportTable
 from roslens.printed import show_table
-from roslens.recorded import Told
+from roslens.recorded import ResultPrinter
 from roslens.recording import UsageError
 from roslens.recording.manifest import Manifest
 from roslens.recording.terminal import say
@@ -64,7 +64,7 @@ def record_suite(
     seed: int | None,
     changes: Mapping[str, object],
     only: Sequence[str],
-    told: Told,
+    told: ResultPrinter,
 ) -> None:
     """Record a suite; print the campaign's folder last.
 
@@ -91,10 +91,10 @@ def record_suite(
             only=only,
             on_event=on_event,
         )
-    told.of_campaign(result)
+    told.print_campaign(result)
 
 
-class Asked(TypedDict):
+class RecordSettings(TypedDict):
     """Settings of a recording, named as the parameters of `record_command`."""
 
     options: TracingOptions
@@ -110,8 +110,8 @@ def record_one(
     *,
     as_host: bool,
     triggers: Path | None,
-    told: Told,
-    **asked: Unpack[Asked],
+    told: ResultPrinter,
+    **asked: Unpack[RecordSettings],
 ) -> None:
     """Record one command; print the recording's folder last.
 
@@ -140,7 +140,7 @@ def record_one(
             on_event=on_event,
             **asked,
         )
-    told.of_one(folder, manifest)
+    told.print_recording(folder, manifest)
 
 
 def record_hosts(
@@ -149,8 +149,8 @@ def record_hosts(
     output: Path | None,
     *,
     setup: str | None,
-    told: Told,
-    **asked: Unpack[Asked],
+    told: ResultPrinter,
+    **asked: Unpack[RecordSettings],
 ) -> None:
     """Record on other hosts, and a command here; print the folder of all recordings last.
 
@@ -183,7 +183,7 @@ def record_hosts(
             time_limit=asked["time_limit"],
             on_event=on_event,
         )
-    told.of_hosts(result)
+    told.print_hosts(result)
 
 
 def record_running(
@@ -195,7 +195,7 @@ def record_running(
     waits: bool,
     share: float,
     time_limit: float | None,
-    told: Told,
+    told: ResultPrinter,
 ) -> None:
     """Record programs that run already; print the recording's folder last.
 
@@ -217,7 +217,7 @@ def record_running(
             share=share,
             on_event=on_event,
         )
-    told.of_one(folder, manifest)
+    told.print_recording(folder, manifest)
 
 
 LISTS = frozenset({"LD_PRELOAD", "PYTHONPATH"})
@@ -255,7 +255,9 @@ def variables(folder: Path, events: Sequence[str], flight: float | None) -> dict
     return {**environment, "PYTHONPATH": python_path({})}
 
 
-def resume_suite(root: Path | None, suite: str | None, names: Sequence[str], told: Told) -> None:
+def resume_suite(
+    root: Path | None, suite: str | None, names: Sequence[str], told: ResultPrinter
+) -> None:
     """Record a campaign's missing runs, or fetch its recordings; print its folder last.
 
     Raises
@@ -282,15 +284,17 @@ def resume_suite(root: Path | None, suite: str | None, names: Sequence[str], tol
     if hosts is not None and (hosts / HOSTS_NAME).is_file():
         with show_progress() as on_event:
             fetched = resume_hosts(hosts, on_event=on_event)
-        told.of_hosts(fetched)
+        told.print_hosts(fetched)
         return
     folder = find_campaign(root, names[0], suite) if names else last_unfinished(root, suite)
     with show_progress() as on_event:
         result = resume_campaign(folder, on_event=on_event)
-    told.of_campaign(result)
+    told.print_campaign(result)
 
 
-def show_status(root: Path | None, suite: str | None, names: Sequence[str], told: Told) -> None:
+def show_status(
+    root: Path | None, suite: str | None, names: Sequence[str], told: ResultPrinter
+) -> None:
     """Print the progress of all campaigns, or of each run of the named campaigns."""
     root = root or RECORDINGS
     folders = [find_campaign(root, name, suite) for name in names] or find_campaigns(root, suite)
@@ -299,7 +303,7 @@ def show_status(root: Path | None, suite: str | None, names: Sequence[str], told
         return
     states = [campaign_state(folder) for folder in folders]
     if told.as_json:
-        told.json([_of_state(state) for state in states])
+        told.json([_state_as_json(state) for state in states])
         return
     columns = ["suite", "campaign", "status", "runs", "complete", "failed", "torn", "left", "about"]
     rows = []
@@ -323,7 +327,7 @@ def show_status(root: Path | None, suite: str | None, names: Sequence[str], told
         show_table(_runs_table(state))
 
 
-def _of_state(state: CampaignState) -> dict[str, object]:
+def _state_as_json(state: CampaignState) -> dict[str, object]:
     """Return the state as JSON."""
     left = sum(run.wanted for run in state.runs)
     return {
@@ -334,7 +338,7 @@ def _of_state(state: CampaignState) -> dict[str, object]:
         "left_seconds": planned_seconds(state.plan.suite, left),
         "runs": [
             {
-                **_of_planned(run.planned),
+                **_planned_as_json(run.planned),
                 "complete": run.complete,
                 "torn": run.torn is not None,
                 "failures": [
@@ -346,7 +350,7 @@ def _of_state(state: CampaignState) -> dict[str, object]:
     }
 
 
-def _of_planned(run: PlannedRun) -> dict[str, object]:
+def _planned_as_json(run: PlannedRun) -> dict[str, object]:
     return {"order": run.order, "repetition": run.repetition, "factors": run.factors}
 
 
@@ -373,7 +377,7 @@ def show_plan(
     seed: int | None,
     changes: Mapping[str, object],
     only: Sequence[str],
-    told: Told,
+    told: ResultPrinter,
 ) -> None:
     """Print the planned runs of a suite, and how long they would take."""
     suite, _ = load_suite(suite_name)
@@ -382,7 +386,9 @@ def show_plan(
     runs = plan_runs(suite, seed, chosen_levels(suite, only))
     seconds = planned_seconds(suite, len(runs))
     if told.as_json:
-        told.json({"seed": seed, "seconds": seconds, "runs": [_of_planned(run) for run in runs]})
+        told.json(
+            {"seed": seed, "seconds": seconds, "runs": [_planned_as_json(run) for run in runs]}
+        )
         return
     columns = ["order", "repetition", *suite.factors]
     rows = [

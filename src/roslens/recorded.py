@@ -27,7 +27,7 @@ MERGED = "merged"
 """The folder, beside the recordings of several hosts, of all of them merged."""
 
 
-class Told:
+class ResultPrinter:
     """Printer of the results of ``record``.
 
     Parameters
@@ -49,7 +49,7 @@ class Told:
 
     def _end(self, folder: Path, runs: Mapping[str, Manifest], **more: object) -> None:
         if self.as_json:
-            rows = [_of_run(name, run) for name, run in runs.items()]
+            rows = [_run_as_json(name, run) for name, run in runs.items()]
             self.json({"folder": str(folder), **more, "runs": rows})
         else:
             say(folder)
@@ -58,7 +58,7 @@ class Told:
         for line in filter(None, lines):
             self.console.print(line, highlight=False, soft_wrap=True)
 
-    def of_one(self, folder: Path, manifest: Manifest) -> None:
+    def print_recording(self, folder: Path, manifest: Manifest) -> None:
         """Print a recording's quality, with its folder last; raise if it is not complete.
 
         Raises
@@ -77,8 +77,8 @@ class Told:
         if code != EXIT_OK:
             raise RunFailedError(f"{manifest.failure}; what was recorded is in {folder}")
 
-    def of_campaign(self, result: CampaignResult) -> None:
-        """Print the quality of a suite's runs, with their folder last; raise as `of_one` does.
+    def print_campaign(self, result: CampaignResult) -> None:
+        """Print the quality of a suite's runs, with their folder last; raise as for one.
 
         Raises
         ------
@@ -102,8 +102,8 @@ class Told:
         if result.exit_code != EXIT_OK:
             raise RunFailedError(result.summary())
 
-    def of_hosts(self, result: HostsResult) -> None:
-        """Print the quality of several hosts' recordings, and merge them; raise as `of_one` does.
+    def print_hosts(self, result: HostsResult) -> None:
+        """Print the quality of several hosts' recordings, and merge them; raise as for one.
 
         Raises
         ------
@@ -144,7 +144,7 @@ class Told:
             raise RunFailedError(f"{text}; {rest}")
 
 
-def _of_run(name: str, run: Manifest) -> dict[str, object]:
+def _run_as_json(name: str, run: Manifest) -> dict[str, object]:
     """Return a run's results as JSON."""
     return {
         "run": name,

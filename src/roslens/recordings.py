@@ -231,13 +231,13 @@ class Recordings(Runs):
         NotEnoughEvidenceError
             No callback ran after the warm-up.
         """
-        from roslens.analysis.what_if.changes import Changes, Took, executor_kind, rate_of
+        from roslens.analysis.what_if.changes import Changes, DurationChange, executor_kind, rate_of
         from roslens.explore.what_if import WhatIf
 
         asked, recorded_kind = (
             executor_kind(name) if name else None for name in (executor, recorded)
         )
-        overrides = [Took.of(text) for text in change], [rate_of(text) for text in rate]
+        overrides = [DurationChange.of(text) for text in change], [rate_of(text) for text in rate]
         return WhatIf.of(
             self, Changes(asked, threads, cpus, *overrides), recorded_kind, warm_up, seed
         )

@@ -154,7 +154,9 @@ def _report(
                     f"No recording was given: this report is about {names}, a sample that comes "
                     "with roslens"
                 )
-            notes += [] if opened is None else [*opened.not_read_told(), *opened.copies_told()]
+            notes += (
+                [] if opened is None else [*opened.unread_in_words(), *opened.copies_in_words()]
+            )
             if opened is not None and "topics" in accepted:
                 topics = given.get("topics")
                 named = topics if isinstance(topics, list) else [topics]
@@ -177,7 +179,7 @@ def _report(
             cell_timeout_s,
         )
     _without_places(executed, source)
-    _names_shown(executed)
+    _escape_outputs(executed)
     text: str = nbformat.writes(executed)  # type: ignore[no-untyped-call]
     write_atomically(executed_path, text + "\n")
     html, markdown = folder / f"{source.stem}.html", metrics.with_name(SUMMARY_NAME)
@@ -313,7 +315,7 @@ def _without_places(notebook: nbformat.NotebookNode, source: Path) -> None:
     about.update({"input_path": source.name, "output_path": source.name})
 
 
-def _names_shown(notebook: nbformat.NotebookNode) -> None:
+def _escape_outputs(notebook: nbformat.NotebookNode) -> None:
     """Escape control characters in outputs, which contain names from the trace.
 
     Lines on left-out files are removed: they were printed, and name folders of this machine.
@@ -325,16 +327,16 @@ def _names_shown(notebook: nbformat.NotebookNode) -> None:
                 output.text = "".join(line for line in lines if not line.startswith(LEFT_OUT))
             for part in ("data", "text"):
                 if part in output:
-                    output[part] = _shown_in(output[part])
+                    output[part] = _escaped(output[part])
         if "outputs" in cell:
             cell.outputs = [output for output in cell.outputs if output.get("text") != ""]
 
 
-def _shown_in(value: Any) -> Any:
+def _escaped(value: Any) -> Any:
     if isinstance(value, dict):
-        return type(value)({key: _shown_in(item) for key, item in value.items()})
+        return type(value)({key: _escaped(item) for key, item in value.items()})
     if isinstance(value, list):
-        return [_shown_in(item) for item in value]
+        return [_escaped(item) for item in value]
     return shown_lines(value) if isinstance(value, str) else value
 
 

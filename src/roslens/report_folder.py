@@ -10,7 +10,7 @@ from pathlib import Path
 from roslens.recording import UsageError
 from roslens.recording.errors import kind_of
 from roslens.recording.files import shipped
-from roslens.recording.scratch import held
+from roslens.recording.scratch import locked_folder
 
 START = "start"
 """The notebook that ``roslens lab`` opens, which is not a report."""
@@ -63,7 +63,7 @@ def own_folder(folder: Path) -> Iterator[None]:
     """
     with ExitStack() as stack:
         try:
-            stack.enter_context(held(folder))
+            stack.enter_context(locked_folder(folder))
         except OSError as error:
             raise kind_of(error)(
                 f"{folder}: cannot be made: {error.strerror}; give another folder with -o"

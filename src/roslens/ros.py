@@ -18,7 +18,7 @@ from roslens.tracing.ros.packages import LOG, MARKER, existing, facts_of
 from roslens.tracing.ros.rclcpp import rclcpp_for
 from roslens.tracing.ros.rosbag2 import rosbag2_for
 from roslens.tracing.ros_choice import MIDDLEWARES, is_sourced, with_middlewares
-from roslens.tracing.sources import VARIABLE, given_folder
+from roslens.tracing.sources import VARIABLE, archives_folder
 from roslens.tracing.suite import WorkloadSpec
 
 PROGRAMS = WorkloadSpec(builtin="rclcpp_workloads")
@@ -40,7 +40,7 @@ def build(sources: Path | None, console: Console) -> None:
 
     if sources is not None:
         os.environ[VARIABLE] = str(sources)
-    given_folder()  # An invalid folder is refused before anything is compiled.
+    archives_folder()  # An invalid folder is refused before anything is compiled.
     ros = embedded_ros(note)
     rclcpp = rclcpp_for(ros, note)
     if is_sourced():
@@ -91,7 +91,7 @@ def compile_nodes(path: Path, output: Path, console: Console) -> None:
         log = cache_folder() / "ros" / f"own-{LOG}"
         run_steps(steps, what=path.name, log=log, note=note)
         for step in steps:
-            say(step.makes.replace(output / step.makes.name))
+            say(step.product.replace(output / step.product.name))
 
 
 def _programs(path: Path) -> dict[str, list[Path]]:

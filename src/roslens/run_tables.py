@@ -269,7 +269,7 @@ class RunTables:
                 r.tables / f"{name}.parquet" if name in TABLES else r.samples.get(name)
                 for r in self.recordings
             ]
-            self._described[name] = self._all(_EVERY[name], files)
+            self._described[name] = self._all_rows(_EVERY[name], files)
         return self._described[name]
 
     def raw_events(self, run: str) -> dict[str, pl.LazyFrame]:
@@ -354,7 +354,7 @@ class RunTables:
         """Return what the tracer dropped in each run."""
         return tracer_loss(self.table("losses"), self.runs)
 
-    def _all(self, table: Table, files: Sequence[Path | None]) -> pl.LazyFrame:
+    def _all_rows(self, table: Table, files: Sequence[Path | None]) -> pl.LazyFrame:
         factors = self._factors(table)
         frames = [
             self._scan(table, file, run).select(

@@ -12,7 +12,7 @@ from roslens.analysis.measures.silences import NEEDED, SCHEMA, silences
 from roslens.analysis.overview.runs_and_topics import runs_overview
 from roslens.analysis.reports.numbers import counted
 from roslens.analysis.reports.table import ReportTable, Sentence
-from roslens.collectors.bag import bag_beside, read_bag
+from roslens.collectors.bag import find_bag, read_bag
 from roslens.collectors.decoding import recorded_until
 from roslens.collectors.excerpt import excerpt_of
 from roslens.collectors.resolving import not_read_in_words
@@ -108,7 +108,7 @@ class Runs(RunTables):
                 f"a bag belongs to one run, and these are {len(self.recordings)}: take one of them"
             )
         folder = self.recordings[0].path
-        place = bag_beside(folder) if path is None else resolve(path)
+        place = find_bag(folder) if path is None else resolve(path)
         if place is None:
             raise UsageError(f"{folder}: no bag lies there; give the path of one")
         return join_bag(place.name, read_bag(place), self)
@@ -131,21 +131,21 @@ class Runs(RunTables):
         bags: dict[str, BagBeside | UsageError] = {}
         for run in self:
             name, folder = run.runs[0].name, run.recordings[0].path
-            if bag_beside(folder) is not None:
+            if find_bag(folder) is not None:
                 try:
                     bags[name] = run.bag()
                 except UsageError as error:
                     bags[name] = error
         return bags
 
-    def not_read_told(self) -> list[str]:
+    def unread_in_words(self) -> list[str]:
         """Return a sentence about the recordings that could not be read, if there are any."""
         if not self.not_read:
             return []
         names = ", ".join(self.not_read[:5])
         return [f"{counted(len(self.not_read), 'recording')} could not be read: {names}"]
 
-    def copies_told(self) -> list[str]:
+    def copies_in_words(self) -> list[str]:
         """Return a sentence for each recording that has copies."""
         return [
             f"{counted(len(places), 'recording')} left out as copies of {original}: "
@@ -161,7 +161,7 @@ class Runs(RunTables):
         why = next((run.failure for run in self.runs if run.failure), findings["what"][0])
         return f"nothing to report of {counted(len(self.runs), 'run')}: {why}"
 
-    def _told(self) -> Iterator[tuple[str, bool]]:
+    def _description_lines(self) -> Iterator[tuple[str, bool]]:
         """Yield lines that describe what was recorded, each with whether it is a warning."""
         events = int(self.table("processes").select(pl.col("events").sum()).collect().item() or 0)
         parts = [about["text"] for r in self.recordings if (about := excerpt_of(r)) is not None]
@@ -185,7 +185,7 @@ class Runs(RunTables):
         for kind, names in (("topics", topics), ("nodes", self.names("node", "nodes"))):
             if names:
                 yield f"{kind}: {some_of(sorted(names), 5)}", False
-        for text in self.copies_told():
+        for text in self.copies_in_words():
             yield text, False
         for text in parts[:5]:
             yield f"only part of {text}", True
@@ -199,10 +199,10 @@ class Runs(RunTables):
             yield f"{len(problems)} not complete: {', '.join(problems[:5])}", True
 
     def __repr__(self) -> str:
-        return shown_lines("\n".join(text for text, _ in self._told()))
+        return shown_lines("\n".join(text for text, _ in self._description_lines()))
 
     def _repr_html_(self) -> str:
-        sentences = [Sentence(text, loud) for text, loud in self._told()]
+        sentences = [Sentence(text, loud) for text, loud in self._description_lines()]
         overview = runs_overview(
             self.tracer_loss, self.table("processes"), self.table("messages"), self.table("health")
         )

@@ -69,7 +69,7 @@ class Summary:
     def section(self) -> Section:
         """Return the section for the top of a page."""
         verdicts = [Sentence(f"Verdicts: {self.verdicts}.")] if self.verdicts else []
-        table = [_short(self.table)] if self.table.rows else []
+        table = [_first_rows(self.table)] if self.table.rows else []
         return Section(Sentence(f"{self.runs}.", loud=self.lossy), *verdicts, *table)
 
     def markdown(self) -> str:
@@ -85,7 +85,7 @@ class Summary:
         return "\n".join(lines).rstrip() + "\n"
 
 
-def _short(table: ReportTable) -> ReportTable:
+def _first_rows(table: ReportTable) -> ReportTable:
     """Keep the first rows of a long table, so that the text below it stays visible."""
     hidden = len(table.rows) - _MOST_ROWS
     if hidden <= 0:

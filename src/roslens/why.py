@@ -53,8 +53,8 @@ def run_why(
     late = why(topic, message, deadline, warm_up_s).sort(
         "late_by_ns", descending=True, maintain_order=True
     )
-    late_by_run = why.found(topic, None, deadline, warm_up_s) if message is None else {}
-    judged = sum(lateness.of for lateness in late_by_run.values())
+    late_by_run = why.late_messages(topic, None, deadline, warm_up_s) if message is None else {}
+    judged = sum(lateness.judged for lateness in late_by_run.values())
     left_out = sum(lateness.left_out for lateness in late_by_run.values())
     if message is None and not judged and not silences:
         raise NotEnoughEvidenceError(

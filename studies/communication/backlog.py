@@ -95,7 +95,7 @@ class Backlog:
     depth_seen: float | None
     queue_depth: int | None
     pushed_out: int = 0
-    most_seen: int | None = None
+    largest_seen: int | None = None
 
     @property
     def waited(self) -> bool:

@@ -23,7 +23,7 @@ from roslens.studies.communication.periods import (
     publisher_periods,
     subscription_periods,
 )
-from roslens.studies.communication.published import WITHIN, way_of
+from roslens.studies.communication.published import WITHIN, transport_of
 from roslens.studies.communication.traffic import HOPS, Traffic
 
 CPU_PER_PUBLICATION = Metric(
@@ -205,7 +205,7 @@ def _labelled(
     definition, method, refused = estimate.definition, estimate.method, estimate.refused
     if estimate.metric.startswith("latency") or estimate.metric == "hop_queue_and_transport":
         measured = latency_measures(members, backlogs)
-        if way_of(estimate.cell) in WITHIN:
+        if transport_of(estimate.cell) in WITHIN:
             definition += NOT_WHOLE
         definition += {"backlog": BACKLOG_NOTE, "latency and backlog": AT_TIMES_NOTE}.get(
             measured, ""

@@ -60,14 +60,14 @@ def evidence(found: Traffic, losses: Sequence[TracerLoss]) -> dict[str, Evidence
         .iter_rows()
     }
     return {
-        loss.run.name: _of_run(
+        loss.run.name: _run_evidence(
             loss, counts.get(loss.run.name, (0, 0, 0)), unlinked.get(loss.run.name, (0, 0))
         )
         for loss in losses
     }
 
 
-def _of_run(
+def _run_evidence(
     loss: TracerLoss, messages: tuple[int, int, int], unlinked: tuple[int, int]
 ) -> Evidence:
     rows, unsure, unknown = messages

@@ -32,7 +32,7 @@ _SIZE = {
 }
 _MESSAGE_SIZE = ("message_bytes", "payload")
 WITHIN = {("shared", True), ("unique", True)}
-"""Ways of communication within a process, as `way_of` returns them."""
+"""Ways of communication within a process, as `transport_of` returns them."""
 _SWITCH = {True: True, False: False, "on": True, "off": False}
 
 
@@ -72,10 +72,10 @@ def published_cell(run: Run) -> tuple[str, bool] | None:
         return None
     if any(name in settings and settings[name] != level for name, level in _SIZE.items()):
         return None
-    return way_of(run.cell)
+    return transport_of(run.cell)
 
 
-def way_of(cell: Cell) -> tuple[str, bool] | None:
+def transport_of(cell: Cell) -> tuple[str, bool] | None:
     """Return pointer and intra-process setting of a cell, whatever its load, or None."""
     pointer = cell.get("pointer", cell.get("callback"))
     intra = _SWITCH.get(cell.get("intra_process", ""))
@@ -89,4 +89,4 @@ def by_reference(cell: Cell) -> bool:
 
     Only the factor ``pointer`` shows this: ``callback`` describes how messages are taken.
     """
-    return "pointer" in cell and way_of(cell) == ("shared", True)
+    return "pointer" in cell and transport_of(cell) == ("shared", True)

@@ -91,7 +91,7 @@ class CommunicationReport(Report[CommunicationParameters]):
     # ------------------------------------------------------------ what is computed once
 
     @cached_property
-    def found(self) -> Traffic:
+    def analysed(self) -> Traffic:
         """Messages and receptions of the runs that count."""
         return traffic(
             self.tables, self.counting, self.parameters.topics, self.parameters.warm_up_s
@@ -100,31 +100,31 @@ class CommunicationReport(Report[CommunicationParameters]):
     @cached_property
     def backlogs(self) -> dict[str, Backlog]:
         """The backlog of each run's queues."""
-        return backlogs(self.found.messages, self.found.queues)
+        return backlogs(self.analysed.messages, self.analysed.queues)
 
     @cached_property
     def evidence(self) -> dict[str, Evidence]:
         """Whether the figures of each run are exact, approximate or partial."""
         counting = {run.name for run in self.counting}
         return evidence(
-            self.found, [loss for loss in self.tables.tracer_loss if loss.run.name in counting]
+            self.analysed, [loss for loss in self.tables.tracer_loss if loss.run.name in counting]
         )
 
     @cached_property
     def copied(self) -> pl.DataFrame:
         """The messages with their lines in the log, and the copies that the log shows."""
-        return copies.with_log(self.found.messages, self.logged, self.found.signatures)
+        return copies.with_log(self.analysed.messages, self.logged, self.analysed.signatures)
 
     @cached_property
     def cells(self) -> pl.DataFrame:
         """The frame of cells.csv."""
-        return cells(self.counting, self.found, self.backlogs, self.evidence)
+        return cells(self.counting, self.analysed, self.backlogs, self.evidence)
 
     @cached_property
     def group(self) -> TopicGroup:
         """The reported topics, as the latency estimates take them."""
         of_run: dict[str, frozenset[str]] = {}
-        for run, topic in self.found.topics.iter_rows():
+        for run, topic in self.analysed.topics.iter_rows():
             of_run[run] = of_run.get(run, frozenset()) | {topic}
         topics = sorted({topic for names in of_run.values() for topic in names})
         shown = some_of(topics, 3)
@@ -143,27 +143,27 @@ class CommunicationReport(Report[CommunicationParameters]):
         runs, level = self.counting, self.level
         return estimates.labelled(
             [
-                *estimates.period_estimates(self.found, runs, level),
+                *estimates.period_estimates(self.analysed, runs, level),
                 *latency_estimates(self.samples, self.group, level),
-                *estimates.depth_estimates(self.found, self.backlogs, runs, level),
-                *estimates.hop_estimates(self.found.messages, runs, level),
+                *estimates.depth_estimates(self.analysed, self.backlogs, runs, level),
+                *estimates.hop_estimates(self.analysed.messages, runs, level),
                 *estimates.copy_estimates(self.copied, runs, level),
                 *estimates.cpu_estimates(
                     self.tables.resources,
                     self.measured_parts,
-                    self.found,
+                    self.analysed,
                     runs,
                     level,
                     lost=lost_events(self.tables.table("losses")),
                 ),
-                *estimates.heap_estimates(self.tables.table("heap"), self.found, runs, level),
+                *estimates.heap_estimates(self.tables.table("heap"), self.analysed, runs, level),
             ],
             runs,
             self.backlogs,
             self.evidence,
         )
 
-    def _of(self, *metrics: str) -> list[Estimate]:
+    def _estimates_of(self, *metrics: str) -> list[Estimate]:
         """Return the estimates of these metrics, cell by cell."""
         wanted = [e for e in self.estimates if e.metric in metrics]
         labels = list(cells_of(self.counting))
@@ -173,11 +173,11 @@ class CommunicationReport(Report[CommunicationParameters]):
 
     def sentences(self) -> list[str]:
         """Summarise the fastest and the slowest way of communication, and the losses."""
-        means = [e for e in self._of("latency_mean") if e.value is not None]
+        means = [e for e in self._estimates_of("latency_mean") if e.value is not None]
         if not means:
             return ["No message with a latency was delivered: nothing can be said of it."]
         # Where programs logged it, latency starts before publish(): the trace may start later.
-        logged = [e for e in self._of(copies.LOGGED_LATENCY.name) if e.value is not None]
+        logged = [e for e in self._estimates_of(copies.LOGGED_LATENCY.name) if e.value is not None]
         by_log = len(logged) == len(means)
         means = logged if by_log else means
         of_all = dict(zip(short_labels([e.cell for e in means]), means, strict=True))
@@ -187,7 +187,7 @@ class CommunicationReport(Report[CommunicationParameters]):
         if len(of_all) > 1:
             sentences[0] += f" with {fast}, and {with_interval(of_all[slow])} with {slow}"
         sentences[0] += ", by the programs' own logs." if by_log else "."
-        at_p99 = {str(e.cell): e for e in self._of("latency_p99") if e.value is not None}
+        at_p99 = {str(e.cell): e for e in self._estimates_of("latency_p99") if e.value is not None}
         a, b = (at_p99.get(str(of_all[name].cell)) for name in (fast, slow))
         if a and b and not_none(a.value) > not_none(b.value):
             sentences.append(
@@ -195,7 +195,7 @@ class CommunicationReport(Report[CommunicationParameters]):
                 f"{with_interval(b)} with {slow}."
             )
         names = dict(zip(map(cell_label, (e.cell for e in means)), of_all, strict=True))
-        sentences.append(loss_sentence(self.samples, self._of("loss"), names))
+        sentences.append(loss_sentence(self.samples, self._estimates_of("loss"), names))
         return [*sentences, *(warning.text for warning in self._backlog_warnings()[:1])]
 
     def picture(self) -> Plot | None:
@@ -273,30 +273,32 @@ class CommunicationReport(Report[CommunicationParameters]):
 
     def periods(self) -> Section:
         """Report the periods of publishers and subscriptions."""
-        published = publisher_periods(self.found.messages)
-        received = subscription_periods(self.found.callbacks)
+        published = publisher_periods(self.analysed.messages)
+        received = subscription_periods(self.analysed.callbacks)
         if not self.counting or not (published.height or received.height):
-            return self._nothing()
+            return self._nothing_to_show()
         to_ms = (pl.col("period_ns") / 1e6).alias("value_ms")
         return Section(
             entity_plot(
                 published.with_columns(to_ms), ("topic", "publisher_id"), self.counting,
-                self._of("publisher_period"), what="publisher period", of="publisher",
+                self._estimates_of("publisher_period"), what="publisher period", of="publisher",
                 definition=PUBLISHER_PERIOD.definition,
             ),
             entity_plot(
                 received.with_columns(to_ms), ("topic", "subscription_id"), self.counting,
-                self._of("subscription_period"), what="subscription period", of="subscription",
-                definition=SUBSCRIPTION_PERIOD.definition,
+                self._estimates_of("subscription_period"), what="subscription period",
+                of="subscription", definition=SUBSCRIPTION_PERIOD.definition,
             ),
-            estimates_table(self._of("publisher_period", "subscription_period"), "Periods"),
+            estimates_table(
+                self._estimates_of("publisher_period", "subscription_period"), "Periods"
+            ),
         )  # fmt: skip
 
     def latency(self) -> Section:
         """Report latency per pair, its distribution, mean and percentiles."""
         if not any(s.delivered_ns.size for s in self.samples):
-            return self._nothing()
-        of_pairs = pairs(self.found.messages).with_columns(
+            return self._nothing_to_show()
+        of_pairs = pairs(self.analysed.messages).with_columns(
             (pl.col("latency_ns") / 1e6).alias("value_ms")
         )
         definition = latency_metric("mean", self.group.scope).definition
@@ -309,7 +311,8 @@ class CommunicationReport(Report[CommunicationParameters]):
             *self._backlog_warnings(),
             entity_plot(
                 of_pairs, ("topic", "publisher_id", "subscription_id"), self.counting,
-                self._of("latency_mean"), what="mean latency", of="pair", definition=definition,
+                self._estimates_of("latency_mean"), what="mean latency", of="pair",
+                definition=definition,
             ),
             *self._distributions(),
             estimates_table(
@@ -320,8 +323,8 @@ class CommunicationReport(Report[CommunicationParameters]):
     def pairs(self) -> Section:
         """Report loss per pair."""
         return Section(
-            pairs_table(pairs(self.found.messages), self.counting),
-            estimates_table(self._of("loss"), "Loss per run"),
+            pairs_table(pairs(self.analysed.messages), self.counting),
+            estimates_table(self._estimates_of("loss"), "Loss per run"),
         )
 
     def backlog(self) -> Section:
@@ -333,7 +336,7 @@ class CommunicationReport(Report[CommunicationParameters]):
 
     def hops(self) -> Section:
         """Report where the latency goes, and that the hops add up to it."""
-        messages = self.found.messages.filter(pl.col("latency_ns").is_not_null())
+        messages = self.analysed.messages.filter(pl.col("latency_ns").is_not_null())
         total = pl.sum_horizontal(*(f"hop_{hop}_ns" for hop in HOPS))
         wrong = messages.filter(total != pl.col("latency_ns")).height
         text = (
@@ -346,21 +349,21 @@ class CommunicationReport(Report[CommunicationParameters]):
         for hop, count in merged_hops(messages).items():
             note = f"{hop.replace('_', ' ')}: its end was not recorded for {count:,} messages"
             parts.append(Sentence(f"{note}; it is part of the hop after it.", loud=True))
-        means = self._of(*(f"hop_{hop}" for hop in HOPS), *LOGGED)
+        means = self._estimates_of(*(f"hop_{hop}" for hop in HOPS), *LOGGED)
         return Section(*parts, estimates_table(means, "Mean duration of each hop"))
 
     def flow(self) -> Section:
         """Report one publication of each cell, hop by hop."""
         flows = median_flows(self.copied, self.counting)
         if not flows:
-            return self._nothing()
+            return self._nothing_to_show()
         return Section(flow_plot(flows, constant_factors(self.counting)))
 
     def copies(self) -> Section:
         """Report copies per message, and the cost of allocating them."""
-        table = copies_table(self.found, self.counting, self.estimates)
-        heap = self._of("allocated_per_publication", "allocations_per_publication")
-        means = self._of("hop_publish_call", *LOGGED, "cpu_per_publication")
+        table = copies_table(self.analysed, self.counting, self.estimates)
+        heap = self._estimates_of("allocated_per_publication", "allocations_per_publication")
+        means = self._estimates_of("hop_publish_call", *LOGGED, "cpu_per_publication")
         note = (
             "Blocks and bytes are those that the C library's allocator gave."
             if heap
@@ -388,7 +391,7 @@ class CommunicationReport(Report[CommunicationParameters]):
         delivered = self.copied.lazy().filter(pl.col("outcome") == "delivered")
         within = delivered.filter(pl.col("publisher_vpid") == pl.col("subscription_vpid"))
         of_10_mb = [run.name for run in self.counting if published_cell(run)]
-        large = publisher_periods(self.found.messages).filter(pl.col("run").is_in(of_10_mb))
+        large = publisher_periods(self.analysed.messages).filter(pl.col("run").is_in(of_10_mb))
         judged = statements(
             self._mean_latencies(delivered),
             self._mean_latencies(within),
@@ -438,7 +441,7 @@ class CommunicationReport(Report[CommunicationParameters]):
             seen = [self.backlogs[run.name] for run in members if run.name in self.backlogs]
             depths = sorted({b.queue_depth for b in seen if b.full and b.queue_depth})
             queue = f" (depth {', '.join(map(str, depths))})" if depths else ""
-            most = max((b.most_seen for b in seen if b.full and b.most_seen), default=0)
+            most = max((b.largest_seen for b in seen if b.full and b.largest_seen), default=0)
             behind = f"; those received had up to {most:,} later ones behind them" if most else ""
             lost = counted(sum(b.pushed_out for b in seen), "message")
             text = (
@@ -454,5 +457,5 @@ class CommunicationReport(Report[CommunicationParameters]):
             warnings.append(Sentence(text, loud=True))
         return warnings
 
-    def _nothing(self) -> Section:
+    def _nothing_to_show(self) -> Section:
         return Section(Sentence("No message with a publication and a callback.", loud=True))

@@ -15,7 +15,7 @@ from roslens.analysis.statistics.factorial import Observation
 from roslens.analysis.verdicts.pairs import pairs
 from roslens.analysis.verdicts.statement import Statement
 from roslens.recording.manifest import Level
-from roslens.studies.communication.published import way_of
+from roslens.studies.communication.published import transport_of
 
 _POINTER, _INTRA, _LOANED, _WAY = "pointer", "intra_process", "loaned", "way"
 
@@ -38,12 +38,12 @@ def statements(
     threshold
         Smallest relative difference that matters.
     """
-    ways = [_named(o) for o in latencies if way_of(o.cell)]
+    ways = [_named(o) for o in latencies if transport_of(o.cell)]
     copied = [o for o in ways if o.cell.get(_POINTER) != _LOANED]
     # The callback's argument does not determine the published pointer.
     off = [o for o in copied if _POINTER in o.cell and o.cell[_INTRA] == "off"]
-    large = [_named(o) for o in periods if way_of(o.cell)]
-    same = [_named(o) for o in within if way_of(o.cell)]
+    large = [_named(o) for o in periods if transport_of(o.cell)]
+    same = [_named(o) for o in within if transport_of(o.cell)]
     loaned = [way for o in ways if (way := _loaned(o)) is not None]
     asked: list[tuple[str, list[Observation], str, Level, Stated]] = [
         ("Intra-process communication shortens the latency.", copied, _INTRA, "off", "less"),
@@ -80,7 +80,7 @@ def statements(
 
 def _named(o: Observation) -> Observation:
     """Rename pointer (or the callback's argument) and intra-process communication consistently."""
-    pointer, intra = way_of(o.cell) or ("", False)
+    pointer, intra = transport_of(o.cell) or ("", False)
     rest = {k: v for k, v in o.cell.items() if k not in {"callback", _POINTER, _INTRA}}
     kind = _POINTER if _POINTER in o.cell else "callback"
     cell = {**rest, kind: pointer, _INTRA: "on" if intra else "off"}

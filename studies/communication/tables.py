@@ -12,7 +12,7 @@ from roslens.analysis.reports.numbers import milliseconds, significant, value_an
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.reports.tables import hidden_rows
 from roslens.analysis.runs import Run, cells_of
-from roslens.analysis.statistics.fractions import least_told
+from roslens.analysis.statistics.fractions import largest_possible
 from roslens.studies.communication.backlog import Backlog
 from roslens.studies.communication.cells import COLUMNS
 from roslens.studies.communication.copies import (
@@ -195,7 +195,7 @@ def pairs_table(pairs: pl.DataFrame, runs: Sequence[Run]) -> ReportTable:
         worst = of_pair.row(0, named=True)
         sent, lost = int(of_pair["sent"].sum()), int(of_pair["lost"].sum())
         unknown = int(of_pair["unknown"].sum())
-        known = sent and unknown <= (sent + unknown) * least_told(sent + unknown)
+        known = sent and unknown <= (sent + unknown) * largest_possible(sent + unknown)
         rows.append(
             [
                 label,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from roslens.analysis.measures.pauses import whole_only
+from roslens.analysis.measures.pauses import refuse_paused_runs
 from roslens.analysis.reports.given import Tables
 from roslens.analysis.runs import Run
 from roslens.collectors.topics import INTERNAL
@@ -106,23 +106,23 @@ def traffic(
         Publications (and callbacks) within this time after the run's first one are left out, s.
     """
     counted = pl.col("run").is_in([run.name for run in runs])
-    whole_only(tables.table("losses").filter(counted), "the study of communication")
-    of_runs = [_of_run(tables.only(run.name), run, topics, warm_up_s) for run in runs]
+    refuse_paused_runs(tables.table("losses").filter(counted), "the study of communication")
+    of_runs = [_run_frames(tables.only(run.name), run, topics, warm_up_s) for run in runs]
     if not of_runs:
-        of_runs = [_of_topics(tables, pl.DataFrame(schema=_TOPICS), warm_up_s)]
+        of_runs = [_topic_frames(tables, pl.DataFrame(schema=_TOPICS), warm_up_s)]
     return Traffic(*(pl.concat(frames) for frames in zip(*of_runs, strict=True)))
 
 
 _Frames = tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame, pl.DataFrame, pl.DataFrame]
 
 
-def _of_run(tables: Tables, run: Run, topics: Sequence[str], warm_up_s: float) -> _Frames:
+def _run_frames(tables: Tables, run: Run, topics: Sequence[str], warm_up_s: float) -> _Frames:
     names = topics or ([run.work_topic] if run.work_topic else _application(tables))
     chosen = pl.DataFrame([(run.name, topic) for topic in names], schema=_TOPICS, orient="row")
-    return _of_topics(tables, chosen, warm_up_s)
+    return _topic_frames(tables, chosen, warm_up_s)
 
 
-def _of_topics(tables: Tables, chosen: pl.DataFrame, warm_up_s: float) -> _Frames:
+def _topic_frames(tables: Tables, chosen: pl.DataFrame, warm_up_s: float) -> _Frames:
     """Return the frames of `Traffic`, of at most one run."""
     on = ["run", "topic"]
     rows = (

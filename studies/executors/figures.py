@@ -168,7 +168,7 @@ def pairs_plot(found: Sequence[Pair], factor: str, most_rows: int = 40) -> Plot:
               if row(p) in rows and column(p) in columns]  # fmt: skip
     if len(columns) <= _FEW_PAIRS:
         heads = [f"{a} / {b}" for a, b in columns]
-        return _forest(placed, labels, heads, f"{factor} {_within(found)}", len(every))
+        return _forest(placed, labels, heads, f"{factor} {_range_text(found)}", len(every))
     intervals = len(columns) <= _WITH_INTERVAL
     heads = column_headings([f"{a}\n/ {b}" for a, b in columns])
     high = max(0.36 if intervals else 0.24, 0.14 * max(label.count("\n") + 1 for label in labels))
@@ -198,7 +198,7 @@ def pairs_plot(found: Sequence[Pair], factor: str, most_rows: int = 40) -> Plot:
         hidden.append(f"the {len(columns)} of {len(farthest)} pairs that differ most")
     return Plot(
         figure,
-        f"Ratio of each pair of levels of {factor} {_within(found)}"
+        f"Ratio of each pair of levels of {factor} {_range_text(found)}"
         + (", with its interval. " if intervals else "; intervals are in pairs.csv. ")
         + "Pale: the verdict of the pair by itself; strong and bold: it stands after Holm's "
         "correction over all pairs of a metric.",
@@ -276,7 +276,7 @@ def _averaged(pairs: Sequence[Pair]) -> dict[str, str]:
     }
 
 
-def _within(pairs: Sequence[Pair]) -> str:
+def _range_text(pairs: Sequence[Pair]) -> str:
     averages = {p.over > 1 for p in pairs}
     if averages == {True}:
         return "on average over conditions that have both"

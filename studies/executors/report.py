@@ -36,12 +36,12 @@ from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.reports.tables import estimates_table
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.factorial import FactorEffect, Observation, effects
-from roslens.analysis.statistics.over_runs import gives_interval
+from roslens.analysis.statistics.over_runs import has_interval
 from roslens.analysis.statistics.quantiles import quantile
 from roslens.analysis.verdicts.pairs import Pair, overall_pairs, pairs
 from roslens.analysis.verdicts.statement import Statement
 from roslens.collectors.results.tool_result import ToolResult
-from roslens.collectors.ros2.callbacks import of_callbacks
+from roslens.collectors.ros2.callbacks import is_callback
 from roslens.recording import UsageError
 from roslens.recording.arrays import Floats, np
 from roslens.recording.text import some_of
@@ -136,7 +136,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         cut = [run for run, lost in lost_events(losses).items() if lost == math.inf]
         whole &= ~pl.col("run").is_in(cut)
         callbacks = callbacks_per_run(
-            self.tables.table("callback_instances").filter(of_callbacks(), whole),
+            self.tables.table("callback_instances").filter(is_callback(), whole),
             self.tables.table("threads"),
             self.measured_parts,
         )
@@ -181,7 +181,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
             statistics: dict[str, Callable[[Floats], float]] = {
                 f"p{round(100 * q)}": partial(quantile, q=q)
                 for q in (0.5, 0.99)
-                if gives_interval(list(times.values()), q, self.level)
+                if has_interval(list(times.values()), q, self.level)
             }
             statistics |= {"mean": np.mean, "max": np.max}
             for run in members:
@@ -196,14 +196,14 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         return observations
 
     @cached_property
-    def _telling(self) -> list[str]:
+    def _distinguishing(self) -> list[str]:
         names = telling_factors([run.cell for run in self.counting])
         factor = self.parameters.factor
         known = any(factor in run.cell for run in self.counting)
         return names if factor in names or not known else [factor, *names]
 
     def _observation(self, run: Run, value: float) -> Observation:
-        cell = {name: run.cell[name] for name in self._telling if name in run.cell}
+        cell = {name: run.cell[name] for name in self._distinguishing if name in run.cell}
         return Observation(cell, value, run.block)
 
     @cached_property
@@ -249,7 +249,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
     def _headline_pairs(self) -> list[Pair]:
         """Pairs of medians and of CPU from the headline, the largest sure difference first."""
         return sorted(
-            _shown(self._headline),
+            _pairs_with_ratio(self._headline),
             key=lambda p: (p.verdict not in _SURE, -abs(math.log(not_none(p.ratio)))),
         )
 
@@ -280,7 +280,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         if averaged:
             sentences.append(self._counted(averaged, "on average over conditions"))
         sentences.append(
-            self._counted(_shown(self.pairs), "within one condition" if averaged else "")
+            self._counted(_pairs_with_ratio(self.pairs), "within one condition" if averaged else "")
         )
         return sentences
 
@@ -388,7 +388,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
 
     def _narrowed(self, estimate: Estimate) -> Estimate:
         """Return the estimate with only the factors that distinguish cells."""
-        names = {*self._telling, self.load}
+        names = {*self._distinguishing, self.load}
         return replace(estimate, cell={k: v for k, v in estimate.cell.items() if k in names})
 
     def cpu(self) -> Section:
@@ -445,7 +445,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         for metric, members in self.observations.items():
             if metric.endswith(_TAILS):
                 continue
-            for title, part in _whole_designs(members):
+            for title, part in _by_design(members):
                 estimated = self._effects(part)
                 bounded = [e for e in estimated if e.value is not None and e.low is not None]
                 name = f"{metric} ({title})" if title else metric
@@ -588,7 +588,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         }
 
 
-def _shown(pairs_by_metric: Mapping[str, Sequence[Pair]]) -> list[Pair]:
+def _pairs_with_ratio(pairs_by_metric: Mapping[str, Sequence[Pair]]) -> list[Pair]:
     """Return pairs of medians and of CPU that have a ratio."""
     return [
         p
@@ -622,7 +622,7 @@ def pairs_frame(found: Sequence[Pair]) -> pl.DataFrame:
     )
 
 
-def _whole_designs(members: Sequence[Observation]) -> list[tuple[str, list[Observation]]]:
+def _by_design(members: Sequence[Observation]) -> list[tuple[str, list[Observation]]]:
     """Split observations by the first factor if its levels have other factors (messages, calls)."""
     names = list(dict.fromkeys(name for o in members for name in o.cell))
     cells = {tuple(str(o.cell.get(n)) for n in names) for o in members}

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from roslens.analysis.estimate import Cell, cell_label
-from roslens.analysis.judged import judged, told, turned
+from roslens.analysis.judged import judged, pair_in_words, turned
 from roslens.analysis.verdicts.pairs import Pair
 from roslens.analysis.verdicts.statement import Statement, borne_out
 
@@ -28,7 +28,7 @@ def is_of_the_study(executor: object) -> bool:
     return _name(executor) in {_EVENTS, _CBG}
 
 
-def _of_the_study(pairs: Sequence[Pair]) -> list[Pair]:
+def _published_pairs(pairs: Sequence[Pair]) -> list[Pair]:
     """Return pairs of the two executors that the study compared, EventsCBG on one thread."""
     return [p for p in pairs if {_name(p.level), _name(p.reference)} == {_EVENTS, _CBG}]
 
@@ -48,7 +48,7 @@ def cpu_statement(cpu_pairs: Sequence[Pair], overall: Sequence[Pair] = ()) -> St
     overall
         Pairs over all conditions without actions.
     """
-    kept = [p for p in _of_the_study(cpu_pairs) if not is_of_actions(p.conditions)]
+    kept = [p for p in _published_pairs(cpu_pairs) if not is_of_actions(p.conditions)]
     claim = "Events and EventsCBG take the same CPU for messages and calls."
     return _with_average(judged(claim, kept, "alike"), overall)
 
@@ -64,14 +64,14 @@ def latency_statement(mean_pairs: Sequence[Pair], overall: Sequence[Pair] = ()) 
         Pairs over all conditions.
     """
     claim = "Events and EventsCBG have the same mean latency."
-    return _with_average(judged(claim, _of_the_study(mean_pairs), "alike"), overall)
+    return _with_average(judged(claim, _published_pairs(mean_pairs), "alike"), overall)
 
 
 def _with_average(statement: Statement, overall: Sequence[Pair]) -> Statement:
     """Add the ratio over all conditions, on which the verdict does not depend."""
     means = [
-        f"on average over {pair.over} conditions {told(pair)}"
-        for pair in _of_the_study(overall)
+        f"on average over {pair.over} conditions {pair_in_words(pair)}"
+        for pair in _published_pairs(overall)
         if pair.low is not None
     ]
     return replace(statement, because="; ".join([statement.because, *means]))

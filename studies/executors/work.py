@@ -24,7 +24,7 @@ from roslens.analysis.statistics.over_runs import (
 )
 from roslens.analysis.statistics.trends import least_squares
 from roslens.collectors.ros2.services import begin_of
-from roslens.collectors.topics import of_application
+from roslens.collectors.topics import is_of_application
 from roslens.recording.arrays import Floats, np
 
 
@@ -113,7 +113,7 @@ def work_of_runs(
                 took = part["took_ns"].to_numpy().astype(np.float64)
                 by_run[name] = Work(by_name[name], kind, took, bool(part["measured"].all()))
     rest = [run for run in runs if run.name not in by_run]
-    for work in _messages(messages.filter(of_application()), rest, warm_up_s):
+    for work in _messages(messages.filter(is_of_application()), rest, warm_up_s):
         by_run[work.run.name] = work
     return [by_run[run.name] for run in runs if run.name in by_run]
 

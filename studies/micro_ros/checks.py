@@ -108,7 +108,7 @@ _STACK_CHECK = "stack_check"
 """ThreadX bisects for the end of the fill, which may find a gap between used words instead."""
 
 
-def two_ways_checks(ways: pl.DataFrame) -> list[Statement]:
+def checks_of_two_counts(ways: pl.DataFrame) -> list[Statement]:
     """Check that memory counted in two ways is equal, or no less where the other includes more.
 
     ThreadX's stack checking never finds more than was used, but may find less: see `_STACK_CHECK`.

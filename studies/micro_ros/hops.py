@@ -93,13 +93,13 @@ def device_messages(
         traced, on=["source", "source_timestamp_ns"]
     )
     parts = [
-        _on_one_clock(group.sort("sequence"), found.links)
+        _synchronised(group.sort("sequence"), found.links)
         for _, group in rows.group_by("source", "transport", maintain_order=True)
     ]
     return pl.concat([DEVICE_MESSAGES.to_frame(), *parts])
 
 
-def _on_one_clock(rows: pl.DataFrame, links: Mapping[tuple[str, str], Link]) -> pl.DataFrame:
+def _synchronised(rows: pl.DataFrame, links: Mapping[tuple[str, str], Link]) -> pl.DataFrame:
     """Synchronise the clocks of one transport of one run."""
     link = links[rows["source"][0], rows["transport"][0]]
     offsets = rows["clock_offset_ns"]

@@ -39,8 +39,8 @@ from roslens.studies.micro_ros.statements import (
     differences_of_totals,
     measured_statements,
     memory_statements,
-    own_statements,
     published_statements,
+    tcp_statements,
 )
 from roslens.studies.micro_ros.tables import (
     Key,
@@ -123,7 +123,7 @@ class MicroRosReport(Report[MicroRosParameters]):
     # ------------------------------------------------------------ what is computed once
 
     @cached_property
-    def found(self) -> MicroRosResults:
+    def analysed(self) -> MicroRosResults:
         """The analysed results: the measured, else the published ones."""
         if self.measured is not None:
             return self.measured
@@ -138,7 +138,7 @@ class MicroRosReport(Report[MicroRosParameters]):
         """Physical lines by transport."""
         published = self.published.lines if self.measured is None else self.published.lines.clear()
         lines = lines_of(published, self.parameters.lines)
-        for link in self.found.links.values():
+        for link in self.analysed.links.values():
             if link.line_bit_per_s is not None and link.transport not in lines:
                 lines[link.transport] = PhysicalLine(link.line_bit_per_s, link.bits_per_byte)
         return lines
@@ -146,7 +146,7 @@ class MicroRosReport(Report[MicroRosParameters]):
     @cached_property
     def slopes(self) -> list[Slope]:
         """Slopes of memory per entity."""
-        return slopes_of(with_totals(self.found.memory), self.level)
+        return slopes_of(with_totals(self.analysed.memory), self.level)
 
     @cached_property
     def published_slopes(self) -> dict[Key, Slope]:
@@ -169,18 +169,20 @@ class MicroRosReport(Report[MicroRosParameters]):
     @cached_property
     def sums(self) -> list[PrintedSum]:
         """Sums of printed exchanges."""
-        return printed_sums(self.found.latency)
+        return printed_sums(self.analysed.latency)
 
     @cached_property
     def transport_runs(self) -> list[transports.TransportRun]:
         """Each transport of each run, with synchronised clocks."""
-        return transports.transport_runs(self.found.exchanges, self.found.links)
+        return transports.transport_runs(self.analysed.exchanges, self.analysed.links)
 
     @cached_property
     def device_messages(self) -> pl.DataFrame:
         """Messages of the device with their hops to the node's callback and back."""
         return hops.device_messages(
-            self.found, self.tables.table("one_sided_messages"), self.tables.table("publications")
+            self.analysed,
+            self.tables.table("one_sided_messages"),
+            self.tables.table("publications"),
         )
 
     @cached_property
@@ -194,9 +196,9 @@ class MicroRosReport(Report[MicroRosParameters]):
         if self.measured is None:
             return []
         level = self.level
-        emulated = {link.transport: link for link in self.found.links.values() if link.emulated}
+        emulated = {link.transport: link for link in self.analysed.links.values() if link.emulated}
         return [
-            *transports.throughput_estimates(self.found.throughput, level),
+            *transports.throughput_estimates(self.analysed.throughput, level),
             *(transports.refused_throughput(link, level) for link in emulated.values()),
         ]
 
@@ -204,13 +206,13 @@ class MicroRosReport(Report[MicroRosParameters]):
     def all_checks(self) -> list[Statement]:
         """All checks with their verdicts."""
         return [
-            *checks.live_checks(self.found.live),
-            *checks.two_ways_checks(self.found.ways),
-            *checks.account_checks(self.found.accounts),
+            *checks.live_checks(self.analysed.live),
+            *checks.checks_of_two_counts(self.analysed.counted_ways),
+            *checks.account_checks(self.analysed.accounts),
             *checks.budget_checks(self.slopes, self.parameters.budgets),
-            *checks.throughput_checks(self.found.throughput, self.lines),
+            *checks.throughput_checks(self.analysed.throughput, self.lines),
             *checks.measured_sum_checks(self.transport_runs),
-            *hops.hop_checks(self.device_messages, self.found.exchanges),
+            *hops.hop_checks(self.device_messages, self.analysed.exchanges),
             *checks.printed_sum_checks(self.sums),
         ]
 
@@ -255,7 +257,7 @@ class MicroRosReport(Report[MicroRosParameters]):
             sentences.insert(
                 0 if any(c.failed for c in self.all_checks) else len(sentences), self._checked
             )
-        unused = self.found.findings["what"].unique(maintain_order=True)
+        unused = self.analysed.findings["what"].unique(maintain_order=True)
         sentences = sentences or ["There are no figures of micro-ROS to look at."]
         if unused.len():
             sentences.append(
@@ -274,7 +276,7 @@ class MicroRosReport(Report[MicroRosParameters]):
         slopes = [s for s in self.slopes if not is_history(s.entity)]
         if slopes:
             return figures.memory_plot([s for s in slopes if not on_rtos(s.entity)[1]] or slopes)
-        throughput = self.found.throughput
+        throughput = self.analysed.throughput
         return figures.throughput_plot(throughput, self.lines) if throughput.height else None
 
     def source(self) -> Section:
@@ -284,7 +286,7 @@ class MicroRosReport(Report[MicroRosParameters]):
                 "Published figures: one board, one build, digitised or printed; no runs."
             )
         parts: list[Part] = []
-        found = self.found
+        found = self.analysed
         bench = (found.throughput, found.latency, found.captures)
         if not any(frame.height for frame in (found.memory, found.exchanges, *bench)):
             parts.append(
@@ -296,10 +298,10 @@ class MicroRosReport(Report[MicroRosParameters]):
             )
         if self.tables.runs:
             parts += [*self.tracer_loss(), *self.runs_left_out()]
-        if self.found.findings.height:
+        if self.analysed.findings.height:
             parts.append(Sentence("Something could not be used and is left out.", loud=True))
-            parts.append(findings_table(self.found.findings))
-        if self.found.is_micro_ros:
+            parts.append(findings_table(self.analysed.findings))
+        if self.analysed.is_micro_ros:
             parts.append(_ITSELF)
         return Section(*parts)
 
@@ -320,8 +322,8 @@ class MicroRosReport(Report[MicroRosParameters]):
         if comparison is not None:
             parts.append(comparison)
         parts.append(slopes_table(slopes, self.published_slopes, self.claims))
-        if self.found.static.height:
-            parts.append(static_table(self.found.static))
+        if self.analysed.static.height:
+            parts.append(static_table(self.analysed.static))
         return Section(*parts)
 
     def history(self) -> Section:
@@ -330,7 +332,7 @@ class MicroRosReport(Report[MicroRosParameters]):
         static = {s.entity: s for s in slopes if s.memory == "static"}
         if HISTORY not in static:
             return Section("There is no static memory of the RMW history to look at.")
-        expected = self.found.slot_bytes
+        expected = self.analysed.slot_bytes
         claim = self.claims.get((HISTORY, "static"), expected.get(HISTORY))
         name = "MTU x depth" if HISTORY in expected else "claimed"
         parts: list[Part] = [figures.history_plot(static[HISTORY], claim, name)]
@@ -342,16 +344,16 @@ class MicroRosReport(Report[MicroRosParameters]):
     def statements(self) -> Section:
         """Report the publication's statements against its figures, and against measurements."""
         measured: list[Part] = []
-        if self.found.is_micro_ros:
+        if self.analysed.is_micro_ros:
             estimates = [*self.transport_estimates, *self.throughput_estimates]
-            emulated = {link.transport for link in self.found.links.values() if link.emulated}
+            emulated = {link.transport for link in self.analysed.links.values() if link.emulated}
             statements = [
                 *memory_statements(self.published.claims, self.slopes),
                 *measured_statements(self.slopes, estimates, emulated),
             ]
             measured += [
                 claims_table(statements, "Statements of the study, held against this"),
-                claims_table(own_statements(estimates), "What the study does not say", "said here"),
+                claims_table(tcp_statements(estimates), "What the study does not say", "said here"),
             ]
         differences = differences_of_totals(self.published.memory)
         slopes = list(self.published_slopes.values()) or self.slopes
@@ -373,15 +375,15 @@ class MicroRosReport(Report[MicroRosParameters]):
 
     def throughput(self) -> Section:
         """Report throughput against payload."""
-        throughput = self.found.throughput
+        throughput = self.analysed.throughput
         parts: list[Part] = []
         if throughput.height:
             parts.append(figures.throughput_plot(throughput, self.lines))
             parts.append(throughput_table(throughput, self.lines))
         if self.throughput_estimates:
             parts.append(estimates_table(self.throughput_estimates, "Throughput over runs"))
-        if self.found.captures.height:
-            parts.append(captures_table(self.found.captures))
+        if self.analysed.captures.height:
+            parts.append(captures_table(self.analysed.captures))
         return Section(*parts or ["No throughput was measured."])
 
     def latency(self) -> Section:

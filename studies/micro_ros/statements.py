@@ -21,7 +21,7 @@ ABOUT = 0.05
 """Relative tolerance for the word "about": 5 %."""
 
 
-def alike(one: float, other: float) -> bool:
+def about_equal(one: float, other: float) -> bool:
     """Return whether the second figure is about equal to the first."""
     return abs(other - one) <= ABOUT * abs(one)
 
@@ -98,17 +98,17 @@ def measured_statements(
     emulated
         Transports without a line rate.
     """
-    estimate_by_metric = _known(estimates)
+    estimate_by_metric = _by_metric_and_transport(estimates)
     by_memory = {(s.entity, s.memory): s for s in slopes}
     return [
         *(_independent(by_memory, entity, claim) for entity, claim in VARIANTS.items()),
         *(constant_stack(s) for s in slopes if s.memory == "stack" and s.entity not in VARIANTS),
         *(_order(estimate_by_metric, emulated, reliability) for reliability in RELIABILITIES),
-        *(_follows(estimate_by_metric, reliability) for reliability in RELIABILITIES),
+        *(_follows_throughput(estimate_by_metric, reliability) for reliability in RELIABILITIES),
     ]
 
 
-def own_statements(estimates: Sequence[Estimate]) -> list[Statement]:
+def tcp_statements(estimates: Sequence[Estimate]) -> list[Statement]:
     """Judge a claim that the study does not make: why TCP is slow here.
 
     Parameters
@@ -116,11 +116,11 @@ def own_statements(estimates: Sequence[Estimate]) -> list[Statement]:
     estimates
         As in `measured_statements`.
     """
-    by_metric = _known(estimates)
+    by_metric = _by_metric_and_transport(estimates)
     return [_waits(by_metric, reliability) for reliability in RELIABILITIES]
 
 
-def _known(estimates: Sequence[Estimate]) -> _Known:
+def _by_metric_and_transport(estimates: Sequence[Estimate]) -> _Known:
     by_metric: _Known = {}
     for e in estimates:
         if e.value is not None and "transport" in e.cell:
@@ -136,7 +136,7 @@ def _independent(slopes: Mapping[tuple[str, str], Slope], entity: str, claim: st
     b = None if changed is None else changed.estimate.value
     if a is None or b is None:
         return Statement(claim, "cannot be judged", "no slope of both", entity)
-    verdict: Verdict = "supported" if alike(a, b) else "not so"
+    verdict: Verdict = "supported" if about_equal(a, b) else "not so"
     because = f"{b:,.1f} B per publisher, {a:,.1f} B as usual"
     return Statement(claim, verdict, because, entity, f" (within {100 * ABOUT:g} %)")
 
@@ -166,10 +166,10 @@ def _order(by_metric: _Known, emulated: Collection[str], reliability: str) -> St
     if serial.cell["transport"] in emulated:
         because += "; but this serial line is emulated and has no line rate"
         return Statement(claim, "cannot be judged", because, subject)
-    return Statement(claim, _rising([udp, serial]), because, subject)
+    return Statement(claim, _is_rising([udp, serial]), because, subject)
 
 
-def _follows(by_metric: _Known, reliability: str) -> Statement:
+def _follows_throughput(by_metric: _Known, reliability: str) -> Statement:
     """Judge whether round trips follow the throughput of the largest messages to the agent."""
     transports = []
     for name in (f"{transport} {reliability}" for transport in ("udp", "tcp", "tcp_no_delay")):
@@ -186,9 +186,9 @@ def _follows(by_metric: _Known, reliability: str) -> Statement:
     subject = reliability.replace("_", " ")
     # Only pairs in which one transport is known to have more throughput.
     verdicts = {
-        _rising([trip, longer])
+        _is_rising([trip, longer])
         for (_, rate, trip), (_, less, longer) in combinations(transports, 2)
-        if _rising([less, rate]) == "supported"
+        if _is_rising([less, rate]) == "supported"
     }
     verdict: Verdict = verdicts.pop() if len(verdicts) == 1 else "cannot be judged"
     if "not so" in verdicts:
@@ -234,7 +234,7 @@ def _ms(estimate: Estimate) -> str:
     return f"{value:,.2f}{interval} ms"
 
 
-def _rising(estimates: Sequence[Estimate]) -> Verdict:
+def _is_rising(estimates: Sequence[Estimate]) -> Verdict:
     """Return whether intervals lie one above the other; overlapping intervals decide nothing."""
     bounds = [(e.low, e.high) for e in estimates]
     if any(low is None or high is None for low, high in bounds):
@@ -279,22 +279,22 @@ def published_statements(
         rates.setdefault(transport, {})[size] = rate
     trips = dict(latency.select("transport", "rtt_ns").iter_rows())
     return [
-        _alike(total, "publisher", "subscriber"),
-        _alike(total, "service", "client"),
-        _alike(total, "publisher", "service"),
+        _about_equal(total, "publisher", "subscriber"),
+        _about_equal(total, "service", "client"),
+        _about_equal(total, "publisher", "service"),
         *(_grows(s) for s in slopes if s.entity in PUB_SUB and s.memory in ("static", "dynamic")),
         *(constant_stack(s) for s in slopes if s.entity in PUB_SUB and s.memory == "stack"),
-        _most_by_usb(rates),
-        *(_rises(rates, transport) for transport in STREAMS),
+        _faster_streams(rates),
+        *(_rises_with_size(rates, transport) for transport in STREAMS),
         *(_linear(rates, transport) for transport in UDP),
-        _apart(rates),
+        _udp_differs(rates),
         _slower_with_less(rates, trips),
     ]
 
 
-def _alike(total: Mapping[str, Slope], first: str, second: str) -> Statement:
+def _about_equal(total: Mapping[str, Slope], first: str, second: str) -> Statement:
     a, b = (not_none(total[entity].estimate.value) for entity in (first, second))
-    verdict: Verdict = "supported" if alike(a, b) else "not so"
+    verdict: Verdict = "supported" if about_equal(a, b) else "not so"
     because = f"{a:,.0f} and {b:,.0f} B, {b / a - 1:+.0%}"
     return Statement(
         f"a {first} takes as much memory as a {second}", verdict, because, f"{first}, {second}"
@@ -310,7 +310,7 @@ def _grows(slope: Slope) -> Statement:
     )
 
 
-def _most_by_usb(rates: _Rates) -> Statement:
+def _faster_streams(rates: _Rates) -> Statement:
     sizes = sorted(rates[STREAMS[0]])
     falls = all(rates[a][size] > rates[b][size] for a, b in pairwise(STREAMS) for size in sizes)
     because = "; ".join(
@@ -321,7 +321,7 @@ def _most_by_usb(rates: _Rates) -> Statement:
     return Statement(claim, "supported" if falls else "not so", f"{because} kB/s", "streams")
 
 
-def _rises(rates: _Rates, transport: str) -> Statement:
+def _rises_with_size(rates: _Rates, transport: str) -> Statement:
     points = sorted(rates[transport].items())
     rises = all(a < b for (_, a), (_, b) in pairwise(points))
     because = ", ".join(f"{rate / 1e3:,.0f} kB/s of {size} B" for size, rate in points)
@@ -335,15 +335,15 @@ def _linear(rates: _Rates, transport: str) -> Statement:
         (small, large, rate / less, large / small)
         for (small, less), (large, rate) in pairwise(sorted(rates[transport].items()))
     ]
-    linear = all(alike(size, grown) for *_, grown, size in steps)
+    linear = all(about_equal(size, grown) for *_, grown, size in steps)
     because = ", ".join(f"{a} to {b} B {grown:.2f} x" for a, b, grown, _ in steps)
     claim = "throughput is linear with the size of the messages"
     return Statement(claim, "supported" if linear else "not so", because, transport)
 
 
-def _apart(rates: _Rates) -> Statement:
+def _udp_differs(rates: _Rates) -> Statement:
     freertos, netx = (rates[transport] for transport in UDP)
-    differ = not any(alike(freertos[size], netx[size]) for size in freertos)
+    differ = not any(about_equal(freertos[size], netx[size]) for size in freertos)
     because = ", ".join(
         f"{netx[size] / freertos[size]:.2f} x with {size} B" for size in sorted(freertos)
     )

@@ -173,10 +173,14 @@ def _study_cell(live: LiveRun) -> tuple[str, str, str]:
 
 def estimates(runs: Sequence[LiveRun], level: float) -> list[Estimate]:
     """Return all estimates, cell by cell."""
-    return [e for members in by_cell(runs) for e in _of_cell(members, members[0].run.cell, level)]
+    return [
+        e
+        for members in by_cell(runs)
+        for e in _estimates_of_cell(members, members[0].run.cell, level)
+    ]
 
 
-def _of_cell(runs: Sequence[LiveRun], cell: Cell, level: float) -> list[Estimate]:
+def _estimates_of_cell(runs: Sequence[LiveRun], cell: Cell, level: float) -> list[Estimate]:
     calls = sum(live.storage.facts.write_calls for live in runs)
     results = [
         value_over_runs(

@@ -16,7 +16,7 @@ from roslens.analysis.statistics.ratio import Effect, Spread, ratio_of_means
 from roslens.analysis.verdicts.comparison import LEVEL
 from roslens.analysis.verdicts.statement import Statement
 from roslens.studies.storage.live import LiveRun, Measure, overall
-from roslens.studies.storage.statements import ALPHA, over_cells
+from roslens.studies.storage.statements import ALPHA, verdict_over_cells
 
 RULE = (
     "Ratios of means over runs with Fieller's 95 % interval; a cell holds where the interval lies "
@@ -64,7 +64,7 @@ def judged(
         members = [live for live in runs if live.machine == machine]
         for claim in claims:
             effects, answers = _compared(members, claim, level, cell)
-            verdict, because = over_cells(answers.items())
+            verdict, because = verdict_over_cells(answers.items())
             if effects:
                 ratios = [effect.value for effect in effects]
                 low, high = significant(min(ratios), 3), significant(max(ratios), 3)

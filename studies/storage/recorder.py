@@ -79,7 +79,7 @@ def _counts(facts: Sequence[RecorderFacts]) -> tuple[int, int, int]:
 
 def _at(rate: int, facts: Sequence[RecorderFacts]) -> str:
     published, middleware, cache = _counts(facts)
-    sizes = " or ".join(_size(size) for size in sorted({f.message_bytes for f in facts}))
+    sizes = " or ".join(_size_text(size) for size in sorted({f.message_bytes for f in facts}))
     if not middleware and not cache:
         return f"at {rate / 2**20:g} MiB/s none of {published:,} messages of {sizes} was lost"
     return (
@@ -88,7 +88,7 @@ def _at(rate: int, facts: Sequence[RecorderFacts]) -> str:
     )
 
 
-def _size(count: int) -> str:
+def _size_text(count: int) -> str:
     """Return a size as the suite writes it, such as 10KiB."""
     for unit, factor in (("MiB", 2**20), ("KiB", 2**10)):
         if count % factor == 0:

@@ -14,7 +14,7 @@ from roslens.analysis.runs import Run, by_cell
 from roslens.analysis.statistics.over_runs import value_over_runs
 from roslens.analysis.verdicts.comparison import LEVEL
 from roslens.analysis.verdicts.statement import Statement
-from roslens.studies.storage.statements import over_cells
+from roslens.studies.storage.statements import verdict_over_cells
 
 CLAIMS = {
     "sqlite_default": "MCAP gives more messages back than SQLite does",
@@ -101,7 +101,7 @@ def resilience(runs: Sequence[RecoveryRun]) -> list[Statement]:
     statements = []
     for (machine,), of_machine in rows.group_by(["machine"], maintain_order=True):
         for base, claim in CLAIMS.items():
-            verdict, because = over_cells(_answers(of_machine, base))
+            verdict, because = verdict_over_cells(_answers(of_machine, base))
             statements.append(Statement(claim, verdict, because, str(machine)))
     return statements
 

@@ -18,7 +18,7 @@ from roslens.analysis.reports.table import Sentence
 from roslens.analysis.reports.tables import estimates_table, statements_table
 from roslens.analysis.runs import Run
 from roslens.analysis.statistics.over_runs import value_over_runs
-from roslens.analysis.verdicts.statement import Statement, told_of
+from roslens.analysis.verdicts.statement import Statement, verdict_counts
 from roslens.recording import Recording, UsageError
 from roslens.studies.storage import allocations, compression, statements
 from roslens.studies.storage.clocks import Agreement, agreement
@@ -246,8 +246,8 @@ class StorageReport(Report[StorageParameters]):
         if self._opened is not None:
             level = self.level
             return [
-                *self._of_runs,
-                *self._of_allocations,
+                *self._run_estimates,
+                *self._allocation_estimates,
                 *recorder_estimates(self.recorded, level),
             ]
         published = []
@@ -258,13 +258,13 @@ class StorageReport(Report[StorageParameters]):
         return published
 
     @cached_property
-    def _of_runs(self) -> list[Estimate]:
+    def _run_estimates(self) -> list[Estimate]:
         more = recovery_estimates(self.recovery, self.level)
         more += compression.compression_estimates(self.compressed, self.level)
         return [*estimates(self.live, self.level), *more]
 
     @cached_property
-    def _of_allocations(self) -> list[Estimate]:
+    def _allocation_estimates(self) -> list[Estimate]:
         return allocations.allocation_estimates(self.counted, self.level)
 
     # ------------------------------------------------------------ sections
@@ -273,18 +273,18 @@ class StorageReport(Report[StorageParameters]):
         """Summarise the verdicts on the study's takeaways."""
         if self.recovery and not self.live:
             sentences = [_headline(self.resilience, "claims about resilience")]
-            return sentences + _told(self.resilience)
+            return sentences + _sentences(self.resilience)
         if self.recorded and not self.live:
             return [recorder_headline(self.recorded), *recorder_sentences(self.recorded)]
         if self.counted and not self.live:
-            return allocations.allocation_sentences(self._of_allocations)
+            return allocations.allocation_sentences(self._allocation_estimates)
         for claims, about in (
             (self.compression_claims, "compression"),
             (self.disk_claims, "a disk"),
         ):
             if claims and self.digests.is_empty():
                 figures = compression.compression_sentences(self.compressed)
-                return [_headline(claims, f"claims about {about}"), *figures, *_told(claims)]
+                return [_headline(claims, f"claims about {about}"), *figures, *_sentences(claims)]
         if self.digests.is_empty():
             count = len(self.live) + len(self.recovery)
             return [f"None of {count} runs has the factors of the study; see the estimates."]
@@ -332,7 +332,7 @@ class StorageReport(Report[StorageParameters]):
                 f"{self.digests.height:,} published rows of rosbag2's own plugins (C++); the "
                 "measurements are the study's, the intervals and answers are computed here."
             )
-        parts: list[Part] = [self._what_ran()] if self.live else []
+        parts: list[Part] = [self._programs_in_words()] if self.live else []
         parts += [*self.tracer_loss(), *self.runs_left_out()]
         parts += self.design()
         if not self.live:
@@ -350,7 +350,7 @@ class StorageReport(Report[StorageParameters]):
         parts.append(Sentence(text, loud=not verified))
         return Section(*parts)
 
-    def _what_ran(self) -> str:
+    def _programs_in_words(self) -> str:
         facts = [live.storage.facts for live in self.live]
         places = " and ".join(sorted({f.file_system for f in facts}))
         sizes = sorted({round(f.bytes / 2**20) for f in facts})
@@ -432,10 +432,10 @@ class StorageReport(Report[StorageParameters]):
         """Report all estimates, with CPU load, memory, size and close time."""
         if self._opened is None:
             return Section(f"CPU, memory and size on disk are not in the {self._rows}.")
-        if not self._of_runs:
+        if not self._run_estimates:
             return Section("No run was timed.")
-        first = [e for e in self._of_runs if e.metric in _HEADLINES]
-        rest = [e for e in self._of_runs if e.metric not in _HEADLINES]
+        first = [e for e in self._run_estimates if e.metric in _HEADLINES]
+        rest = [e for e in self._run_estimates if e.metric not in _HEADLINES]
         return Section(
             estimates_table(first, "Throughput, slow calls, close", prefix="storage_", most=300),
             estimates_table(rest, "CPU, memory, size", prefix="storage_", most=300),
@@ -472,7 +472,7 @@ class StorageReport(Report[StorageParameters]):
         """Report the allocations of write calls."""
         if not self.counted:
             return Section("Not counted here: 'roslens record --suite storage-allocations' does.")
-        return Section(allocations.allocations_table(self._of_allocations))
+        return Section(allocations.allocations_table(self._allocation_estimates))
 
     def compression(self) -> Section:
         """Report the bytes and the cost of compressing each message, chunks, or the file."""
@@ -480,7 +480,7 @@ class StorageReport(Report[StorageParameters]):
             return Section("Not measured here: 'roslens record --suite storage-compression' does.")
         return Section(
             claims_table(self.compression_claims, "Which compression leaves and takes less?"),
-            compression.compression_table(self._of_runs),
+            compression.compression_table(self._run_estimates),
         )
 
     def disk(self) -> Section:
@@ -525,14 +525,14 @@ class StorageReport(Report[StorageParameters]):
 
 
 def _headline(statements: Sequence[Statement], noun: str) -> str:
-    """Return the sentence of `told_of`, counting the answers of each machine to each statement."""
+    """Return the sentence of `verdict_counts` on the answers of each machine to each statement."""
     machines = len({s.subject for s in statements})
     if machines > 1:
         noun = f"answers ({len({s.claim for s in statements})} {noun} on {machines} machines)"
-    return told_of(statements, noun)
+    return verdict_counts(statements, noun)
 
 
-def _told(statements: Sequence[Statement]) -> list[str]:
+def _sentences(statements: Sequence[Statement]) -> list[str]:
     """Return each statement as a sentence, with its subject if there are several."""
     several = len({s.subject for s in statements}) > 1
     return [

@@ -141,7 +141,7 @@ def takeaways(digests: pl.DataFrame, compared: pl.DataFrame) -> list[Statement]:
                     "messages", "batch_size", "answer"
                 ).iter_rows()
             )
-            answer, because = over_cells(answers, one_suffices=statement == "on_par")
+            answer, because = verdict_over_cells(answers, one_suffices=statement == "on_par")
             statements.append(Statement(claim, answer, because, machine))
     return statements
 
@@ -245,7 +245,7 @@ def _costs_much(low: float, high: float, p: float) -> Verdict:
 _RANK: Mapping[str, int] = {"false": 0, "undecided": 1, "holds": 2}
 
 
-def over_cells(
+def verdict_over_cells(
     answers: Iterable[tuple[object, str]], *, one_suffices: bool = False
 ) -> tuple[Verdict, str]:
     """Return the verdict over all cells, and a text with the number of each answer.

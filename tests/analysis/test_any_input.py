@@ -83,7 +83,7 @@ ONE: dict[str, Callable[[Values], object]] = {
         [Run(str(i), {}, order=i) for i in range(len(series))], series
     ),
     "detectable": lambda series: [least_detectable(v, 4) for v in series],
-    "bend": trends.best_bend,
+    "bend": trends.best_break,
     "leak": lambda series: leak(
         "heap", {}, [Series(np.arange(len(series)) * 1.0, np.array(series))] * 3
     ),

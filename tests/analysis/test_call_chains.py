@@ -100,7 +100,7 @@ def test_what_begins_with_a_call_takes_at_least_so_long() -> None:
     followed = FollowedChain(NamedChain(asked.chain, "asked"), asked)
     runs = [Run("r", {})]
     frame = asked.instances.with_columns(run=pl.lit("r"))
-    followed = replace(followed, found=replace(asked, instances=frame))
+    followed = replace(followed, instances=replace(asked, instances=frame))
     by_metric = {e.metric: e for e in chain_estimates(followed, runs)}
     assert by_metric["response_time_mean"].value is None
     assert "at least 0.088 ms" in str(by_metric["response_time_mean"].refused)

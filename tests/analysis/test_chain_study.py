@@ -29,7 +29,7 @@ from roslens.analysis.chains.tables import CLOCKS, chains_table, parts_table, sl
 from roslens.analysis.flow.chain import Chain
 from roslens.analysis.flow.chains import UNTOLD, ChainInstances, chain_instances
 from roslens.analysis.flow.links import Link
-from roslens.analysis.flow.taking_turns import as_yaml, links_found
+from roslens.analysis.flow.taking_turns import as_yaml, suggested_links
 from roslens.analysis.runs import Run
 from roslens.analysis.verdicts.budgets import check_budgets, parse_budget
 from roslens.analysis.verdicts.comparison import Side
@@ -82,9 +82,9 @@ BOTH = [
 
 def test_a_node_that_waits_for_two_topics_is_found() -> None:
     model = Model(fusion("lrrl" * 5))
-    assert links_found(model) == BOTH
+    assert suggested_links(model) == BOTH
     # Declared links are left alone.
-    assert links_found(model, BOTH[:1]) == []
+    assert suggested_links(model, BOTH[:1]) == []
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_node_that_waits_for_two_topics_is_found() -> None:
     ],
 )
 def test_others_are_not(order: str, *, each: bool) -> None:
-    assert links_found(Model(fusion(order, each=each))) == []
+    assert suggested_links(Model(fusion(order, each=each))) == []
 
 
 def test_with_the_link_nothing_seems_lost() -> None:
@@ -245,7 +245,7 @@ def test_response_times_are_those_that_the_program_logged(
     report = ChainsReport(
         recording, ChainsParameters.checked({"recordings": [str(SAMPLE)], "chains": [chain]})
     )
-    instances = report.chains[0].found.instances.sort("begin_ns")
+    instances = report.chains[0].instances.instances.sort("begin_ns")
     assert instances["outcome"].value_counts().rows() == [("complete", 600)]
     log = pl.read_csv(recording.recordings[0].path / "samples.csv")
     published = log[f"{logged}_realtime_ns"].to_numpy()

@@ -392,7 +392,7 @@ def test_what_blocked_a_callback() -> None:
     trace.run(100, 0x230, lasts=50, pid=2, tid=99)
     tick(trace, 100)
     forward(trace, 190, 102, None)
-    path = Paths(Model(trace).tables, {}).of().drop_nulls("who")
+    path = Paths(Model(trace).tables, {}).segments_of().drop_nulls("who")
     assert rows(path, "message_id", "kind", "begin_ns", "end_ns") == [
         (0, "executor", 102, 120), (0, "executor", 130, 160), (0, "executor", 165, 175),
     ]  # fmt: skip
@@ -404,7 +404,7 @@ def test_nothing_blocks_an_idle_thread() -> None:
     tick(trace, 100)
     forward(trace, 190, 102, None)
     trace.run(300, 0x230, lasts=50, pid=2)
-    path = Paths(Model(trace).tables, {}).of()
+    path = Paths(Model(trace).tables, {}).segments_of()
     assert path.height
     assert path["who"].null_count() == path.height
 

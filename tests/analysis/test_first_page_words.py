@@ -11,8 +11,8 @@ from synthetic import START, table, write_run
 
 import roslens as rl
 from roslens.analysis.measures.loss import lost_in_words
-from roslens.first_page import FirstPage, _capital, _seconds
-from roslens.report import _names_shown
+from roslens.first_page import FirstPage, _capitalised, _seconds
+from roslens.report import _escape_outputs
 
 DAY_NS = 86_400_000_000_000
 
@@ -41,7 +41,7 @@ def test_a_late_message_among_few_is_told_without_a_median(tmp_path: Path) -> No
     for name, longest in (("late", 50_000_000), ("in_time", 1_200_000)):
         write_run(tmp_path / name, latencies_ns=[300_000, longest, 400_000])
     (late,) = page(tmp_path / "late").suspicions
-    assert late.what == (
+    assert late.sentence == (
         "Some messages on /data are late: the median is not known, the longest 50.0 ms."
     )
     assert page(tmp_path / "in_time").suspicions == []
@@ -101,7 +101,7 @@ def test_disturbed_runs_are_left_out_only_where_others_remain(
     (command,) = (
         suspicion.command
         for suspicion in FirstPage(opened, [tmp_path]).suspicions
-        if "disturbed" in suspicion.what
+        if "disturbed" in suspicion.sentence
     )
     rest = " -p 'leave_out=[disturbed]'" if disturbed == 1 else ""
     assert command == f"roslens {ask} {tmp_path}{rest}"
@@ -127,7 +127,7 @@ def test_a_report_does_not_name_the_folders_of_what_was_left_out() -> None:
         for text in ("roslens: left out: x: cut\nother\n", "roslens: left out: y: cut\n")
     ]
     notebook = nbformat.from_dict({"cells": [{"cell_type": "code", "outputs": streams}]})
-    _names_shown(notebook)
+    _escape_outputs(notebook)
     assert [output.text for output in notebook.cells[0].outputs] == ["other\n"]
 
 
@@ -137,7 +137,7 @@ def test_that_nothing_of_ros_was_recorded_comes_first(tmp_path: Path) -> None:
                "what": "no ros2 event was recorded: why"}  # fmt: skip
     for number in range(2):
         written(tmp_path / f"run{number}", "health", nothing)
-    suspicions = [suspicion.what for suspicion in page(tmp_path).suspicions]
+    suspicions = [suspicion.sentence for suspicion in page(tmp_path).suspicions]
     assert suspicions[0] == "Nothing to report of 2 runs: no ros2 event was recorded: why."
     assert suspicions[1].startswith("The tracer lost events")
     assert sum("no ros2 event" in text for text in suspicions) == 1
@@ -154,7 +154,7 @@ def test_that_nothing_of_ros_was_recorded_comes_first(tmp_path: Path) -> None:
     ],
 )
 def test_only_words_begin_with_a_capital(text: str, told: str) -> None:
-    assert _capital(text) == told
+    assert _capitalised(text) == told
 
 
 def test_times_have_the_digits_that_tell_them_apart() -> None:

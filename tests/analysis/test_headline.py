@@ -14,7 +14,7 @@ from roslens.analysis.latency.headline import dropped, scope, untold
 from roslens.analysis.latency.report import LatencyParameters, LatencyReport
 from roslens.analysis.measures.samples import topic_groups, topic_traffic
 from roslens.analysis.runs import Run
-from roslens.collectors.topics import of_application
+from roslens.collectors.topics import is_of_application
 
 RUN = [Run("r", {})]
 Rows = Sequence[tuple[str, str, int, int | None]]
@@ -46,7 +46,7 @@ DEFAULT = ("/parameter_events", "delivered", 700, 9000)
     ],
 )  # fmt: skip
 def test_which_topics_are_the_applications_own(topic: str, *, own: bool) -> None:
-    assert pl.select(pl.lit(topic).alias("topic")).select(of_application()).item() is own
+    assert pl.select(pl.lit(topic).alias("topic")).select(is_of_application()).item() is own
 
 
 @pytest.mark.parametrize(

@@ -242,7 +242,7 @@ def test_what_a_loss_can_bend_is_told_alike_everywhere(tmp_path: Path, trace: st
     page = FirstPage(opened, [tmp_path])
     for text in (
         repr(report_of(tmp_path).loss()),
-        " ".join(suspicion.what for suspicion in page.suspicions),
+        " ".join(suspicion.sentence for suspicion in page.suspicions),
         " ".join(opened.loss.sentences()),
     ):
         assert expected in text
@@ -429,7 +429,7 @@ def test_the_worst_messages_are_explained_by_what_the_thread_did() -> None:
     assert (explanation["latency_ns"], explanation["since_start_ns"]) == (6 * ms, ms)
     # By hand, with the executor's own work from taking at 7.5 ms on: 0.5 ms of the service, twice 1
     # ms of the timer, 0.5 ms of its own; 3 ms are unexplained.
-    path = paths.of(to_start=True)
+    path = paths.segments_of(to_start=True)
     spent = path.group_by("kind", "who").agg(pl.col("duration_ns").sum() / ms)
     assert set(spent.rows()) == {
         ("executor", None, 0.5),

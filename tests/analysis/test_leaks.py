@@ -235,21 +235,21 @@ def of_shape(shape: zoo.Other, count: int = 8) -> list[str]:
 @pytest.mark.parametrize("tau", [2.0, 5.0, 10.0])
 def test_a_start_of_short_runs_is_no_leak(length: float, hz: float, tau: float) -> None:
     """60 MB with this time constant level off by definition; there are five runs."""
-    shape = zoo.Other("settles", lambda t, _: 60e6 * (1 - np.exp(-t / tau)), length, hz)
+    shape = zoo.OtherLength("settles", lambda t, _: 60e6 * (1 - np.exp(-t / tau)), length, hz)
     assert "climbs" not in of_shape(shape)
 
 
 def test_a_leak_of_which_a_part_is_given_back_climbs() -> None:
     """At 50 kB/s for 600 s, freeing 10 MB leaves a leak; freeing everything may be one tooth."""
-    part = zoo.Other("leak", lambda t, _: 50e3 * t - 10e6 * (t > 400), 600)
+    part = zoo.OtherLength("leak", lambda t, _: 50e3 * t - 10e6 * (t > 400), 600)
     assert set(of_shape(part)) == {"climbs"}
-    everything = zoo.Other("leak", lambda t, _: 50e3 * t - 15e6 * (t > 300), 600)
+    everything = zoo.OtherLength("leak", lambda t, _: 50e3 * t - 15e6 * (t > 300), 600)
     assert set(of_shape(everything)) == {"not_enough_evidence"}
 
 
 @pytest.mark.parametrize("slope", [3e3, 20e3, 100e3])
 def test_one_run_of_ten_that_leaks_is_no_stability(slope: float) -> None:
-    leaking = zoo.Other("leak", lambda t, _: slope * t, 600, runs=10, only=1)
+    leaking = zoo.OtherLength("leak", lambda t, _: slope * t, 600, runs=10, only=1)
     assert set(of_shape(leaking)) == {"not_enough_evidence"}
 
 

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from synthetic import Tables
 
-from roslens.analysis.measures.loss import TracerLoss, tracer_loss, what_is_bent
+from roslens.analysis.measures.loss import TracerLoss, biased_figures, tracer_loss
 from roslens.analysis.runs import Run
 from roslens.studies.communication.evidence import evidence
 
@@ -40,4 +40,4 @@ def test_what_a_flight_recorder_overwrites(kinds: list[str], discarded: int, tol
     lost = {"host": "h0", "count": 3, "trace": "ros2-kilted-0-0"}
     losses = Tables(losses=[{**lost, "kind": kind} for kind in kinds]).table("losses")
     run = Run("r", discarded_events=discarded)
-    assert what_is_bent(tracer_loss(losses, [run])).startswith(told)
+    assert biased_figures(tracer_loss(losses, [run])).startswith(told)

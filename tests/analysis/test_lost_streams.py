@@ -110,5 +110,5 @@ def test_a_lost_answer_is_no_missing_one(hurt: Callable[[Path], Two]) -> None:
     for run in (whole, rest):
         page = FirstPage(run, [run.recordings[0].path])
         assert not [
-            suspicion.what for suspicion in page.suspicions if "no answer" in suspicion.what
+            suspicion.sentence for suspicion in page.suspicions if "no answer" in suspicion.sentence
         ]

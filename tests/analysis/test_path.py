@@ -105,7 +105,7 @@ def test_without_the_kernel_what_executor_events_tell():
         [execution(7, 50, 300, **TIMER), execution(1, 420, 500), execution(2, 530, 560)],
         [interval("busy", 40, 320), interval("wait", 320, 350), interval("busy", 350, 600)],
     )
-    path = Paths(tables, {}).of()
+    path = Paths(tables, {}).segments_of()
     assert_whole(path, tables)
     timer = "timer callback (100 ms) of /planner"
     scan = "subscription callback (/scan) of /planner"
@@ -141,14 +141,14 @@ def test_without_the_kernel_the_reader_tells_what_was_transport(more, before):
         [execution(7, 50, 90, **TIMER), execution(1, 420, 500)],
         [interval("busy", 40, 95), interval("wait", 95, 350), interval("busy", 350, 600)],
     )
-    path = Paths(tables, {}).of()
+    path = Paths(tables, {}).segments_of()
     assert_whole(path, tables)
     after = [("executor", 350, 420, None), ("running", 420, 500, None)]
     assert short(path) == [("publishing", 100, 110, None), *before, *after]
     assert set(path["source"]) == {"ros events"}
     # Switches alone, as by perf, do not tell why a thread slept.
     switches = {"sched_switch": events(SWITCH, (90, 0, 0, 0, NODE, "node"))}
-    path = Paths(tables, switches).of()
+    path = Paths(tables, switches).segments_of()
     assert not set(path["kind"]) & {"transport", "unexplained"}
 
 
@@ -157,7 +157,7 @@ def test_a_message_within_a_process_waits_from_its_publication_on():
         [message(1, 100, None, 210, 220, 230, intra_process=True, publisher_vpid=70, sender=NODE)],
         [execution(7, 50, 200, **TIMER), execution(1, 220, 230)],
     )
-    assert short(Paths(tables, {}).of()) == [
+    assert short(Paths(tables, {}).segments_of()) == [
         ("executor", 100, 200, "timer callback (100 ms) of /planner"),
         ("unexplained", 200, 210, None), ("executor", 210, 220, None),
         ("running", 220, 230, None),
@@ -196,7 +196,7 @@ def grouped(
     if overlap:
         executions.append(execution(5000, 11_010 - 15, 11_010 + 3))
     tables = run(messages, executions, intervals)
-    path = Paths(tables, {}).of()
+    path = Paths(tables, {}).segments_of()
     assert_whole(path, tables)
     return path.filter(pl.col("message_id") == 5)
 
@@ -247,7 +247,7 @@ ONE = ([message(1, 100, 110, 190, 200, 290)], [execution(1, 200, 290)])
 
 def test_with_the_kernel_who_had_the_cpu_and_who_woke():
     tables = run(*ONE)
-    path = Paths(tables, kernel()).of()
+    path = Paths(tables, kernel()).segments_of()
     assert_whole(path, tables)
     assert short(path) == [
         ("publishing", 100, 110, None),
@@ -269,7 +269,7 @@ def test_with_the_kernel_who_had_the_cpu_and_who_woke():
 
 
 def test_who_an_interrupt_wakes_slept_in_a_system_call():
-    path = Paths(run(*ONE), kernel(flags=8)).of()
+    path = Paths(run(*ONE), kernel(flags=8)).segments_of()
     assert ("syscall", 220, 260, None) in short(path)
 
 
@@ -290,7 +290,7 @@ def test_an_executor_that_is_busy_when_the_message_arrives_and_then_has_no_cpu()
         WAKE, (15, 1, RECEIVER, SENDER, 0), (20, 1, NODE, RECEIVER, 0),
         (115, 1, RECEIVER, SENDER, 0),
     )  # fmt: skip
-    path = Paths(tables, {"sched_switch": switches, "sched_waking": wakes}).of()
+    path = Paths(tables, {"sched_switch": switches, "sched_waking": wakes}).segments_of()
     assert_whole(path, tables)
     timer = "timer callback (100 ms) of /planner"
     assert short(path.filter(message_id=1)) == [
@@ -305,7 +305,7 @@ def test_a_thread_that_may_not_run_while_its_cpu_is_idle_is_throttled():
         SWITCH, (10, 0, 0, 0, NODE, "planner"), (210, 0, NODE, 0, 0, "idle"),
         (260, 0, 0, 0, NODE, "planner"), (300, 0, NODE, ASLEEP, 0, "idle"),
     )  # fmt: skip
-    path = Paths(run(*ONE), {"sched_switch": switches}).of()
+    path = Paths(run(*ONE), {"sched_switch": switches}).segments_of()
     assert ("throttled", 210, 260, None) in short(path)
 
 
@@ -331,7 +331,7 @@ def test_a_thread_that_looks_again_and_again_waits_for_who_wakes_it_at_last():
         [execution(0, 45, 50), execution(1, 200, 290)],
         [interval("wait", 1, 25), interval("busy", 25, 55), interval("wait", 55, 185)],
     )
-    path = Paths(tables, {"sched_switch": switches, "sched_waking": wakes}).of()
+    path = Paths(tables, {"sched_switch": switches, "sched_waking": wakes}).segments_of()
     assert_whole(path, tables)
     holder, idle = "holder (thread 98)", "the CPU, which came out of its sleep"
     assert [segment for segment in short(path.filter(message_id=1)) if segment[1] >= 140] == [
@@ -374,7 +374,7 @@ def test_an_interrupt_that_keeps_a_thread_from_its_cpu():
         "irq_handler_entry": events(("time_ns", "cpu_id", "irq", "name"), (150, 0, 7, "nic")),
         "irq_handler_exit": events(("time_ns", "cpu_id", "irq"), (155, 0, 7)),
     }  # fmt: skip
-    path = Paths(run(*ONE), recorded).of()
+    path = Paths(run(*ONE), recorded).segments_of()
     assert short(path)[4:8] == [
         ("interrupt", 140, 150, "softirq NET_RX"), ("interrupt", 150, 155, "irq 7 nic"),
         ("interrupt", 155, 170, "softirq NET_RX"), ("preempted", 170, 180, "burner (thread 99)"),
@@ -384,7 +384,7 @@ def test_an_interrupt_that_keeps_a_thread_from_its_cpu():
 def test_page_faults_that_follow_each_other():
     faults = events(("time_ns", "cpu_id", "ctx_tid"), *((t, 0, NODE) for t in (205, 208, 215)))
     switches = events(SWITCH, (10, 0, 0, 0, NODE, "planner"), (300, 0, NODE, 1, 0, "idle"))
-    path = Paths(run(*ONE), {"sched_switch": switches, "page_fault_user": faults}).of()
+    path = Paths(run(*ONE), {"sched_switch": switches, "page_fault_user": faults}).segments_of()
     assert ("page_fault", 205, 215, None) in short(path)
 
 
@@ -408,7 +408,7 @@ def test_a_page_fault_lasts_until_its_thread_runs_again_after_the_sleep_in_it():
     recorded = {"sched_switch": switches, "sched_waking": wakes, "page_fault_user": faults}
     inside = [
         segment[:3]
-        for segment in short(Paths(run(late, ran), recorded).of())
+        for segment in short(Paths(run(late, ran), recorded).segments_of())
         if segment[1] >= 20 * us
     ]
     assert inside == [
@@ -507,7 +507,7 @@ def test_whatever_was_recorded_segments_add_up_and_end_at_recorded_instants(with
     for seed in range(20):
         tables, events_drawn = drawn(seed)
         kernel_events = events_drawn if with_kernel else {}
-        path = Paths(tables, kernel_events).of()
+        path = Paths(tables, kernel_events).segments_of()
         assert_whole(path, tables)
         assert set(path["begin_ns"]) | set(path["end_ns"]) <= instants(tables, kernel_events)
         kinds |= set(path["kind"])
@@ -522,12 +522,12 @@ def test_the_path_of_a_message_is_the_same_alone_and_up_to_its_callback(with_ker
     for seed in range(3):
         tables, kernel_events = drawn(seed)
         paths = Paths(tables, kernel_events if with_kernel else {})
-        whole = paths.of()
+        whole = paths.segments_of()
         for row in range(0, paths.messages.height, 7):
             path = whole.filter(message=row)
-            assert paths.of(np.array([row])).equals(path)
+            assert paths.segments_of(np.array([row])).equals(path)
             start = paths.messages["callback_start_ns"][row]
-            before = paths.of(np.array([row]), to_start=True)
+            before = paths.segments_of(np.array([row]), to_start=True)
             cut = path.filter(pl.col("begin_ns") < start).with_columns(
                 pl.min_horizontal("end_ns", pl.lit(start)).alias("end_ns")
             )
@@ -536,7 +536,7 @@ def test_the_path_of_a_message_is_the_same_alone_and_up_to_its_callback(with_ker
 
 
 def test_nothing_to_look_at():
-    path = Paths(run(), {}).of()
+    path = Paths(run(), {}).segments_of()
     assert path.is_empty()
     assert "who_vtid" in path.columns
     assert late_messages(Paths(run(), {})).frame().is_empty()
@@ -552,7 +552,7 @@ def test_the_paths_of_the_samples_add_up():
             needed: recording.table(needed).filter(pl.col("run") == name).collect()
             for needed in TABLES_NEEDED
         }
-        assert_whole(Paths.of_run(recording, name).of(), tables)
+        assert_whole(Paths.of_run(recording, name).segments_of(), tables)
 
 
 def test_a_waterfall_draws_each_segment_where_it_was() -> None:

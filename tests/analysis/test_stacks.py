@@ -19,11 +19,11 @@ from roslens.analysis.figures.flame import frames_of
 from roslens.analysis.interop.stack_files import collapsed, pprof, speedscope
 from roslens.analysis.measures.stacks import (
     as_samples,
+    assign_to_executions,
     changed,
-    inside,
-    of_functions,
     per_execution,
     shares,
+    time_by_function,
 )
 from roslens.analysis.reports.functions import functions_parts
 from roslens.collectors.schema import CPU_SAMPLES, TABLES, WAITS
@@ -124,8 +124,8 @@ def test_where_slow_executions_wait_by_hand() -> None:
     assert str(sentence) == (
         "The slow executions of the timer /x of /n wait 70% of their time, 60% in lock <- g <- f."
     )
-    waits = inside(as_samples(table.lazy()), timers.lazy())
-    function_shares = shares(of_functions(waits), waits, timers, 0.95)
+    waits = assign_to_executions(as_samples(table.lazy()), timers.lazy())
+    function_shares = shares(time_by_function(waits), waits, timers, 0.95)
     assert function_shares.select("function", "self_share", "total_share", "total_ns").rows() == [
         ("lock", 600 / 790, 600 / 790, 60.0), ("nap", 190 / 790, 190 / 790, 19.0),
         ("main", 0.0, 1.0, 79.0), ("f", 0.0, 600 / 790, 60.0), ("g", 0.0, 600 / 790, 60.0),
@@ -209,7 +209,7 @@ def test_a_sample_belongs_to_the_innermost_execution_of_its_thread() -> None:
         299: None, 310: None,
     }  # fmt: skip
     taken = samples(*((1, at, "f") for at in expected), (2, 350, "f"), (3, 150, "f"))
-    attributed = inside(taken.lazy(), instances.lazy())
+    attributed = assign_to_executions(taken.lazy(), instances.lazy())
     assert attributed.height == taken.height
     mine = attributed.filter(pl.col("vtid") == 1)
     assert dict(mine.select("time_ns", "callback_instance_id").iter_rows()) == expected
@@ -225,8 +225,8 @@ def test_shares_by_hand() -> None:
     taken = [(1, 100 * k + 10, ("f", "f", "main")) for k in range(10)]
     taken += [(1, 100 * k + 20, ("g", "f", "main")) for k in range(8)]
     taken += [(1, 820, ("h", "main")), (1, 920, ("h", "main"))]
-    attributed = inside(samples(*taken).lazy(), timers.lazy())
-    table = shares(of_functions(attributed), attributed, timers, 0.95)
+    attributed = assign_to_executions(samples(*taken).lazy(), timers.lazy())
+    table = shares(time_by_function(attributed), attributed, timers, 0.95)
     got = {
         function: (self_share, total, slow, total_ns)
         for function, self_share, total, slow, total_ns in table.select(
@@ -273,8 +273,8 @@ def test_shares_are_means_of_the_shares_of_three_runs() -> None:
         rows = [(1, 100 * k + 10, (name.lower(), "main")) for k, name in enumerate(functions)]
         taken.append(samples(*rows, run=run))
     timers = pl.concat(instances)
-    attributed = inside(pl.concat(taken).lazy(), timers.lazy())
-    table = shares(of_functions(attributed), attributed, timers, 0.95)
+    attributed = assign_to_executions(pl.concat(taken).lazy(), timers.lazy())
+    table = shares(time_by_function(attributed), attributed, timers, 0.95)
     row = table.row(by_predicate=pl.col("function") == "f", named=True)
     assert row["self_share"] == pytest.approx((0.8 + 0.5 + 0) / 3)
     assert row["total_share"] == pytest.approx(row["self_share"])
@@ -355,10 +355,12 @@ def test_a_function_that_a_side_lacks_took_no_time_there() -> None:
     sides = []
     for path in ("f", "g"):
         attributed = [
-            inside(samples((1, 10, (path, "main")), run=f"r{k}").lazy(), instances.lazy())
+            assign_to_executions(
+                samples((1, 10, (path, "main")), run=f"r{k}").lazy(), instances.lazy()
+            )
             for k, instances in enumerate(run_instances)
         ]
-        functions = of_functions(pl.concat(attributed))
+        functions = time_by_function(pl.concat(attributed))
         sides.append(per_execution(functions, pl.concat(run_instances)))
     names = [f"r{k}" for k in range(3)]
     table = changed(*sides, (names, names), 0.95)
@@ -400,7 +402,7 @@ def found() -> pl.DataFrame:
     """Make 10 ns of g;h in f in a timer, and 5 ns of f outside of it."""
     instances = executions((0, 1, "timer", 0, 50))
     taken = samples((1, 10, ("g;h", "f")), (1, 20, ("g;h", "f")), (1, 60, ("f",)))
-    return inside(taken.lazy(), instances.lazy())
+    return assign_to_executions(taken.lazy(), instances.lazy())
 
 
 def test_both_formats_have_all_of_the_time(found: pl.DataFrame) -> None:

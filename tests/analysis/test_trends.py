@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from roslens.analysis.statistics.trends import best_bend, binned, glsar, least_squares, theil_sen
+from roslens.analysis.statistics.trends import best_break, binned, glsar, least_squares, theil_sen
 
 series = st.lists(st.integers(-1000, 1000).map(float), min_size=2, max_size=40)
 
@@ -103,7 +103,7 @@ def test_glsar_needs_points() -> None:
 def test_bend_by_hand() -> None:
     # The series climbs to 40, then is flat: two lines are exact.
     x = np.arange(100.0)
-    index, gain = best_bend(np.minimum(x, 40))
+    index, gain = best_break(np.minimum(x, 40))
     assert abs(index - 40) <= 1
     assert gain == pytest.approx(1)
 
@@ -112,10 +112,10 @@ def test_bend_is_that_of_all_rows() -> None:
     rng = np.random.default_rng(1)
     x = np.arange(200.0)
     rows = np.minimum(x, 60) + rng.normal(0, 3, (5, 200))
-    assert abs(best_bend(rows)[0] - 60) <= 5
+    assert abs(best_break(rows)[0] - 60) <= 5
     # A row of a thousand times the size has no more weight.
     rows[0] = 1000 * np.minimum(x, 150)
-    assert abs(best_bend(rows)[0] - 60) <= 10
+    assert abs(best_break(rows)[0] - 60) <= 10
 
 
 def test_bend_agrees_with_trying_every_place() -> None:
@@ -127,13 +127,13 @@ def test_bend_agrees_with_trying_every_place() -> None:
         return float(((part - np.polyval(np.polyfit(x, part, 1), x)) ** 2).sum())
 
     errors = {k: error(y[:k]) + error(y[k:]) for k in range(6, 55)}
-    index, gain = best_bend(y)
+    index, gain = best_break(y)
     assert index == min(errors, key=errors.__getitem__)
     assert gain == pytest.approx(1 - min(errors.values()) / error(y))
 
 
 def test_no_bend_in_what_is_straight_or_too_short() -> None:
-    assert best_bend(np.zeros(50))[1] == 0
-    assert best_bend(3.5 * np.arange(50))[1] == 0
+    assert best_break(np.zeros(50))[1] == 0
+    assert best_break(3.5 * np.arange(50))[1] == 0
     with pytest.raises(ValueError, match="at least 10"):
-        best_bend(np.arange(5))
+        best_break(np.arange(5))

@@ -18,7 +18,13 @@ from roslens.analysis.timing.schema import (
     TimingModel,
 )
 from roslens.analysis.what_if import system
-from roslens.analysis.what_if.changes import Changes, Took, changed, rate_of, with_own_work
+from roslens.analysis.what_if.changes import (
+    Changes,
+    DurationChange,
+    changed,
+    rate_of,
+    with_own_work,
+)
 from roslens.analysis.what_if.prediction import CURVE, Predicted, predicted
 from roslens.analysis.what_if.system import simulated
 from roslens.recording import UsageError
@@ -106,9 +112,9 @@ def test_the_curve_of_a_constant_latency_is_upright_and_refused_with_its_figures
     ("changes", "latency", "cpu"),
     [
         # 2 ms more: publication after 1.5, 4.5 until its end, 1 of gap; all of it fits in 10 ms.
-        (Changes(took=[Took.of("callback=/n1:+2ms")]), 5.5, 0.92),
-        (Changes(took=[Took.of("callback=10 ms:0.5x")]), 2.5, 0.52),
-        (Changes(took=[Took.of("callback=/t2:1000us")]), 4, 0.52),
+        (Changes(took=[DurationChange.of("callback=/n1:+2ms")]), 5.5, 0.92),
+        (Changes(took=[DurationChange.of("callback=10 ms:0.5x")]), 2.5, 0.52),
+        (Changes(took=[DurationChange.of("callback=/t2:1000us")]), 4, 0.52),
         # A second thread begins with it at once, as one did with the timer.
         (Changes(executor="MultiThreaded", threads=2), 0, 0.72),
         (Changes(executor="EventsCBG", threads=2), 0, 0.72),
@@ -176,7 +182,7 @@ def test_an_interval_reaches_as_far_as_the_recording_was_missed() -> None:
     The model's error of 7 % is added to changes.
     """
     missed = altered(1, waits_ns=[4_200_000] * 100)
-    half = Changes(took=[Took.of("callback=10 ms:0.5x")])
+    half = Changes(took=[DurationChange.of("callback=10 ms:0.5x")])
     for changes, low, high in ((Changes(), 4.0, 4.2), (half, 0.93 * 2.5, 1.07 * 1.05 * 2.5)):
         p50 = of(list(predicted([missed], changes, seed=1).figures), "latency_p50", "/t2")
         assert p50.low == pytest.approx(low * MS)
@@ -205,10 +211,12 @@ def test_an_overload_loses_what_the_queue_does_not_hold() -> None:
     is lost. EventsExecutor queues each call, and messages with them, more than the ten that may
     wait.
     """
-    figures = list(predicted([model()], Changes(took=[Took.of("callback=/n2:20ms")]), 1).figures)
+    figures = list(
+        predicted([model()], Changes(took=[DurationChange.of("callback=/n2:20ms")]), 1).figures
+    )
     lost = of(figures, "lost", "/t2")
     assert (lost.recorded, lost.value, lost.high) == (0, 0, 0)
-    events = Changes(executor="Events", took=[Took.of("callback=/n2:20ms")])
+    events = Changes(executor="Events", took=[DurationChange.of("callback=/n2:20ms")])
     lost_by_events = of(list(predicted([model()], events, 1).figures), "lost", "/t2")
     assert lost_by_events.value > 0.2
 
@@ -259,7 +267,7 @@ def test_what_is_not_reproduced_is_refused() -> None:
 
 def test_what_never_comes_has_a_loss_but_no_latency() -> None:
     """The timer's callback takes 20 s: in a second nothing else runs, and nothing is lost."""
-    changes = Changes(took=[Took.of("callback=10 ms:20s")])
+    changes = Changes(took=[DurationChange.of("callback=10 ms:20s")])
     figures = list(predicted([model()], changes, 1).figures)
     assert of(figures, "latency_p50", "/t2").refused == "in a simulation nothing came to it"
     assert of(figures, "lost", "/t2").value == 0
@@ -311,12 +319,15 @@ def test_a_seed_repeats_a_prediction_and_runs_are_taken_together() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        (Changes(took=[Took("/n9", factor=2)]), "no callback of a node or a name /n9; there are"),
+        (
+            Changes(took=[DurationChange("/n9", factor=2)]),
+            "no callback of a node or a name /n9; there are",
+        ),
         (Changes(rates=[("/t9", 1.0)]), "nobody published /t9; there are /t2, /t3"),
         (Changes(executor="Events", threads=2), "Events has one thread"),
         (Changes(threads=2), "SingleThreaded has one thread"),
-        (Changes(took=[Took.of("callback=/n2:99999999999s")]), "longer than 100 days"),
-        (Changes(took=[Took.of(f"callback=/n2:{'9' * 400}x")]), "longer than 100 days"),
+        (Changes(took=[DurationChange.of("callback=/n2:99999999999s")]), "longer than 100 days"),
+        (Changes(took=[DurationChange.of(f"callback=/n2:{'9' * 400}x")]), "longer than 100 days"),
         (Changes(rates=[("/t2", 1e-12)]), "not between"),
         (Changes(rates=[("/t3", 1e11)]), "not between"),
     ],
@@ -344,7 +355,7 @@ def test_threads_of_another_executor_are_one_per_cpu() -> None:
 @pytest.mark.parametrize("text", ["", "callback=/a", "callback=/a:2", "/a:+2ms", "callback=/a:+2x"])
 def test_times_that_say_something_else(text: str) -> None:
     with pytest.raises(UsageError, match="expected such as callback=/planner"):
-        Took.of(text)
+        DurationChange.of(text)
 
 
 @pytest.mark.parametrize("text", ["", "/scan", "/scan=60", "/scan=0Hz", "=60Hz", "/scan=-1Hz"])
@@ -354,9 +365,9 @@ def test_rates_that_say_something_else(text: str) -> None:
 
 
 def test_texts_are_read() -> None:
-    assert Took.of("callback=/a b:-1.5us") == Took("/a b", add_ns=-1500)
-    assert Took.of("callback=10 ms:+2s") == Took("10 ms", add_ns=2e9)
-    assert Took("/a", add_ns=-10).applied(4) == 0
+    assert DurationChange.of("callback=/a b:-1.5us") == DurationChange("/a b", add_ns=-1500)
+    assert DurationChange.of("callback=10 ms:+2s") == DurationChange("10 ms", add_ns=2e9)
+    assert DurationChange("/a", add_ns=-10).applied(4) == 0
     assert rate_of("/a=b=2.5Hz") == ("/a=b", 2.5)
 
 

@@ -149,7 +149,7 @@ def test_of_many_disturbed_runs_five_are_named() -> None:
 def test_packages_that_only_one_side_has_are_no_other_versions() -> None:
     left = {"packages": {"rclcpp": "1", "a": "1"}}
     right = {"packages": {"rclcpp": "2", "b": "1"}}
-    (difference,) = differences([left, left], [right]).found
+    (difference,) = differences([left, left], [right]).differences
     assert str(difference) == "rclcpp 1 -> 2"
 
 

@@ -76,7 +76,7 @@ def test_copies_of_a_trace_are_one_run(tmp_path: Path) -> None:
     trace(tmp_path / "third", events=4)
     opened = rl.open([tmp_path / name for name in ("first", "second", "third")], collect=False)
     assert [run.name for run in opened.runs] == ["first", "third"]
-    assert opened.copies_told() == ["1 recording left out as copies of first: second"]
+    assert opened.copies_in_words() == ["1 recording left out as copies of first: second"]
 
 
 def test_what_is_missing_is_not_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

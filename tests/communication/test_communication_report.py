@@ -95,7 +95,7 @@ def test_counts_periods_and_latency_are_those_of_the_log(report: CommunicationRe
         if not full:
             # The copy that the log's latency includes and the trace's does not is tested below.
             mine = [got - at for at, got in received]
-            traced = report.found.messages.filter(pl.col("run") == row["run"])["latency_ns"]
+            traced = report.analysed.messages.filter(pl.col("run") == row["run"])["latency_ns"]
             assert abs(statistics.median(mine) - statistics.median(traced)) < 30_000
 
 
@@ -150,7 +150,7 @@ def flows_of(report: CommunicationReport) -> dict[tuple[str, bool], list]:  # ty
 
 
 def test_hops_add_up_to_the_latency_of_each_message(report: CommunicationReport) -> None:
-    messages = report.found.messages.filter(pl.col("latency_ns").is_not_null())
+    messages = report.analysed.messages.filter(pl.col("latency_ns").is_not_null())
     assert messages.height == 599 + 600 + 3 * 600 + 339 + 354 + 342
     total = pl.sum_horizontal(*(f"hop_{hop}_ns" for hop in HOPS))
     assert messages.filter(total != pl.col("latency_ns")).is_empty()
@@ -161,7 +161,7 @@ def test_hops_add_up_to_the_latency_of_each_message(report: CommunicationReport)
 def most_behind(report: CommunicationReport, cell: str) -> int:
     """Return the most publications of a topic between a message's publication and its take."""
     most = 0
-    messages = report.found.messages.filter(pl.col("run").str.contains(cell))
+    messages = report.analysed.messages.filter(pl.col("run").str.contains(cell))
     for _, rows in messages.group_by("run", "publisher_id"):
         sent = sorted(rows["publish_ns"].drop_nulls())
         for at, taken in rows.select("publish_ns", "take_ns").drop_nulls().iter_rows():

@@ -146,7 +146,7 @@ def test_the_backlog_of_a_run_is_the_median_and_the_smallest_queue() -> None:
     )  # fmt: skip
     # Nothing was sent after three of them; the others have 1, 2 and 3 publications behind them.
     by_run = backlogs(with_publications_behind(messages, messages), queues(10, 5))
-    assert by_run == {"r": Backlog(0.5, 5, most_seen=3)}
+    assert by_run == {"r": Backlog(0.5, 5, largest_seen=3)}
 
 
 def queues(*depths: int) -> pl.DataFrame:

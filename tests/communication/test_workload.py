@@ -48,7 +48,7 @@ def test_counts_are_those_that_the_workload_logged(tmp_path: Path) -> None:
         assert row["publications"] == len(sent) > 10
         assert row["receptions"] == sum(bool(line["callback_realtime_ns"]) for line in logged)
         assert row["evidence"] == "exact" or row["unknown"]
-        messages = report.found.messages.filter(pl.col("run") == run.name)
+        messages = report.analysed.messages.filter(pl.col("run") == run.name)
         together = messages["publisher_vpid"] == messages["subscription_vpid"]
         assert together.unique().to_list() == [run.cell["processes"] == 1]
 

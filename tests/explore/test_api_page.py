@@ -21,7 +21,7 @@ from roslens.explore.executors import Executors
 from roslens.explore.latency import Latency
 from roslens.explore.loss import Loss
 from roslens.explore.memory import Memory
-from roslens.explore.noun import shown
+from roslens.explore.noun import shows_section
 from roslens.explore.stacks import Stacks
 from roslens.explore.timing import Timing
 from roslens.explore.what_if import WhatIf
@@ -46,7 +46,7 @@ def verbs(noun: type) -> list[str]:
 
 def sections(noun: type) -> set[str]:
     """Return the verbs that show a section of the noun's notebook."""
-    marker = f"{shown.__qualname__}.<locals>"
+    marker = f"{shows_section.__qualname__}.<locals>"
     return {name for name in verbs(noun) if marker in getattr(noun, name, noun).__qualname__}
 
 

@@ -23,7 +23,7 @@ from roslens.recording import find_recordings, read_manifest
 from roslens.recording.layout import MANIFEST_NAME
 from roslens.tracing.ftrace.raw import Clock
 from roslens.tracing.ftrace.tracefs import why_no_ftrace
-from roslens.tracing.ftrace.tsdl import clock_beside
+from roslens.tracing.ftrace.tsdl import clock_of_other_trace
 from roslens.tracing.unpacking import unpack
 from roslens.widgets.start import StartPage
 
@@ -115,7 +115,7 @@ def test_the_workbench_says_what_made_messages_late(storm):
     """The page says in few words what the path has, for the first ten, and repeatably."""
     page = StartPage([str(storm)])
     shown = page._worst()
-    worst = worst_messages(page._seen, 0)
+    worst = worst_messages(page._messages_in_range, 0)
     reasons = explained(worst.head(10), lambda _: page.widget.paths)
     assert shown.height == worst.height > 10
     for text, cause, who in zip(shown["why"], reasons["cause"], reasons["who"], strict=False):
@@ -132,7 +132,7 @@ def test_the_same_of_a_file_of_perfetto(storm, tmp_path):
     the kernel left out a switch may differ.
     """
     rows_of(storm)
-    offset = clock_beside(storm / "trace" / "kernel", Clock()).offset_ns
+    offset = clock_of_other_trace(storm / "trace" / "kernel", Clock()).offset_ns
     events = open_trace(storm).read(["sched_switch", "sched_waking"])
     trace = pb.Trace()
     snapshot(trace, BOOT=10**9, MONOTONIC=10**9 - SLEPT)

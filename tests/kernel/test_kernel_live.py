@@ -112,7 +112,7 @@ def test_the_burner_is_blamed(disturbed):
     messages = paths.messages.with_row_index("message").cast({"message": pl.Int64})
     hit = hit.filter(hit.is_in(messages["callback_instance_id"].implode()))
     preempted = (
-        paths.of()
+        paths.segments_of()
         .filter(pl.col("kind") == "preempted", pl.col("who").str.starts_with("burner "))
         .join(messages.select("message", "callback_instance_id", "callback_start_ns"), on="message")
         .filter(pl.col("begin_ns") >= pl.col("callback_start_ns"))
@@ -132,7 +132,7 @@ def test_late_messages_name_the_burner(disturbed):
         pl.col(number).is_in(worst[number].implode())
     )
     named = (
-        paths.of(messages["message"].to_numpy().astype(np.int64), to_start=True)
+        paths.segments_of(messages["message"].to_numpy().astype(np.int64), to_start=True)
         .filter(pl.col("kind") == "preempted", pl.col("who").str.starts_with("burner "))
         .join(messages.select(pl.col("message").cast(pl.Int64), number), on="message")
     )

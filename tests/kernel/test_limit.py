@@ -75,7 +75,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
 def test_what_it_costs_stays_within_the_limit(program: Program, seconds: float) -> None:
     program.rates, program.own_rate = {"often": 2000, "seldom": 1}, 0.003
     program.runs(seconds)
-    sentence = program.limit.told()
+    sentence = program.limit.cost_in_words()
     cost = sum(program.calls.values()) * CALL_S + program.own - 0.003 * 0.6
     assert cost / program.now <= SHARE + 1e-3 / program.now
     assert f"attaching cost {cost / program.now:.2%} of a CPU" in sentence
@@ -99,7 +99,7 @@ def test_nothing_pauses_below_the_limit(program: Program) -> None:
     program.rates, program.own_rate = {"often": 200, "seldom": 1}, 0.003
     program.runs(60)
     assert program.pauses() == []
-    assert "probes were on" not in program.limit.told()
+    assert "probes were on" not in program.limit.cost_in_words()
 
 
 def test_no_pause_is_written_while_nothing_is_called(program: Program) -> None:

@@ -37,7 +37,7 @@ from roslens.tracing.ftrace.formats import Field, Format, parse_format, parse_he
 from roslens.tracing.ftrace.pages import LATEST, find_events
 from roslens.tracing.ftrace.raw import Clock, RawTrace
 from roslens.tracing.ftrace.recorder import convert
-from roslens.tracing.ftrace.tsdl import clock_beside
+from roslens.tracing.ftrace.tsdl import clock_of_other_trace
 from roslens.tracing.unpacking import unpack
 
 CTF_2 = Path(__file__).parents[1] / "ctf" / "lttng_2.15.1.tar.xz"
@@ -350,7 +350,7 @@ def test_a_file_of_trace_cmd_gets_the_clock_of_ctf_2_beside_it(tmp_path):
     (metadata,) = (tmp_path / "trace").rglob("64-bit/metadata")
     for text in ("{", "[]", '{"type": "clock-class"}', '{"type": ' + "[" * 60_000):
         metadata.write_text(f"\x1e{text}")
-        assert clock_beside(tmp_path / "trace" / "ctf2_lttng_2.15.1", Clock()) is None
+        assert clock_of_other_trace(tmp_path / "trace" / "ctf2_lttng_2.15.1", Clock()) is None
 
 
 def test_events_of_threads_that_are_not_meant_are_left_out(tmp_path):
@@ -362,6 +362,6 @@ def test_events_of_threads_that_are_not_meant_are_left_out(tmp_path):
     done, frames, _ = converted(
         tmp_path, content, formats=formats, threads={7: (4, 5, "talker")}, whole=False
     )
-    assert (done.of_others, done.by_name) == (1, {"sched_switch": 1})
+    assert (done.foreign, done.by_name) == (1, {"sched_switch": 1})
     rows = frames["ros2:rmw_take"].select("time_ns", "vpid", "vtid", "procname", "prev_pid")
     assert rows.rows() == [(1_001_001, 4, 5, "talker", 7)]

@@ -13,11 +13,11 @@ import polars as pl
 import pytest
 
 from roslens.analysis.estimate import Estimate
-from roslens.studies.micro_ros.checks import account_checks, two_ways_checks
+from roslens.studies.micro_ros.checks import account_checks, checks_of_two_counts
 from roslens.studies.micro_ros.results.folder import WAYS, read_all
 from roslens.studies.micro_ros.results.frames import MEMORY
 from roslens.studies.micro_ros.slopes import slopes_of
-from roslens.studies.micro_ros.statements import measured_statements, own_statements
+from roslens.studies.micro_ros.statements import measured_statements, tcp_statements
 from roslens.studies.micro_ros.tables import rtos_table
 
 ROW = {"message": "10 B", "sent": 5, "received": 3, "lost": 2, "twice": 1, "refused": 0}
@@ -80,7 +80,8 @@ def test_the_same_by_map_and_no_less_by_sbrk() -> None:
         ("run", "service x 2", "stack", 8584, 8584, "stack_check"),
     ]
     by_subject = {
-        check.subject: check for check in two_ways_checks(pl.DataFrame(rows, WAYS, orient="row"))
+        check.subject: check
+        for check in checks_of_two_counts(pl.DataFrame(rows, WAYS, orient="row"))
     }
     assert by_subject["static memory by map"].verdict == "broken"
     assert "publisher x 2: 496 B, 500 B" in by_subject["static memory by map"].because
@@ -90,7 +91,7 @@ def test_the_same_by_map_and_no_less_by_sbrk() -> None:
     by_threadx = by_subject["stack memory by stack_check"]
     assert by_threadx.verdict == "holds"
     assert "no more in 2 of 2 programs, up to 2,408 B less" in by_threadx.because
-    (more,) = two_ways_checks(
+    (more,) = checks_of_two_counts(
         pl.DataFrame(
             [("run", "service x 1", "stack", 8584, 8588, "stack_check")], WAYS, orient="row"
         )
@@ -106,7 +107,7 @@ def test_the_paint_of_all_stacks_is_compared_with_the_high_water_marks(tmp_path:
     (folder / "stacks.json").write_text('{"app": 4096, "IDLE": 128}')
     (folder / "heap.mtrace").write_text("= Start\n= End\n")
     (folder / "ways.json").write_text('{"stack_bytes_by_paint": 7440}')
-    ways = read_all([("run", tmp_path)]).ways
+    ways = read_all([("run", tmp_path)]).counted_ways
     assert ways.select("memory", "bytes", "otherwise_bytes").rows() == [("stack", 7440, 7440)]
 
 
@@ -208,7 +209,7 @@ def test_whether_more_throughput_has_the_shorter_round_trip(
 def test_whether_tcp_waits(quick: tuple[float, float], verdict: str) -> None:
     """TCP takes 45 to 49 ms with the client's settings."""
     estimates = [estimate("tcp reliable", 4.5e7, 4.9e7), estimate("tcp_no_delay reliable", *quick)]
-    by_subject = {statement.subject: statement for statement in own_statements(estimates)}
+    by_subject = {statement.subject: statement for statement in tcp_statements(estimates)}
     assert by_subject["reliable"].verdict == verdict
 
 

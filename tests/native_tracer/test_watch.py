@@ -88,9 +88,9 @@ def test_figures_are_those_of_the_tables(start, folder):
     with following(folder, None) as source:
         watch = Watch(source, None, Limits(None))
         while program.poll() is None:
-            watch.look()
+            watch.moment()
             looks += 1
-        moment = watch.look(all_of_it=True)
+        moment = watch.moment(all_of_it=True)
     assert looks > 2
     raw = open_trace(folder).read()
     tables = build_tables(raw)
@@ -184,7 +184,7 @@ def test_no_length_in_a_file_is_trusted(seed, start, folder, tmp_path):
     files = sorted(folder.glob("ros2-*/ros2_*"))
     with following(folder, None) as source:
         watch = Watch(source, None, Limits(None))
-        watch.look()
+        watch.moment()
         for _ in range(12):
             path = rng.choice(files)
             with path.open("rb") as stream:
@@ -197,10 +197,10 @@ def test_no_length_in_a_file_is_trusted(seed, start, folder, tmp_path):
             with path.open("ab") as stream:
                 stream.write(bytes(content[: rng.randrange(4096)]))
                 stream.truncate(rng.choice([stream.tell(), 1 << 40]))
-            moment = watch.look(all_of_it=rng.random() < 0.5)
+            moment = watch.moment(all_of_it=rng.random() < 0.5)
         # A new reader reads the same files.
     with following(folder, None) as source:
-        again = Watch(source, None, Limits(None)).look(all_of_it=True)
+        again = Watch(source, None, Limits(None)).moment(all_of_it=True)
     assert moment.figures is not None
     assert again.figures is None or again.figures.topics.height <= 2
 
@@ -395,7 +395,7 @@ def test_what_is_due_is_made_before_anything_is_read() -> None:
 
     source = SimpleNamespace(read=read, broken=(), until_ns=None)
     snapshots = SimpleNamespace(take=lambda **_: called.append("take"))
-    Watch(source, None, Limits(None), snapshots=snapshots).look()
+    Watch(source, None, Limits(None), snapshots=snapshots).moment()
     assert called == ["take", "read"]
 
 

@@ -29,7 +29,7 @@ def test_the_first_screen(samples: Path, tmp_path: Path, browser: Browser, sampl
     page.write_text(first_page.html())
     assert page.stat().st_size < 3_000_000
     expected = (
-        first_page.suspicions[0].what if first_page.suspicions else "Nothing that is looked for"
+        first_page.suspicions[0].sentence if first_page.suspicions else "Nothing that is looked for"
     )
     view = browser.new_page()
     view.goto(page.as_uri())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
-from roslens.recorded import Told
+from roslens.recorded import ResultPrinter
 from roslens.recording.manifest import Host, Loss, Manifest, TracingSettings
 from roslens.recording.terminal import Console
 from roslens.tracing.campaign import CampaignResult
@@ -21,8 +21,8 @@ def run(name: str, *notes: str) -> Manifest:
 
 def said(*runs: Manifest) -> str:
     text = io.StringIO()
-    teller = Told(console=Console(file=text, width=300))
-    teller.of_campaign(CampaignResult(Path("campaign"), list(runs)))
+    teller = ResultPrinter(console=Console(file=text, width=300))
+    teller.print_campaign(CampaignResult(Path("campaign"), list(runs)))
     return text.getvalue()
 
 

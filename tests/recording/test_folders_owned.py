@@ -13,7 +13,7 @@ from tests.security.kills import prepared
 
 from roslens.collectors.reader import open_trace
 from roslens.recording import UsageError
-from roslens.recording.scratch import held
+from roslens.recording.scratch import locked_folder
 from roslens.tracing.archive import pack
 
 SUITE = """
@@ -72,7 +72,7 @@ def two_at_once(folder: Path, *words: str) -> None:
 def test_what_may_be_written_again_waits_for_the_end(tmp_path: Path, verb: tuple[str, ...]) -> None:
     for name in ("0", "1"):
         uncollected(RUN, tmp_path / name)
-    with held(tmp_path / "new"):
+    with locked_folder(tmp_path / "new"):
         done = roslens(*verb, "-o", "new", cwd=tmp_path)
         assert done.returncode == 2
         assert "new: another roslens writes there" in done.stderr.splitlines()[-1]
@@ -81,10 +81,10 @@ def test_what_may_be_written_again_waits_for_the_end(tmp_path: Path, verb: tuple
 
 def test_a_folder_is_held_by_one(tmp_path: Path) -> None:
     with (
-        held(tmp_path / "a" / "b"),
+        locked_folder(tmp_path / "a" / "b"),
         pytest.raises(UsageError, match="b: another roslens writes there"),
-        held(tmp_path / "a" / "b"),
+        locked_folder(tmp_path / "a" / "b"),
     ):
         pass
-    with held(tmp_path / "a" / "b"):
+    with locked_folder(tmp_path / "a" / "b"):
         pass

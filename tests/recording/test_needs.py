@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from roslens.recording import UsageError
-from roslens.tracing.needs import lacking, needed, without_sources
+from roslens.tracing.needs import available_levels, needed, without_sources
 from roslens.tracing.plan import chosen_levels
 from roslens.tracing.ros import RosEnvironment
 from roslens.tracing.ros_choice import choose_ros
@@ -40,7 +40,7 @@ def jazzy(tmp_path: Path) -> RosEnvironment:
 
 def test_executors_and_middlewares_that_are_not_there(jazzy: RosEnvironment) -> None:
     suite, _ = load_suite("executors-rclcpp")
-    kept, notes = lacking(suite, {}, jazzy)
+    kept, notes = available_levels(suite, {}, jazzy)
     assert kept == {
         "executor": ("SingleThreaded", "MultiThreaded", "Events"),
         "rmw": ("rmw_cyclonedds_cpp",),
@@ -51,20 +51,20 @@ def test_executors_and_middlewares_that_are_not_there(jazzy: RosEnvironment) -> 
     )
     # Levels that were not chosen are not mentioned.
     chosen = chosen_levels(suite, ["executor=Events", "rmw=rmw_cyclonedds_cpp"])
-    assert lacking(suite, chosen, jazzy) == (chosen, [])
+    assert available_levels(suite, chosen, jazzy) == (chosen, [])
     with pytest.raises(UsageError, match=r"executor EventsCBG is left out: .* or cm_executors"):
-        lacking(suite, chosen_levels(suite, ["executor=EventsCBG"]), jazzy)
+        available_levels(suite, chosen_levels(suite, ["executor=EventsCBG"]), jazzy)
 
 
 def test_the_demo_runs_without_rclpy_s_events_executor(jazzy: RosEnvironment) -> None:
     suite, _ = load_suite("demo")
-    kept, (note,) = lacking(suite, {}, jazzy)
+    kept, (note,) = available_levels(suite, {}, jazzy)
     assert kept == {"executor": ("SingleThreaded",)}
     assert "jazzy has no rclpy.experimental.EventsExecutor" in note
     # Kilted is the first distribution that has the class.
     module = Path(jazzy.variables["PYTHONPATH"]) / "rclpy" / "experimental.py"
     module.write_text("class EventsExecutor: pass\n")
-    assert lacking(suite, {}, jazzy) == ({}, [])
+    assert available_levels(suite, {}, jazzy) == ({}, [])
 
 
 def test_parts_whose_sources_cannot_be_had_are_left_out(
@@ -77,7 +77,7 @@ def test_parts_whose_sources_cannot_be_had_are_left_out(
     monkeypatch.setenv("ROSLENS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv(VARIABLE, str(tmp_path))
     missing = without_sources(names, lambda _: None)
-    kept, notes = lacking(suite, {}, jazzy, missing)
+    kept, notes = available_levels(suite, {}, jazzy, missing)
     without = [part for part in suite.factors["part"] if not suite.level("part", part).needs]
     assert kept == {"part": tuple(without)}
     assert "publisher" in without
@@ -86,7 +86,7 @@ def test_parts_whose_sources_cannot_be_had_are_left_out(
         f"part publisher_freertos is left out: {tmp_path}: has no freertos_kernel.tar.zst"
     )
     # With the sources the whole suite runs.
-    assert lacking(suite, {}, jazzy) == ({}, [])
+    assert available_levels(suite, {}, jazzy) == ({}, [])
 
 
 def test_every_shipped_level_needs_something_known() -> None:

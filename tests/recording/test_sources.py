@@ -78,7 +78,7 @@ def test_a_folder_of_archives(
     monkeypatch.setenv(sources.VARIABLE, str(tmp_path / "none"))
     assert obtain("own") == place
     with pytest.raises(UsageError, match="none: no such folder of sources"):
-        sources.given_folder()
+        sources.archives_folder()
 
 
 def test_what_is_not_the_pinned_commit_is_refused_and_not_kept(

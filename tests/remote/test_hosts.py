@@ -13,7 +13,7 @@ import pytest
 
 from roslens.recording import RunFailedError, UsageError
 from roslens.tracing.interruption import Interruption
-from roslens.tracing.lifeline import Begun, Lifeline
+from roslens.tracing.lifeline import BeginMessage, Lifeline
 from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.lttng.settings import KERNEL_EVENTS
 from roslens.tracing.remote.arguments import record_arguments
@@ -108,9 +108,9 @@ def test_a_lifeline_ends_with_its_input_or_its_silence() -> None:
 
 def test_only_what_a_recorder_says_is_read_as_such() -> None:
     line = '{"roslens": "1.2", "recording": "/a", "pid": 3}'
-    assert Begun.read(line) == Begun("1.2", "/a", 3)
+    assert BeginMessage.read(line) == BeginMessage("1.2", "/a", 3)
     for text in ("", "Welcome!", "1", "[]", '{"roslens": 1}', '{"pid": "x"}'):
-        assert Begun.read(text) is None
+        assert BeginMessage.read(text) is None
 
 
 @pytest.mark.parametrize("name", ["../escaped", "/tmp/escaped"])

@@ -74,7 +74,7 @@ def test_each_format_is_recognised_and_gives_estimates(tmp_path: Path, name: str
     path = MADE[name](tmp_path)
     ((place, file_format),) = find_results(path)
     assert place == path
-    assert file_format.what.startswith(name)
+    assert file_format.title.startswith(name)
     # A file of a folder stands for the folder, and a folder for its content.
     inside = next(path.iterdir()) if path.is_dir() else path
     assert [place for place, _ in find_results(inside)] == [path]
@@ -100,8 +100,8 @@ def test_a_process_apart_reads_what_is_read_here(tmp_path: Path, name: str) -> N
 def test_every_format_is_tried_here_and_named_on_the_page() -> None:
     page = (Path(__file__).parents[2] / "docs" / "other_tools.md").read_text()
     for file_format in FORMATS:
-        assert any(file_format.what.startswith(name) for name in MADE), file_format.what
-        assert file_format.what.split()[0] in page
+        assert any(file_format.title.startswith(name) for name in MADE), file_format.title
+        assert file_format.title.split()[0] in page
 
 
 @pytest.mark.parametrize("content", ["", "a,b\n1,2\n", '{"a": 1}', "results\n", "\x00\xff"])
@@ -113,7 +113,7 @@ def test_what_nobody_knows_is_refused_in_a_line_that_lists_what_is_known(
         with pytest.raises(UsageError) as caught:
             find_results(path)
         assert "\n" not in str(caught.value)
-        assert all(file_format.what in str(caught.value) for file_format in FORMATS)
+        assert all(file_format.title in str(caught.value) for file_format in FORMATS)
     with pytest.raises(UsageError, match="no such file"):
         find_results(tmp_path / "nowhere")
 

@@ -85,7 +85,7 @@ def test_without_heaptrack_nothing_is_recorded(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UsageError, match="apt-get install heaptrack"):
-        Heaptrack.found()
+        Heaptrack.find_installed()
 
 
 @needs_heaptrack

@@ -13,11 +13,11 @@ from tests.rclcpp import need_sources
 
 from roslens.recording import RunFailedError
 from roslens.tracing import ros_choice
-from roslens.tracing.needs import lacking
+from roslens.tracing.needs import available_levels
 from roslens.tracing.plan import chosen_levels
 from roslens.tracing.ros import RosEnvironment, cyclonedds
 from roslens.tracing.ros.compiling import find_cpp_compiler
-from roslens.tracing.ros.cyclonedds import NAME, Cyclone, cyclonedds_for, found_cyclone
+from roslens.tracing.ros.cyclonedds import NAME, Cyclone, cyclonedds_for, find_cyclone
 from roslens.tracing.ros.environment import EMBEDDED_RMW
 from roslens.tracing.ros.zenoh import NAME as ZENOH
 from roslens.tracing.ros_choice import MIDDLEWARES, choose_ros, with_middlewares
@@ -70,7 +70,7 @@ def test_without_cyclone_dds_its_level_is_left_out_by_name(
     suite, _ = load_suite("executors-rclcpp")
     chosen = chosen_levels(suite, ["workload=messages", "executor=SingleThreaded"])
     ros, missing = with_middlewares(embedded, [NAME])
-    kept, notes = lacking(suite, chosen, ros, missing)
+    kept, notes = available_levels(suite, chosen, ros, missing)
     assert kept["rmw"] == (EMBEDDED_RMW,)
     line, _ = notes
     assert line == (
@@ -93,7 +93,7 @@ def test_without_cargo_or_its_sources_zenoh_is_left_out_by_name(
     monkeypatch.setenv("PATH", str(tmp_path))
     suite, _ = load_suite("executors-rclcpp")
     chosen = chosen_levels(suite, ["workload=messages", "executor=SingleThreaded"])
-    _, notes = lacking(suite, chosen, *with_middlewares(embedded, [ZENOH]))
+    _, notes = available_levels(suite, chosen, *with_middlewares(embedded, [ZENOH]))
     _, line = notes
     assert line == (
         "rmw rmw_zenoh_cpp is left out: no cargo, with which Zenoh is compiled for rmw_zenoh_cpp; "
@@ -120,7 +120,7 @@ def test_another_cyclone_dds_is_another_build(
     places = set()
     for version in ("0.10.2", "0.10.5"):
         system(version)
-        cyclone = found_cyclone()
+        cyclone = find_cyclone()
         assert cyclone == Cyclone((*find_cpp_compiler(),), version)
         places.add(cyclonedds._prefix(embedded, cyclone))
     assert len(places) == 2

@@ -94,7 +94,7 @@ def wrong(drawn: Drawn, widths: list[float]) -> str | None:
     ahead = drawn.ahead(true)
     first = EPOCH + np.round(true).astype(np.int64)
     local = EPOCH + np.round(true + ahead).astype(np.int64)
-    low, high = fit.ahead("h1", local)
+    low, high = fit.offset_bounds("h1", local)
     if ((ahead < low) | (ahead > high)).any():
         return "the true offset is outside of the bounds"
     widths.append(float(np.median(high - low)))
@@ -103,7 +103,7 @@ def wrong(drawn: Drawn, widths: list[float]) -> str | None:
     seen = after and abs(drawn.step_ns) > 2 * np.max(high - low)
     if (seen and not fit.steps) or (fit.steps and not drawn.step_ns):
         return f"{len(fit.steps)} steps found"
-    added, bounds = fit.added(), fit.bounds(aligned=True).get(("h0", "h1"), [])
+    added, bounds = fit.corrections(), fit.bounds(aligned=True).get(("h0", "h1"), [])
     at = [time - EPOCH for time, _ in bounds]
     times = [
         clock - EPOCH + np.interp(clock - EPOCH, [t - EPOCH for t, _ in line], [a for _, a in line])

@@ -12,7 +12,7 @@ from ros2_trace import Trace, at, findings
 from test_messages import CALLBACK, NODE, PUB, SUB
 from test_reasons import listener
 
-from roslens.collectors.clocks import of_fit
+from roslens.collectors.clocks import clocks_of_fit
 from roslens.collectors.ros2.clock_fit import FASTEST, fit_clocks
 from roslens.collectors.ros2.host_clocks import find_crossings
 
@@ -24,7 +24,7 @@ def crossings(*rows: tuple[str, str, int, int]) -> pl.DataFrame:
 
 def bounds(crossed: pl.DataFrame, host: str, time_ns: int) -> tuple[float, float]:
     fit = fit_clocks(crossed, ["h0", "h1", "h2"])
-    low, high = fit.ahead(host, np.array([time_ns]))
+    low, high = fit.offset_bounds(host, np.array([time_ns]))
     return low[0], high[0]
 
 
@@ -58,11 +58,11 @@ def test_a_step_is_found_where_it_was(seed: int) -> None:
     fit = fit_clocks(drawn.crossings, ["h0", "h1"])
     (step,) = fit.steps
     drifted = abs(drawn.rate * drawn.step_ns)
-    assert step.least_ns - drifted <= drawn.step_ns <= step.most_ns + drifted
+    assert step.low_ns - drifted <= drawn.step_ns <= step.high_ns + drifted
     at = EPOCH + drawn.step_at_s * 1e9
     slack = 1e6 + abs(drawn.step_ns)
     assert step.begin_ns - slack <= at <= step.end_ns + slack
-    assert "jumped by" in of_fit(fit, ["h0", "h1"], aligned=True).told[-1]
+    assert "jumped by" in clocks_of_fit(fit, ["h0", "h1"], aligned=True).sentences[-1]
 
 
 @pytest.mark.parametrize("seed", [0, 6])
@@ -90,7 +90,7 @@ def test_one_direction_bounds_one_side() -> None:
     assert low == -np.inf
     assert 700 <= high <= 710
     fit = fit_clocks(crossings(("h0", "h1", 1_000, 1_700)), ["h0", "h1"])
-    (text,) = of_fit(fit, ["h0", "h1"], aligned=True).told
+    (text,) = clocks_of_fit(fit, ["h0", "h1"], aligned=True).sentences
     assert "no message from h1" in text
 
 

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from roslens.collectors.ros2.one_pass import only_publishers
+from roslens.collectors.ros2.one_pass import single_topic_processes
 from roslens.collectors.topics import DISCOVERY, INTERNAL, ROSOUT
 
 TOPICS = ("/a", "/b", "/c", *INTERNAL, None)
@@ -48,7 +48,7 @@ def test_what_a_process_could_publish_on(seed):
     }  # fmt: skip
     publishers = pl.DataFrame(rows, schema, orient="row")
     assert_frame_equal(
-        only_publishers(SimpleNamespace(publishers=publishers)),
+        single_topic_processes(SimpleNamespace(publishers=publishers)),
         by_definition(publishers),
         check_row_order=False,
     )

@@ -311,7 +311,7 @@ def test_a_process_that_is_gone_died_once() -> None:
     with subprocess.Popen(["sleep", "60"]) as sleeping:
         processes = Processes(5, memory=True)
         nodes = [("/n", sleeping.pid, 0), ("/beside", sleeping.pid, 0), ("/other", sleeping.pid, 1)]
-        processes.know(nodes)
+        processes.add(nodes)
         processes._round()
         processes._round()
         assert processes.nodes == ["/n", "/beside"]
@@ -321,11 +321,11 @@ def test_a_process_that_is_gone_died_once() -> None:
     processes._round()
     processes._round()
     assert [node for node, at in processes.died if at >= before] == ["/n", "/beside"]
-    processes.know([("/late", sleeping.pid, 0)])
+    processes.add([("/late", sleeping.pid, 0)])
     processes._round()
     assert len(processes.died) == 2
     # A node's activity until then is examined later, even if the node is now in another process.
-    processes.know([("/n", os.getpid(), 0)])
+    processes.add([("/n", os.getpid(), 0)])
     processes._round()
     processes._round()
     moments = [at for at, _ in processes.values("cpu", "/n", 1, 0, time.time_ns())]
@@ -337,7 +337,7 @@ def test_memory_is_read_in_each_round(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     processes = Processes(2, memory=True)
-    processes.know([("/n", os.getpid(), 0)])
+    processes.add([("/n", os.getpid(), 0)])
     for number, jitter in enumerate((0.001, -0.002, 0.002, -0.001) * 5, 1):
         now[0] = 0.2 * number + jitter
         processes._round()
@@ -374,10 +374,10 @@ def test_cooldown_and_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     snapshots = Snapshots(flight, folder, few, tmp_path / "noted.json")
     one, other = hit("one", 5), hit("other", 6)
-    assert snapshots.heed([one]) == [one]
+    assert snapshots.outside_cooldown([one]) == [one]
     assert snapshots.take() is None
     now[0] += 1
-    assert snapshots.heed([one, other]) == [other]
+    assert snapshots.outside_cooldown([one, other]) == [other]
     now[0] += 1
     message = snapshots.take()
     assert message.endswith("one; other")
@@ -385,10 +385,10 @@ def test_cooldown_and_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     # Triggers that hit at the same time make one recording.
     assert read_manifest(first / "manifest.json").triggered == [one, other]
     now[0] += 8.5
-    assert snapshots.heed([one, other]) == [one]
+    assert snapshots.outside_cooldown([one, other]) == [one]
     assert snapshots.take(at_once=True) is not None
     now[0] += 20
-    assert snapshots.heed([other]) == [other]
+    assert snapshots.outside_cooldown([other]) == [other]
     message = snapshots.take(at_once=True)
     assert message.startswith("no snapshot: 1 MB")
     assert len(list(folder.iterdir())) == 2
@@ -405,13 +405,13 @@ def test_what_goes_wrong_with_a_snapshot_is_told_and_leaves_nothing(
         Snapshots(flight, tmp_path / "file" / "made", few)
     snapshots = Snapshots(flight, tmp_path / "made", few, tmp_path / "nowhere" / "noted.json")
     with pytest.raises(RunFailedError, match="not written: No such file"):
-        snapshots.heed([hit("one", 5)])
+        snapshots.outside_cooldown([hit("one", 5)])
     snapshots = Snapshots(flight, tmp_path / "made", few)
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    snapshots.heed([hit("one", 5)])
+    snapshots.outside_cooldown([hit("one", 5)])
     with monkeypatch.context() as patch:
         patch.setattr(snapshot, "write_manifest", full)
         message = snapshots.take(at_once=True)
@@ -420,13 +420,13 @@ def test_what_goes_wrong_with_a_snapshot_is_told_and_leaves_nothing(
     assert list((tmp_path / "made").iterdir()) == []
     # The recorder is gone, but the watching goes on.
     shutil.rmtree(flight)
-    snapshots.heed([hit("other", 6)])
+    snapshots.outside_cooldown([hit("other", 6)])
     message = snapshots.take(at_once=True)
     assert "no flight recorder writes there" in message
     # When everything is recorded, hits are noted and no snapshot is taken.
     whole = Snapshots(None, tmp_path / "none", few)
-    assert whole.heed([hit("one", 7)]) == [hit("one", 7)]
-    assert whole.heed([hit("one", 8)]) == []
+    assert whole.outside_cooldown([hit("one", 7)]) == [hit("one", 7)]
+    assert whole.outside_cooldown([hit("one", 8)]) == []
     assert whole.take(at_once=True) is None
     assert not (tmp_path / "none").exists()
 

@@ -20,7 +20,7 @@ from tests.programs import roslens, wait_for
 from tests.samples import SAMPLES, uncollected
 
 from roslens.fleet.cluster import Workers, each
-from roslens.fleet.scheduler import other_versions
+from roslens.fleet.scheduler import version_differences
 from roslens.recording import RoslensError, RunFailedError, UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -219,9 +219,9 @@ def test_a_worker_without_roslens(tmp_path: Path, scheduler: str, worker: Start)
 def test_other_versions() -> None:
     """Expected texts are by hand."""
     ours = {"roslens": "a1", "Python": "3.12", "polars": "1.30"}
-    assert other_versions(ours, ours) == ""
-    assert other_versions({**ours, "Python": "3.8"}, ours) == "Python 3.8 (here 3.12)"
-    assert other_versions({**ours, "roslens": "b2", "polars": "1.0"}, ours) == (
+    assert version_differences(ours, ours) == ""
+    assert version_differences({**ours, "Python": "3.8"}, ours) == "Python 3.8 (here 3.12)"
+    assert version_differences({**ours, "roslens": "b2", "polars": "1.0"}, ours) == (
         "roslens b2 (here a1), polars 1.0 (here 1.30)"
     )
 

@@ -23,7 +23,7 @@ from roslens.collectors.reader import Trace, open_trace
 from roslens.recording import Recording, RoslensError
 from roslens.recording.foreign import read_here
 from roslens.recordings import open_recordings
-from roslens.tracing.unpacking import take_apart
+from roslens.tracing.unpacking import unpack_into
 
 LARGEST = 4 << 20
 """Limit of the bytes that the few pages of a kernel trace may become."""
@@ -119,7 +119,7 @@ def kernel_trace(path: Path) -> None:
     out.mkdir()
     try:
         with read_here(path, "a kernel trace"):
-            take_apart(path, scratch=str(out), folder=str(path.parent), max_bytes=LARGEST)
+            unpack_into(path, scratch=str(out), folder=str(path.parent), max_bytes=LARGEST)
         assert sum(entry.stat().st_size for entry in out.rglob("*") if entry.is_file()) < LARGEST
         for step in (Trace.info, Trace.read):
             with suppress(RoslensError):

@@ -22,7 +22,7 @@ from roslens.recording import RunFailedError, UsageError
 from roslens.recording.foreign import read_here
 from roslens.tracing.archive import pack
 from roslens.tracing.archive_names import HEAD, SUMS
-from roslens.tracing.unpacking import take_apart, unpack, unpack_stream
+from roslens.tracing.unpacking import unpack, unpack_into, unpack_stream
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -150,7 +150,7 @@ def read(archive: Path, scratch: Path) -> None:
     """Read an archive as `unpack` does in a separate process, which takes time to start."""
     scratch.mkdir()
     with read_here(archive, "an archive"):
-        take_apart(archive, scratch=str(scratch), folder=str(scratch.parent), max_bytes=None)
+        unpack_into(archive, scratch=str(scratch), folder=str(scratch.parent), max_bytes=None)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from roslens.analysis.figures.graph import MOST_TOPICS, draw_graph, layered
 from roslens.analysis.figures.timeline import draw_timeline
-from roslens.analysis.figures.waterfall import chain_waterfall, way_waterfall
+from roslens.analysis.figures.waterfall import chain_waterfall, journey_waterfall
 from roslens.analysis.flow.chain import Chain
 from roslens.analysis.flow.chains import ChainInstances, mean_parts
 from roslens.analysis.measures.samples import rate_hz
@@ -236,7 +236,7 @@ def test_the_way_of_a_message_as_a_waterfall() -> None:
         return Journey("message", number, f"/t{number}", f"/n{number}", f"/n{number + 1}",
                        "delivered", 3 * MS, number, hops)  # fmt: skip
 
-    plot = way_waterfall([journey(0, 0), journey(1, 5 * MS)])
+    plot = journey_waterfall([journey(0, 0), journey(1, 5 * MS)])
     assert plot.caption.startswith("/n0 -> /t0 -> /n1 -> /t1 -> /n2: one message on each topic")
     assert "together 8.00 ms" in plot.caption
     (axes,) = plot.figure.axes

@@ -17,7 +17,7 @@ from roslens.analysis.path.path import NEEDED, Paths
 from roslens.analysis.timeline import arrows as kinds
 from roslens.analysis.timeline.arrows import Flows
 from roslens.analysis.timeline.build import build_timeline
-from roslens.analysis.timeline.journey import journey_of, way_of
+from roslens.analysis.timeline.journey import journey_of, journeys_to
 from roslens.analysis.timeline.latencies import ROWS, Latencies
 from roslens.analysis.timeline.tracks import Timeline, Track
 from roslens.widgets.timeline import timeline_of
@@ -308,7 +308,7 @@ def test_hops_add_up_to_the_whole_way() -> None:
     ]
     assert sum(h.duration_ns for h in journey.hops[:-1]) == journey.latency_ns
     assert journey_of(tables["messages"].lazy(), 99, lambda: paths) is None
-    (without,) = way_of(tables["messages"].lazy(), [2], no_paths)
+    (without,) = journeys_to(tables["messages"].lazy(), [2], no_paths)
     assert not without.hops
 
 
@@ -411,13 +411,17 @@ def test_the_way_of_a_message_leads_back_to_its_source_and_on_to_its_end() -> No
         {"message_id": [50, 51, 52, 53], "callback_instance_id": [1, 2, 4, None]}
     )
     flows = Flows(messages, publications)
-    assert flows.way(2) == [2, 4, 5]
-    assert flows.way(4) == [2, 4, 5]
-    assert flows.way(3) == [2, 3]
-    assert flows.way(1) == [2, 4, 5]
-    assert flows.way(9) == [9]
-    assert flows.way(77) == []
-    assert [j.message_id for j in way_of(messages, flows.way(5), no_paths)] == [50, 51, 52]
+    assert flows.callbacks_on_way(2) == [2, 4, 5]
+    assert flows.callbacks_on_way(4) == [2, 4, 5]
+    assert flows.callbacks_on_way(3) == [2, 3]
+    assert flows.callbacks_on_way(1) == [2, 4, 5]
+    assert flows.callbacks_on_way(9) == [9]
+    assert flows.callbacks_on_way(77) == []
+    assert [j.message_id for j in journeys_to(messages, flows.callbacks_on_way(5), no_paths)] == [
+        50,
+        51,
+        52,
+    ]
 
 
 def test_messages_in_a_circle_end() -> None:
@@ -428,7 +432,7 @@ def test_messages_in_a_circle_end() -> None:
         ]
     ).lazy()
     publications = pl.LazyFrame({"message_id": [0, 1], "callback_instance_id": [0, 1]})
-    assert len(Flows(messages, publications).way(0)) <= 64
+    assert len(Flows(messages, publications).callbacks_on_way(0)) <= 64
 
 
 def test_cpus_in_use_from_sample_to_sample_and_in_callbacks() -> None:

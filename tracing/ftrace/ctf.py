@@ -26,8 +26,8 @@ from roslens.tracing.ftrace.rows import Encoder, Rows, numbers_at
 from roslens.tracing.ftrace.switches import (
     Accounted,
     Events,
-    accounted_by_others,
     can_tell,
+    runtime_accounted_elsewhere,
     with_sums,
     with_switches,
 )
@@ -67,7 +67,7 @@ class Converted:
     switches_missing: int = 0
     damaged_pages: int = 0
     missing: int = 0
-    of_others: int = 0
+    foreign: int = 0
     by_name: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
 
@@ -100,7 +100,9 @@ def write_ctf(raw: RawTrace, folder: Path, clock: Clock, own: UUID | None = None
         if not can_tell(_switch_of(raw), raw.runtime):
             raw = replace(raw, runtime=None)
         accounted = (
-            {} if raw.runtime is None else accounted_by_others(_all_events(raw), raw.runtime)
+            {}
+            if raw.runtime is None
+            else runtime_accounted_elsewhere(_all_events(raw), raw.runtime)
         )
         for cpu, pieces in sorted(raw.cpus.items()):
             with (folder / f"kernel_{cpu}").open("xb") as stream:
@@ -259,7 +261,7 @@ class _Stream:
             )
         rows = self._encoder.encode(data, begin, size, time)
         done = self._done
-        done.of_others += rows.of_others
+        done.foreign += rows.foreign
         done.by_name += rows.by_name
         if rows.wrong:
             # The wrong events may be anywhere among these.
@@ -308,5 +310,5 @@ def _switch_of(raw: RawTrace) -> Format | None:
             if field.name in {"prev_tid", "next_tid"} and field.size == 4
         ]
         if event.name == "sched_switch" and len(tids) == 2:
-            return event if raw.whole else None
+            return event if raw.complete else None
     return None

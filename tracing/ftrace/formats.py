@@ -125,7 +125,7 @@ def format_of(
     return Format(number, name, tuple(fields))
 
 
-def of_program(described: Format) -> Format:
+def program_format(described: Format) -> Format:
     """Return the program's event that our probe, named ``<event>__<number>``, records."""
     name = described.name.rpartition("__")[0]
     added = ("__probe_", "roslens_")

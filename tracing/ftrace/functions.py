@@ -160,7 +160,7 @@ def _function(file: Path, name: str) -> Function:
     fitting = fitting or [pair for pair in pairs if pair[1].endswith((f"::{name}", f" {name}"))]
     places = {symbol.address: (symbol, text) for symbol, text in fitting}
     if not places:
-        raise UsageError(_missing(file, name, [symbol.name for symbol in symbols]))
+        raise UsageError(_not_found(file, name, [symbol.name for symbol in symbols]))
     if len(places) > 1:
         full = sorted(
             _demangled([symbol.name for symbol, _ in places.values()], with_arguments=True)
@@ -174,7 +174,7 @@ def _function(file: Path, name: str) -> Function:
     return Function(f"{file.name}:{text}", file, symbol.offset, *_exits(file, symbol, every))
 
 
-def _missing(file: Path, name: str, names: Sequence[str]) -> str:
+def _not_found(file: Path, name: str, names: Sequence[str]) -> str:
     full = sorted(set(_demangled(names, with_arguments=False)))
     last = {function: function.rpartition("::")[2] for function in full}
     close = difflib.get_close_matches(name.rpartition("::")[2], last.values(), _SHOWN)
@@ -263,4 +263,4 @@ def place_functions(instance: Instance, functions: Sequence[Function], *, own: b
         thread = threading.get_native_id()
         instance.threads = {thread: (os.getpid(), thread, "")}
         for event in (NEW_THREAD, NEW_NAME):
-            instance.enable_own(event)
+            instance.enable_internal(event)

@@ -35,7 +35,7 @@ def cpu_of_children() -> float:
 
 
 @dataclass(frozen=True)
-class _Spent:
+class _Consumption:
     """Consumption up to a time: calls of each probed function, CPU time of this process [s]."""
 
     time_s: float
@@ -80,7 +80,7 @@ class Limit:
         self._calls: Counter[str] = Counter()
         self._start_s: float | None = None
         self.looked_s = 0.0
-        self._since = self._begun = self._spent()
+        self._since = self._begun = self._consumption()
 
     @property
     def is_paused(self) -> bool:
@@ -97,8 +97,8 @@ class Limit:
         """
         if self._start_s is not None and math.isinf(self._share):
             return 0.0
-        now = self._spent()
-        if not self.is_paused and not self._is_long_enough(now):
+        now = self._consumption()
+        if not self.is_paused and not self._can_be_judged(now):
             return 0.0
         if self._start_s is None:
             self._start_s = now.own_s - self._begun.own_s
@@ -116,7 +116,7 @@ class Limit:
             self._pause()
             # A pause also saves for the next stretch, which may cost as much as this one, including
             # the calls until all probes are on, and off again.
-            self._ahead_s = self._on_s + takes + self._account(self._spent())
+            self._ahead_s = self._on_s + takes + self._account(self._consumption())
             self._off_s = max(0.0, self._owed_s - before)
         left = self._owed_s + self._ahead_s
         # Waking up again for less would cost more than remains.
@@ -125,7 +125,7 @@ class Limit:
             return left
         for name in self._off:
             write(self._probes / name / "enable", "1")
-        self._on_s = self._account(self._spent())
+        self._on_s = self._account(self._consumption())
         self.end()
         return 0.0
 
@@ -136,9 +136,9 @@ class Limit:
             self._calls.clear()
             self._paused_ns += self._note()
 
-    def told(self) -> str:
+    def cost_in_words(self) -> str:
         """Describe the cost so far and, after pauses, the share of time with probes on."""
-        now = self._spent()
+        now = self._consumption()
         seconds, own_s = now.time_s - self._begun.time_s, now.own_s - self._begun.own_s
         calls = (now.calls - self._begun.calls).total()
         rate = f"{calls / seconds:,.0f} calls per second"
@@ -152,14 +152,14 @@ class Limit:
             + f"; starting took {once_s:.2g} s of CPU time, once"
         )
 
-    def _is_long_enough(self, now: _Spent) -> bool:
+    def _can_be_judged(self, now: _Consumption) -> bool:
         passed = now.time_s - self._since.time_s
         if self._start_s is not None:
             return passed >= _LEAST_SECONDS
         calls = (now.calls - self._since.calls).total()
         return passed >= FIRST_SECONDS or calls * self._call_s / self._share >= _FIRST_OWED_S
 
-    def _account(self, now: _Spent) -> float:
+    def _account(self, now: _Consumption) -> float:
         """Add the cost since the last call to the debt, and return that cost [s of the limit].
 
         In a pause the recorder's cost is capped at half of the limit, so that each pause ends.
@@ -187,10 +187,10 @@ class Limit:
             file.write(f"{now}\n")
         return now
 
-    def _spent(self) -> _Spent:
+    def _consumption(self) -> _Consumption:
         calls: Counter[str] = Counter()
         for line in self._profile.read_text().splitlines():
             name, count = line.split()[-2:]
             if name in self._names:
                 calls[name] += int(count)
-        return _Spent(time.monotonic(), calls, time.process_time())
+        return _Consumption(time.monotonic(), calls, time.process_time())

@@ -89,7 +89,7 @@ class GraphEndpoint(Frozen):
         return f"{self.namespace.rstrip('/')}/{self.node}"
 
     @property
-    def known(self) -> bool:
+    def node_is_known(self) -> bool:
         """Return whether the graph knows the endpoint's node."""
         return not self.node.startswith("_NODE_NAME_UNKNOWN_")
 
@@ -241,7 +241,7 @@ def is_whole(graph: Iterable[GraphEndpoint], found: Iterable[FoundHandle]) -> bo
         kind: [
             bytes.fromhex(endpoint.gid)[:_GID_BYTES]
             for endpoint in endpoints
-            if endpoint.kind == kind and endpoint.known
+            if endpoint.kind == kind and endpoint.node_is_known
         ]
         for kind in ("publisher", "subscription")
     }
@@ -277,7 +277,7 @@ class _Graph:
         }
         self.participants: dict[int, set[str]] = defaultdict(set)
 
-    def of(self, key: Key, name: str) -> GraphEndpoint | None:
+    def find_endpoint(self, key: Key, name: str) -> GraphEndpoint | None:
         """Return the graph endpoint whose id lies in the data of a program's endpoint."""
         data = self.data.get(key, b"")
         fitting = [
@@ -290,7 +290,9 @@ class _Graph:
         self.participants[key[0]].add(fitting[0].gid[: 2 * _PREFIX_BYTES])
         return fitting[0]
 
-    def of_program(self, vpid: int, kind: str, name: str | None = None) -> list[GraphEndpoint]:
+    def endpoints_of_program(
+        self, vpid: int, kind: str, name: str | None = None
+    ) -> list[GraphEndpoint]:
         """Return the endpoints of a kind, of any or one name, of a program's participants."""
         prefixes = self.participants[vpid]
         return [
@@ -403,12 +405,12 @@ class Names:
         return written.formats, pieces
 
     def _write_objects(self, objects: list[_Object], written: _Written) -> None:
-        uppers, callbacks = self._above()
+        uppers, callbacks = self._rcl_of_rmw()
         nodes: dict[tuple[int, str, str], int] = {}
         for endpoint in objects:
             written.tid = self._thread_of(endpoint.vpid)
             node = 0
-            if endpoint.graph is not None and endpoint.graph.known:
+            if endpoint.graph is not None and endpoint.graph.node_is_known:
                 key = (endpoint.vpid, endpoint.graph.namespace, endpoint.graph.node)
                 if key not in nodes:
                     # Use an address inside the object, where no other object begins.
@@ -433,7 +435,7 @@ class Names:
             if sighting.time < self._told.get(key, sighting.time + 1)
         }
         objects = [
-            _Object(*key, name=sighting.name, graph=self._graph.of(key, sighting.name))
+            _Object(*key, name=sighting.name, graph=self._graph.find_endpoint(key, sighting.name))
             for key, sighting in sorted(before.items())
         ]
         matched = {endpoint.graph.gid for endpoint in objects if endpoint.graph is not None}
@@ -441,7 +443,7 @@ class Names:
             kind = {"service": "subscription", "client": "publisher"}.get(endpoint.kind)
             if endpoint.graph is None and kind is not None:
                 name = f"rq{endpoint.name}Request"
-                candidates = self._graph.of_program(endpoint.vpid, kind, name)
+                candidates = self._graph.endpoints_of_program(endpoint.vpid, kind, name)
                 if len({candidate.full_node for candidate in candidates}) == 1:
                     endpoint.graph = candidates[0]
         unclear = {
@@ -459,7 +461,7 @@ class Names:
             # so it gets one in the first page, where no object lies.
             silent = (
                 endpoint
-                for endpoint in self._graph.of_program(vpid, "subscription")
+                for endpoint in self._graph.endpoints_of_program(vpid, "subscription")
                 if endpoint.name.startswith("rt/") and endpoint.gid not in matched
             )
             objects += [
@@ -483,7 +485,7 @@ class Names:
         mine = {tid: thread for tid, thread in self._threads.items() if thread[0] == vpid}
         return next((tid for tid, thread in mine.items() if thread[1] == vpid), min(mine))
 
-    def _above(self) -> tuple[dict[Key, int], dict[Key, int]]:
+    def _rcl_of_rmw(self) -> tuple[dict[Key, int], dict[Key, int]]:
         """Return for rmw endpoints the rcl publisher above them, and the callback they start.
 
         Each is the neighbouring event on the thread, provided that it is always the same.
@@ -629,5 +631,5 @@ def manifest_graph(endpoints: Iterable[GraphEndpoint]) -> list[Endpoint]:
             depth=endpoint.depth,
         )
         for endpoint in endpoints
-        if endpoint.known and endpoint.name.startswith("rt/")
+        if endpoint.node_is_known and endpoint.name.startswith("rt/")
     ]

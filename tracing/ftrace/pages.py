@@ -25,7 +25,7 @@ _KEPT_OF_ABSOLUTE = 0xF8 << 56 & 0x7FFF_FFFF_FFFF_FFFF
 
 
 @dataclass(frozen=True)
-class Found:
+class PageEvents:
     """The events found in some pages.
 
     Attributes
@@ -50,9 +50,9 @@ class Found:
     damaged: Bools
 
 
-def find_events(data: Bytes, header: PageHeader) -> Found:
+def find_events(data: Bytes, header: PageHeader) -> PageEvents:
     """Find the events in whole pages, given as bytes of a little-endian machine."""
-    pages = _whole(data, header)
+    pages = _complete_pages(data, header)
     words = pages.view("<u4")
     begins = pages[:, :8].copy().view("<i8")[:, 0]
     commit = words[:, header.commit_offset // 4].astype(np.int64)
@@ -96,11 +96,11 @@ def find_events(data: Bytes, header: PageHeader) -> Found:
         active, at, now = active[more], at[more], now[more]
     if not parts:
         none = np.empty(0, dtype=np.int64)
-        return Found(none, none, none, none, begins, missed, damaged)
+        return PageEvents(none, none, none, none, begins, missed, damaged)
     page, begin, size, time = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.argsort(page, kind="stable")
     page = page[order]
-    return Found(
+    return PageEvents(
         page, begin[order] + page * header.page_size, size[order], time[order], begins, missed,
         damaged,
     )  # fmt: skip
@@ -108,7 +108,7 @@ def find_events(data: Bytes, header: PageHeader) -> Found:
 
 def find_missed(data: Bytes, header: PageHeader) -> Ints:
     """Return how many events were lost before each page; -1 if the page does not say."""
-    pages = _whole(data, header)
+    pages = _complete_pages(data, header)
     commit = pages.view("<u4")[:, header.commit_offset // 4].astype(np.int64)
     length = commit & _COMMIT
     missed = np.where(commit & _MISSED != 0, -1, 0)
@@ -121,6 +121,6 @@ def find_missed(data: Bytes, header: PageHeader) -> Ints:
     return missed
 
 
-def _whole(data: Bytes, header: PageHeader) -> Bytes:
+def _complete_pages(data: Bytes, header: PageHeader) -> Bytes:
     count = len(data) // header.page_size
     return data[: count * header.page_size].reshape(count, header.page_size)

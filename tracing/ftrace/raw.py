@@ -87,7 +87,7 @@ class RawTrace:
     hostname: str | None = None
     release: str | None = None
     domain: str = "kernel"
-    whole: bool = False
+    complete: bool = False
     threads: Mapping[int, Thread] | None = None
     ignored: frozenset[int] = frozenset()
     runtime: Format | None = None

@@ -26,9 +26,9 @@ from roslens.tracing.ftrace.ctf import Converted, blocks_of, write_ctf
 from roslens.tracing.ftrace.formats import (
     FTRACE_NAMES,
     Format,
-    of_program,
     parse_formats,
     parse_header_page,
+    program_format,
 )
 from roslens.tracing.ftrace.names import (
     NEW_NAME,
@@ -42,7 +42,7 @@ from roslens.tracing.ftrace.pages import LATEST
 from roslens.tracing.ftrace.raw import Clock, RawTrace, Thread, pages_of
 from roslens.tracing.ftrace.switches import RUNTIME
 from roslens.tracing.ftrace.tracefs import PROBES, new_name, remove, tracefs, write
-from roslens.tracing.ftrace.tsdl import clock_beside
+from roslens.tracing.ftrace.tsdl import clock_of_other_trace
 from roslens.tracing.guard import guarded
 
 RAW_NAME = "ftrace"
@@ -75,11 +75,11 @@ class _About(Frozen):
     release: str
     boot: UUID
     offset_ns: int
-    whole: bool
+    complete: bool
     threads: dict[int, tuple[int, int, str]] | None
     graph: list[GraphEndpoint] = Field([])
     handles: list[FoundHandle] = Field([])
-    own: list[str] = Field([])
+    internal: list[str] = Field([])
     functions: list[str] = Field([])
 
 
@@ -158,7 +158,7 @@ class Instance:
             return True
         return False
 
-    def enable_own(self, event: str) -> None:
+    def enable_internal(self, event: str) -> None:
         """Record an event only for roslens's own processing, unless it is recorded anyway."""
         before = set(self.formats)
         self.enable(event)
@@ -367,13 +367,13 @@ def describe(instance: Instance, raw: Path) -> None:
     about = _About(
         header_page=header,
         formats=instance.formats,
-        own=sorted(instance.own),
+        internal=sorted(instance.own),
         overruns=instance.overruns(),
         hostname=os.uname().nodename,
         release=os.uname().release,
         boot=UUID(Path("/proc/sys/kernel/random/boot_id").read_text().strip()),
         offset_ns=clock_offset(),
-        whole=instance.whole,
+        complete=instance.whole,
         # Copied, because another thread adds to it.
         threads=None if instance.threads is None else dict(instance.threads),
         graph=instance.graph,
@@ -398,7 +398,7 @@ def clock_offset() -> int:
 def monotonic_clock(trace: Path) -> Clock:
     """Return the monotonic clock as the trace in a folder has it, or else as it is now."""
     own_clock = Clock(clock_offset())
-    return clock_beside(trace, own_clock) or own_clock
+    return clock_of_other_trace(trace, own_clock) or own_clock
 
 
 def _convert(raw: Path, output: Path, recording: KernelRecording) -> None:
@@ -414,9 +414,9 @@ def _convert(raw: Path, output: Path, recording: KernelRecording) -> None:
     recording.of_functions += done.notes
     if done.complaint:
         recording.troubles.append(done.complaint)
-    if done.of_others:
+    if done.foreign:
         recording.notes.append(
-            f"{done.of_others:,} events are left out: of other programs with the same library, or "
+            f"{done.foreign:,} events are left out: of other programs with the same library, or "
             "of threads that ended at once"
         )
     if done.switches_missing:
@@ -473,7 +473,7 @@ def convert(raw: Path, folder: Path, *, beside: Path) -> Converted:
         began.update(
             (n, event) for n, event in formats.items() if event.name in {NEW_THREAD, NEW_NAME}
         )
-        if name in about.own:
+        if name in about.internal:
             own_events.update(formats)
         else:
             described[name.startswith(PROBES)].update(formats)
@@ -487,10 +487,10 @@ def convert(raw: Path, folder: Path, *, beside: Path) -> Converted:
         overruns=about.overruns,
         hostname=about.hostname,
         release=about.release,
-        whole=about.whole,
+        complete=about.complete,
     )
     own_clock = Clock(about.offset_ns, uuid=str(about.boot))
-    clock = clock_beside(beside, own_clock) or own_clock
+    clock = clock_of_other_trace(beside, own_clock) or own_clock
     of_others = missing = 0
     notes: list[str] = []
     if about.threads is not None:
@@ -500,7 +500,7 @@ def convert(raw: Path, folder: Path, *, beside: Path) -> Converted:
             return (block for pages in cpus.values() for block in blocks_of(pages(), header))
 
         threads = with_new_threads(
-            replace(trace, formats=began), blocks(), about.threads, processes=not about.whole
+            replace(trace, formats=began), blocks(), about.threads, processes=not about.complete
         )
         seen = replace(trace, formats=described[True], pauses=pauses)
         names = Names(seen, threads, about.graph, about.handles, about.functions)
@@ -509,19 +509,20 @@ def convert(raw: Path, folder: Path, *, beside: Path) -> Converted:
         init_formats, records = names.records()
         programs = replace(
             trace,
-            formats={n: of_program(event) for n, event in described[True].items()} | init_formats,
+            formats={n: program_format(event) for n, event in described[True].items()}
+            | init_formats,
             records={max(cpus, default=-1) + 1: lambda: iter(records)},
             ignored=frozenset({*described[False], *own_events}),
             pauses=pauses,
             overruns={},
             domain="ust",
             threads=threads,
-            whole=False,
+            complete=False,
         )
         attached = write_ctf(programs, folder.with_name(ATTACHED_NAME), clock)
-        of_others, missing = attached.of_others, attached.missing
+        of_others, missing = attached.foreign, attached.missing
         notes = [f"{name} was not called while it was probed" for name in names.not_called]
     if about.threads is not None and not described[False]:
-        return Converted(of_others=of_others, missing=missing, notes=notes)
+        return Converted(foreign=of_others, missing=missing, notes=notes)
     done = write_ctf(trace, folder, clock)
-    return replace(done, of_others=of_others, missing=done.missing + missing, notes=notes)
+    return replace(done, foreign=of_others, missing=done.missing + missing, notes=notes)

@@ -46,7 +46,7 @@ class Rows:
     kind: Ints
     kept: Bools
     wrong: int = 0
-    of_others: int = 0
+    foreign: int = 0
     by_name: Counter[str] = field(default_factory=Counter)
 
 
@@ -67,14 +67,14 @@ class Encoder:
         length = np.zeros(len(kind), dtype=np.int64)
         rows = Rows(np.empty(0, np.uint8), length, begin, time, kind, length > 0)
         rows.wrong = int((~whole).sum())
-        context, meant = self._context.of(data, begin)
+        context, meant = self._context.contexts(data, begin)
         head = np.empty(len(kind), [("id", "<u2"), ("time", "<u8"), ("context", context.dtype)])
         head["id"], head["time"], head["context"] = kind, time, context
         lead = head.dtype.itemsize
         parts: list[tuple[_Layout, Ints, list[bytes]]] = []
         for number in np.unique(kind).tolist():
             if number not in self._ignored:
-                events = self._own(rows, number, meant, size)
+                events = self._encoded_rows(rows, number, meant, size)
                 layout = self._layouts.get(number)
                 if layout is not None and len(events):
                     texts = layout.texts(data, begin[events], size[events])
@@ -99,10 +99,10 @@ class Encoder:
                 rows.content[first + np.arange(len(joined))] = joined
         return rows
 
-    def _own(self, rows: Rows, number: int, meant: Bools, size: Ints) -> Ints:
+    def _encoded_rows(self, rows: Rows, number: int, meant: Bools, size: Ints) -> Ints:
         """Return the events of a type number that can be written; count all others."""
         of_number = rows.kind == number
-        rows.of_others += int((of_number & ~meant).sum())
+        rows.foreign += int((of_number & ~meant).sum())
         events = np.flatnonzero(of_number & meant)
         layout = self._layouts.get(number)
         fitting = events if layout is None else events[size[events] >= layout.format.size]
@@ -116,7 +116,7 @@ class Encoder:
 class _KernelContext:
     """The context of each kernel event: thread, flags (whether in an interrupt)."""
 
-    def of(self, data: Bytes, begin: Ints) -> tuple[NDArray[np.void], Bools]:
+    def contexts(self, data: Bytes, begin: Ints) -> tuple[NDArray[np.void], Bools]:
         """Return each event's context as bytes, and that all events are wanted."""
         contexts = np.empty(len(begin), [("tid", "<i4"), ("flags", "u1")])
         contexts["tid"], contexts["flags"] = (
@@ -137,7 +137,7 @@ class _Threads:
         ]
         self._rows: NDArray[np.void] = np.frombuffer(b"".join(rows), dtype=f"V{8 + NAME_BYTES}")
 
-    def of(self, data: Bytes, begin: Ints) -> tuple[NDArray[np.void], Bools]:
+    def contexts(self, data: Bytes, begin: Ints) -> tuple[NDArray[np.void], Bools]:
         """Return each event's context as bytes, and for which events the thread is known."""
         tid = numbers_at(data, begin + _PID_AT, "<i4")
         if not len(self._known):

@@ -42,10 +42,14 @@ def can_tell(switch: Format | None, runtime: Format | None) -> bool:
     )
 
 
-def accounted_by_others(blocks: Iterable[Events], runtime: Format) -> Mapping[int, Accounted]:
+def runtime_accounted_elsewhere(
+    blocks: Iterable[Events], runtime: Format
+) -> Mapping[int, Accounted]:
     """Return by thread the CPU time that other CPUs accounted (as on waking it), in all blocks."""
     none = np.empty((3, 0), dtype=np.int64)
-    accounted = np.concatenate([none, *(_by_others(block, runtime) for block in blocks)], axis=1)
+    accounted = np.concatenate(
+        [none, *(_accounted_runtime(block, runtime) for block in blocks)], axis=1
+    )
     accounted = accounted[:, np.lexsort((accounted[1], accounted[0]))]
     edges = np.flatnonzero(np.diff(accounted[0], prepend=-1, append=-1))
     return {
@@ -54,17 +58,17 @@ def accounted_by_others(blocks: Iterable[Events], runtime: Format) -> Mapping[in
     }
 
 
-def _by_others(events: Events, runtime: Format) -> Ints:
+def _accounted_runtime(events: Events, runtime: Format) -> Ints:
     data, begin, size, time = events
     begin, time = begin[size >= runtime.size], time[size >= runtime.size]
     rows = numbers_at(data, begin, "<u2") == runtime.number
     begin, time = begin[rows], time[rows]
-    thread, ran = _told(data, begin, runtime)
+    thread, ran = _threads_and_runtimes(data, begin, runtime)
     foreign = numbers_at(data, begin + _PID_AT, "<i4") != thread
     return np.stack((thread, time, ran))[:, foreign]
 
 
-def _told(data: Bytes, begin: Ints, runtime: Format) -> tuple[Ints, Ints]:
+def _threads_and_runtimes(data: Bytes, begin: Ints, runtime: Format) -> tuple[Ints, Ints]:
     """Return the threads, and how long each ran in ns."""
     where = {field.name: field.offset for field in runtime.fields}
     thread = numbers_at(data, begin + where["tid"], "<i4")
@@ -88,7 +92,7 @@ def with_switches(
     switch, runtime
         The events ``sched_switch`` and ``sched_stat_runtime``.
     others
-        CPU time that was accounted by others (`accounted_by_others`).
+        CPU time that was accounted by others (`runtime_accounted_elsewhere`).
     running
         The thread that came to the CPU last before these events; None: unknown.
     last
@@ -116,10 +120,10 @@ def with_switches(
         np.append(missing, values=False)[ends] & (by == np.append(left, -1)[ends])
     )
     row = np.intersect1d(own_rows, accounted)
-    row = row[_told(data, begin[row], runtime)[0] == by[row]]
+    row = row[_threads_and_runtimes(data, begin[row], runtime)[0] == by[row]]
     number, first = np.unique(ends[row], return_index=True)
     row = row[first]
-    thread, ran = _told(data, begin[row], runtime)
+    thread, ran = _threads_and_runtimes(data, begin[row], runtime)
     start = time[row] - ran
     # The thread came no later than its first event, and not before the CPU became idle.
     acting, first = np.unique(ends[own_rows], return_index=True)
@@ -154,7 +158,7 @@ def with_sums(events: Events, switch: Format, runtime: Format) -> Events:
         return events
     kind = numbers_at(data, begin, "<u2")
     row = np.flatnonzero((kind == runtime.number) & (size >= runtime.size))
-    thread, ran = _told(data, begin[row], runtime)
+    thread, ran = _threads_and_runtimes(data, begin[row], runtime)
     by_itself = thread == numbers_at(data, begin[row] + _PID_AT, "<i4")
     row, thread, ran = row[by_itself], thread[by_itself], ran[by_itself]
     if not len(row):

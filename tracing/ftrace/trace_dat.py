@@ -21,7 +21,7 @@ from roslens.tracing.ftrace.formats import parse_formats, parse_header_page
 from roslens.tracing.ftrace.parts import Limit, Reader, mapped
 from roslens.tracing.ftrace.raw import Clock, RawTrace
 from roslens.tracing.ftrace.recorder import lost_of
-from roslens.tracing.ftrace.tsdl import clock_beside
+from roslens.tracing.ftrace.tsdl import clock_of_other_trace
 
 MAGIC = b"\x17\x08\x44tracing"
 _PIECE = 4 << 20
@@ -76,7 +76,7 @@ def convert_trace_dat(path: Path, folder: Path, *, beside: Path, max_bytes: int)
         limit = Limit(max_bytes)
         name = "monotonic" if headers.clock == _MONOTONIC else f"kernel_{headers.clock}"
         own_clock = Clock(name=re.sub(r"\W", "_", name))
-        joined = clock_beside(beside, own_clock)
+        joined = clock_of_other_trace(beside, own_clock)
         if joined is not None and headers.clock != _MONOTONIC:
             raise UsageError(
                 f"{path}: its clock is '{headers.clock}', that of the trace beside it another; "

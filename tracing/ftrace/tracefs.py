@@ -71,7 +71,9 @@ def why_no_ftrace() -> str | None:
 
 def new_name() -> str:
     """Return a unique name for an instance of this process."""
-    return f"roslens-{_namespace()}-{os.getpid()}-{_began(os.getpid())}-{secrets.token_hex(4)}"
+    return (
+        f"roslens-{_namespace()}-{os.getpid()}-{_start_ticks(os.getpid())}-{secrets.token_hex(4)}"
+    )
 
 
 def group_of(name: str) -> str:
@@ -130,26 +132,26 @@ def remove_leftovers() -> list[str]:
     with suppress(OSError), tracefs() as root:
         names = {path.name for path in (root / "instances").iterdir()}
         names |= {path.name.replace("_", "-") for path in (root / "events").glob(f"{PROBES}*")}
-        leftovers = sorted(filter(_is_left, names))
+        leftovers = sorted(filter(_is_leftover, names))
         for name in leftovers:
             remove(root, name)
         return leftovers
     return []
 
 
-def _is_left(name: str) -> bool:
+def _is_leftover(name: str) -> bool:
     match = _NAME.fullmatch(name)
     # Processes of another namespace are not visible.
     if match is None or int(match[1]) != _namespace():
         return False
-    return _began(int(match[2])) != int(match[3])
+    return _start_ticks(int(match[2])) != int(match[3])
 
 
 def _namespace() -> int:
     return Path("/proc/self/ns/pid").stat().st_ino
 
 
-def _began(pid: int) -> int:
+def _start_ticks(pid: int) -> int:
     """Return when a process began, in ticks since boot; -1 if it does not exist."""
     try:
         fields = stat(pid)

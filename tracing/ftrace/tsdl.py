@@ -19,27 +19,27 @@ _FRAGMENT = b"\x1e"
 """First byte of each fragment of CTF 2 metadata."""
 
 
-def clock_beside(root: Path, own: Clock) -> Clock | None:
+def clock_of_other_trace(root: Path, own: Clock) -> Clock | None:
     """Return the clock `own` with the offset of another trace below a folder, or None.
 
     Two traces of a machine are joined exactly if they share the offset: the clock itself is the
     same.
     """
-    for text, offset in _beside(root):
+    for text, offset in _metadata_beginnings(root):
         lttng = re.search(rb'tracer_name"?\s*[=:]\s*"lttng', text) is not None
         return replace(own, offset_ns=offset, absolute=lttng)
     return None
 
 
-def host_beside(root: Path) -> str | None:
-    """Return the host name in the trace that `clock_beside` uses, if there is one."""
-    for text, _ in _beside(root):
+def host_of_other_trace(root: Path) -> str | None:
+    """Return the host name in the trace that `clock_of_other_trace` uses, if there is one."""
+    for text, _ in _metadata_beginnings(root):
         match = re.search(rb'\bhostname"?\s*[=:]\s*"([^"\n]{1,255})"', text)
         return match and match[1].decode(errors="replace")
     return None
 
 
-def _beside(root: Path) -> Iterator[tuple[bytes, int]]:
+def _metadata_beginnings(root: Path) -> Iterator[tuple[bytes, int]]:
     """Yield the beginning of each metadata file with a monotonic clock, and its offset."""
     for path in sorted(root.rglob("metadata")):
         try:

@@ -83,7 +83,9 @@ def find_targets(wanted: list[str]) -> list[Target]:
         targets = [_target(pid) for pid in pids]
         attachable = [target for target in targets if target is not None]
         if not attachable:
-            reason = "has no libtracetools mapped" if any(map(_is_there, pids)) else "does not run"
+            reason = (
+                "has no libtracetools mapped" if any(map(_is_running, pids)) else "does not run"
+            )
             raise UsageError(
                 f"--attach {name}: {reason}; give the process id or name of a running ROS 2 program"
             )
@@ -91,7 +93,7 @@ def find_targets(wanted: list[str]) -> list[Target]:
     return list(by_pid.values())
 
 
-def _is_there(pid: int) -> bool:
+def _is_running(pid: int) -> bool:
     return Path(f"/proc/{pid}").is_dir()
 
 
@@ -202,7 +204,7 @@ def place_probes(instance: Instance, targets: list[Target]) -> list[str]:
     notes: list[str] = []
     probes: dict[tuple[int, int], list[_Probe]] = {}
     for target in targets:
-        for library, probes_of in ((target.library, _of_events), (target.actions, _of_goals)):
+        for library, probes_of in ((target.library, _event_probes), (target.actions, _goal_probes)):
             about = library and library.stat()
             if about and (about.st_dev, about.st_ino) not in probes:
                 probes[about.st_dev, about.st_ino] = list(probes_of(target, registers, notes))
@@ -226,7 +228,7 @@ class _Probe:
     condition: str = ""
 
 
-def _of_events(target: Target, registers: tuple[str, ...], notes: list[str]) -> Iterator[_Probe]:
+def _event_probes(target: Target, registers: tuple[str, ...], notes: list[str]) -> Iterator[_Probe]:
     offsets = _offsets(target.library, _PREFIX)
     if not offsets:
         raise UsageError(f"{target.library}: exports no {_PREFIX}* function to attach to")
@@ -244,7 +246,7 @@ def _of_events(target: Target, registers: tuple[str, ...], notes: list[str]) -> 
         yield _Probe(name, place, _arguments(points[name], instrumentation, registers))
 
 
-def _of_goals(target: Target, registers: tuple[str, ...], _: list[str]) -> Iterator[_Probe]:
+def _goal_probes(target: Target, registers: tuple[str, ...], _: list[str]) -> Iterator[_Probe]:
     first, second = registers[:2]
     # The content of a handle (``rcl_action/goal_handle.c``): id, 8 bytes of time, state.
     handle = f"+0({first})"

@@ -144,7 +144,7 @@ def _copy(trace: Path, copied: Path) -> None:
         # The older file is read again, because a file may have been renamed to it meanwhile.
         for part in (f"{name}_before", name, f"{name}_before"):
             with suppress(FileNotFoundError):
-                held |= _held(trace / part)
+                held |= _packets(trace / part)
         if not held:
             continue
         with (copied / name).open("xb") as stream:
@@ -156,7 +156,7 @@ def _copy(trace: Path, copied: Path) -> None:
                 stream.write(held[number])
 
 
-def _held(path: Path) -> dict[int, bytes]:
+def _packets(path: Path) -> dict[int, bytes]:
     """Return a stream file's packets by number, without the reserved space after their content."""
     by_number = {}
     with opened(path) as file:

@@ -22,7 +22,7 @@ from roslens.tracing.ftrace.formats import parse_formats
 from roslens.tracing.ftrace.parts import Limit, Reader, mapped
 from roslens.tracing.ftrace.raw import Clock, RawTrace, Records
 from roslens.tracing.ftrace.trace_dat import formats_of_perf
-from roslens.tracing.ftrace.tsdl import clock_beside
+from roslens.tracing.ftrace.tsdl import clock_of_other_trace
 
 MAGIC = b"PERFILE2"
 _HEADER = struct.Struct("<8s2Q6Q4Q")
@@ -87,13 +87,13 @@ def _converted(data: mmap.mmap, path: Path, folder: Path, beside: Path) -> Conve
     attributes, content = tuple(places[:2]), tuple(places[2:4])
     if size != _HEADER.size or not _ATTRIBUTES.size + 16 <= attr_size <= 1 << 12:
         raise UsageError(f"{where}: not written by 'perf record -o FILE'")
-    parts, clock = _asked(_part(data, attributes, where), attr_size, where)
+    parts, clock = _sample_format(_part(data, attributes, where), attr_size, where)
     features = _features(data, sum(content), places[6])
     described = _part(data, features.get(_TRACING_DATA, (0, 0)), where)
     if not described:
         raise UsageError(f"{where}: holds no tracepoints, such as those of 'perf sched record'")
     own_clock = Clock(name="monotonic" if clock == _MONOTONIC else "perf")
-    joined = clock_beside(beside, own_clock)
+    joined = clock_of_other_trace(beside, own_clock)
     if joined is not None and clock != _MONOTONIC:
         raise UsageError(
             f"{where}: its clock is not that of the trace beside it; record with "
@@ -116,7 +116,7 @@ def _part(data: mmap.mmap, place: tuple[int, ...], where: str) -> bytes:
     return Reader(data, where, at).bytes(size)
 
 
-def _asked(content: bytes, size: int, where: str) -> tuple[int, int | None]:
+def _sample_format(content: bytes, size: int, where: str) -> tuple[int, int | None]:
     """Return the parts of samples and the clock, which must be equal for all events."""
     layouts = set()
     for at in range(0, len(content) - size + 1, size):

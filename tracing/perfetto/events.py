@@ -110,7 +110,7 @@ KINDS = {code: Kind(code, described) for code, described in _DESCRIBED.items()}
 
 
 @lru_cache(maxsize=1 << 14)
-def _seen(code: int, flags: int, tid: int, message: bytes) -> bytes:
+def _cached_encoding(code: int, flags: int, tid: int, message: bytes) -> bytes:
     """Cache `Kind.encoded`: most events differ from earlier ones only in their times."""
     return KINDS[code].encoded(flags, tid, message)
 
@@ -137,7 +137,7 @@ class Decoder:
         self._unread = unread
         self._running: np.void | None = None
 
-    def lose(self) -> None:
+    def forget_threads(self) -> None:
         """Forget which thread has the CPU, because events are missing here."""
         self._running = None
 
@@ -163,10 +163,10 @@ class Decoder:
             elif tag == COMPACT:
                 compact.append(bytes(content))
         if told_whole:
-            self.lose()
+            self.forget_threads()
         groups = [group for message in compact for group in self._compact(message)]
         if told_whole:
-            self.lose()
+            self.forget_threads()
         size = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
         groups.append(_Group(b"".join(rows), size, _checked(np.array(times, dtype=np.uint64))))
         data = np.frombuffer(b"".join(group.data for group in groups), dtype=np.uint8)
@@ -194,7 +194,11 @@ class Decoder:
             self._unread[code if known else 0] += 1
             return time, None, code
         few = len(content) <= _SHORT
-        row = _seen(code, flags, tid, content) if few else kind.encoded(flags, tid, content)
+        row = (
+            _cached_encoding(code, flags, tid, content)
+            if few
+            else kind.encoded(flags, tid, content)
+        )
         return time, row, code
 
     def _compact(self, message: bytes) -> list[_Group]:
@@ -222,7 +226,7 @@ class Decoder:
         switched, switches = self._switches(columns, texts)
         woken = _since(columns[7])
         wakes = _empty(_WAKING, len(woken), columns[12])
-        wakes["comm"] = _of(texts, columns[11])
+        wakes["comm"] = _texts_at(texts, columns[11])
         for name, column in (("tid", 8), ("target_cpu", 9), ("prio", 10)):
             wakes[name] = columns[column].view(np.int64)
         # The waking thread is the one that has the CPU.
@@ -236,7 +240,7 @@ class Decoder:
     ) -> tuple[Ints, NDArray[np.void]]:
         times = _since(columns[1])
         switches = _empty(_SWITCH, len(times))
-        switches["next_comm"] = _of(texts, columns[6])
+        switches["next_comm"] = _texts_at(texts, columns[6])
         for name, column in (("prev_state", 2), ("next_tid", 3), ("next_prio", 4)):
             switches[name] = columns[column].view(np.int64)
         if len(switches):
@@ -261,7 +265,7 @@ def _group(rows: NDArray[np.void], times: Ints) -> _Group:
     return _Group(rows.tobytes(), np.full(len(rows), rows.dtype.itemsize, dtype=np.int64), times)
 
 
-def _of(texts: NDArray[np.bytes_], at: NDArray[np.uint64]) -> NDArray[np.bytes_]:
+def _texts_at(texts: NDArray[np.bytes_], at: NDArray[np.uint64]) -> NDArray[np.bytes_]:
     if len(at) and int(at.max()) >= len(texts):
         raise ValueError("the name of a thread that is not there")
     names: NDArray[np.bytes_] = texts[at.astype(np.int64)]

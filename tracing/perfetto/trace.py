@@ -19,7 +19,7 @@ from roslens.recording.arrays import Ints, np
 from roslens.tracing.ftrace.ctf import Converted, write_ctf
 from roslens.tracing.ftrace.parts import Limit, mapped
 from roslens.tracing.ftrace.raw import Clock, RawTrace, Records
-from roslens.tracing.ftrace.tsdl import clock_beside, host_beside
+from roslens.tracing.ftrace.tsdl import clock_of_other_trace, host_of_other_trace
 from roslens.tracing.perfetto.events import (
     CLOCK,
     COMPACT,
@@ -121,9 +121,9 @@ def _converted(file_content: _Content, where: str, folder: Path, beside: Path) -
         raise UsageError(f"{where}: holds no events of the kernel (data source linux.ftrace)")
     source = _CLOCK_OF.get(min(file_content.clocks), 0) if len(file_content.clocks) == 1 else 0
     joined = join(file_content.snapshots, source)
-    own_clock = Clock(joined.epoch_ns or 0) if joined.known else Clock(name=joined.name)
-    clock = clock_beside(beside, own_clock)
-    if clock is not None and not joined.known:
+    own_clock = Clock(joined.epoch_ns or 0) if joined.is_known else Clock(name=joined.name)
+    clock = clock_of_other_trace(beside, own_clock)
+    if clock is not None and not joined.is_known:
         raise UsageError(
             f"{where}: its clock cannot be joined with that of the trace beside it: no snapshot "
             "tells both; record with ftrace's clock 'boot' and snapshots of clocks, as by default"
@@ -132,12 +132,14 @@ def _converted(file_content: _Content, where: str, folder: Path, beside: Path) -
     trace = RawTrace(
         formats={code: kind.format for code, kind in KINDS.items()},
         records={n: partial(_records, file_content, n, joined, unread) for n in file_content.cpus},
-        hostname=host_beside(beside),
+        hostname=host_of_other_trace(beside),
         release=file_content.release,
         tracer="perfetto",
     )
     done = write_ctf(trace, folder, clock or own_clock)
-    done.notes.append(str(joined) if joined.known else f"clock {joined.name}, joined with no other")
+    done.notes.append(
+        str(joined) if joined.is_known else f"clock {joined.name}, joined with no other"
+    )
     if unread:
         numbers = ", ".join(map(str, sorted(unread)[:10])) + (", ..." if len(unread) > 10 else "")
         done.notes.append(
@@ -263,7 +265,7 @@ def _records(
     decoder, last = Decoder(unread), 0
     for place in range(len(on_cpu.places) // 2):
         if place in losses:
-            decoder.lose()
+            decoder.forget_threads()
         file_content.bundles.seek(on_cpu.places[2 * place])
         read = decoder.records(file_content.bundles.read(on_cpu.places[2 * place + 1]))
         time = joined.monotonic(read.time)
@@ -298,7 +300,7 @@ class Join:
     epoch_ns: int | None = None
 
     @property
-    def known(self) -> bool:
+    def is_known(self) -> bool:
         """Return whether the two clocks can be joined."""
         return len(self.times) > 0
 
@@ -310,7 +312,7 @@ class Join:
 
     def monotonic(self, times: Ints) -> Ints:
         """Convert times of the other clock to the monotonic clock; unchanged if not `known`."""
-        if not self.known:
+        if not self.is_known:
             return times
         # Relative to the first time, floats are exact to the nanosecond.
         first, base = self.times[0], self.differences[0]

@@ -47,7 +47,7 @@ def traced(
     if inspect.iscoroutinefunction(callback):
 
         async def wrapper(*args: Any, **kwargs: Any) -> Any:
-            return await _Stretches(
+            return await _MarkedAwaitable(
                 callback(*args, **kwargs),
                 functools.partial(start, address, not_intra_process),
                 functools.partial(end, address),
@@ -70,7 +70,7 @@ def traced(
     return wrapper, address
 
 
-class _Stretches:
+class _MarkedAwaitable:
     """An awaitable that runs a coroutine and marks each stretch in which it runs on a thread."""
 
     def __init__(

@@ -36,7 +36,7 @@ from roslens.recording.errors import failing
 from roslens.recording.files import write_atomically
 from roslens.recording.layout import MANIFEST_NAME
 from roslens.recording.models import Strict
-from roslens.recording.scratch import held
+from roslens.recording.scratch import locked_folder
 from roslens.tracing.campaign import RECORDINGS, OnEvent, new_campaign, noting, refuse_used
 from roslens.tracing.command import exit_code
 from roslens.tracing.interruption import Interruption
@@ -171,7 +171,7 @@ def record_on_hosts(
         folder.mkdir(parents=True, exist_ok=True)
         _write(state, folder)
     result = HostsResult(folder)
-    with held(folder), Interruption() as interruption:
+    with locked_folder(folder), Interruption() as interruption:
         recorders = {
             entry.name: RemoteRecorder(
                 host, entry.folder, arguments, setup, noting(on_event, entry.name)
@@ -228,7 +228,7 @@ def resume_hosts(folder: Path, *, on_event: OnEvent = lambda _: None) -> HostsRe
         The folder has no recordings of hosts, or another roslens works on it.
     """
     state, result = read_hosts(folder), HostsResult(folder)
-    with held(folder), Interruption() as interruption:
+    with locked_folder(folder), Interruption() as interruption:
         _fetch_all(state, folder, interruption, result, on_event)
     if (folder / HERE / MANIFEST_NAME).is_file():
         result.recordings[HERE] = read_manifest(folder / HERE / MANIFEST_NAME)
@@ -324,7 +324,7 @@ def _fetch_all(
     """Fetch all recordings that are still elsewhere in parallel, and report the outcome."""
     wanted = [host for host in state.hosts if host.status == "begun"]
     with ThreadPoolExecutor(max(1, len(wanted))) as pool:
-        list(pool.map(lambda host: _fetch_one(host, folder, interruption), wanted))
+        list(pool.map(lambda host: _fetch_recording(host, folder, interruption), wanted))
     for host in state.hosts:
         if host.status == "fetched":
             try:
@@ -344,7 +344,7 @@ def _fetch_all(
     _write(state, folder)
 
 
-def _fetch_one(host: HostState, folder: Path, interruption: Interruption) -> None:
+def _fetch_recording(host: HostState, folder: Path, interruption: Interruption) -> None:
     """Fetch one recording when its recorder has ended, and remove it there."""
     if _still_runs(host, interruption):
         host.trouble = "not fetched: its recorder still runs there"

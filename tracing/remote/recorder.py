@@ -12,7 +12,7 @@ from importlib.metadata import version
 from typing import IO
 
 from roslens.tracing.interruption import Interruption
-from roslens.tracing.lifeline import BEAT_SECONDS, Begun
+from roslens.tracing.lifeline import BEAT_SECONDS, BeginMessage
 from roslens.tracing.remote.ssh import UNREACHABLE, Host, ssh_command, why_unreachable
 
 _NOT_FOUND = 127
@@ -50,7 +50,7 @@ class RemoteRecorder:
         note: Callable[[str], None],
     ) -> None:
         self.host, self._note = host, note
-        self.begun: Begun | None = None
+        self.begun: BeginMessage | None = None
         self._errors: deque[str] = deque(maxlen=20)
         self._stopping = threading.Event()
         words = ["roslens", "record", "--as-host", "-o", folder, *arguments]
@@ -129,7 +129,7 @@ class RemoteRecorder:
                 take(line.decode(errors="replace").strip())
 
     def _on_output(self, line: str) -> None:
-        self.begun = self.begun or Begun.read(line)
+        self.begun = self.begun or BeginMessage.read(line)
 
     def _on_error(self, line: str) -> None:
         if line.startswith("note: "):

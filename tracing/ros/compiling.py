@@ -31,7 +31,7 @@ class Step:
         The command that makes it; the output is added as ``-o NAME``.
     """
 
-    makes: Path
+    product: Path
     command: tuple[str, ...]
 
 
@@ -112,7 +112,7 @@ def run_steps(steps: Sequence[Step], *, what: str, log: Path, note: Callable[[st
     RunFailedError
         A step failed; no further step is begun.
     """
-    left = [step for step in steps if not step.makes.is_file()]
+    left = [step for step in steps if not step.product.is_file()]
     if not left:
         return
     total, begun, noted = len(left), time.monotonic(), time.monotonic()
@@ -163,16 +163,16 @@ def run_logged(command: Sequence[str], log: Path, what: str, environment: dict[s
 
 
 def _run(step: Step, log: Path) -> None:
-    temporary = step.makes.with_name(f".{os.getpid()}.{step.makes.name}")
-    step.makes.parent.mkdir(parents=True, exist_ok=True)
+    temporary = step.product.with_name(f".{os.getpid()}.{step.product.name}")
+    step.product.parent.mkdir(parents=True, exist_ok=True)
     # Remove the remains of a killed process.
-    for torn in step.makes.parent.glob(f".*.{step.makes.name}"):
+    for torn in step.product.parent.glob(f".*.{step.product.name}"):
         torn.unlink(missing_ok=True)
     # Errors are found by their messages, which must not depend on the user's language.
     environment = {**os.environ, "LC_ALL": "C"}
     try:
-        run_logged([*step.command, "-o", str(temporary)], log, step.makes.name, environment)
-        temporary.replace(step.makes)
+        run_logged([*step.command, "-o", str(temporary)], log, step.product.name, environment)
+        temporary.replace(step.product)
     finally:
         temporary.unlink(missing_ok=True)
 

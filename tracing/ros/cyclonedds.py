@@ -13,9 +13,9 @@ from roslens.tracing.ros.middleware import REPLACED, compile_library, with_libra
 from roslens.tracing.ros.packages import (
     CPP,
     Note,
+    build_once,
     described,
     listed,
-    made_once,
     prefix_of,
     put,
     soname,
@@ -84,7 +84,7 @@ def cyclonedds_for(ros: RosEnvironment, note: Note = lambda _: None) -> RosEnvir
     """
     if NAME in ros.middlewares:
         return ros
-    cyclone = found_cyclone()
+    cyclone = find_cyclone()
     prefix = _prefix(ros, cyclone)
 
     def build() -> dict[str, str]:
@@ -92,11 +92,11 @@ def cyclonedds_for(ros: RosEnvironment, note: Note = lambda _: None) -> RosEnvir
         note("compiling Cyclone DDS' middleware for the embedded ROS 2, once: half a minute")
         return _build(prefix, ros, cyclone, tree, note)
 
-    made_once(prefix, NAME, SPACE, build)
+    build_once(prefix, NAME, SPACE, build)
     return with_library(ros, prefix, NAME)
 
 
-def found_cyclone() -> Cyclone:
+def find_cyclone() -> Cyclone:
     """Find the Cyclone DDS of the C++ compiler.
 
     Raises

@@ -51,11 +51,13 @@ def look_at_graph(pids: Iterable[int]) -> list[GraphEndpoint]:
             looks.setdefault((owner.st_uid, *same), look)
     by_gid: dict[str, GraphEndpoint] = {}
     for look in looks.values():
-        by_gid |= {endpoint.gid: endpoint for endpoint in _look(*look)}
+        by_gid |= {endpoint.gid: endpoint for endpoint in _query_graph(*look)}
     return list(by_gid.values())
 
 
-def _look(pid: int, environment: dict[str, str], user: int, group: int) -> list[GraphEndpoint]:
+def _query_graph(
+    pid: int, environment: dict[str, str], user: int, group: int
+) -> list[GraphEndpoint]:
     # Never use more rights than the program has: its environment determines what is loaded.
     less = ("setpriv", f"--reuid={user}", f"--regid={group}", "--clear-groups", "--")
     lead = less if user != os.geteuid() else ()

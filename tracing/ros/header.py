@@ -212,7 +212,7 @@ def _tracepoints(text: str, name: str) -> list[Tracepoint]:
                 f"{name}:{where}: TRACEPOINT_EVENT with {len(arguments)} parts, not 4"
             )
         event = arguments[1]
-        inner = _inside(arguments[2], "TP_ARGS", name, where)
+        inner = _body_of(arguments[2], "TP_ARGS", name, where)
         pieces = _split(inner)
         if len(pieces) % 2:
             raise HeaderError(f"{name}:{where}: {event}: TP_ARGS is no list of type, name")
@@ -220,7 +220,9 @@ def _tracepoints(text: str, name: str) -> list[Tracepoint]:
             Parameter(kind, argument)
             for kind, argument in zip(pieces[::2], pieces[1::2], strict=True)
         )
-        fields = tuple(_fields(_inside(arguments[3], "TP_FIELDS", name, where), name, where, event))
+        fields = tuple(
+            _fields(_body_of(arguments[3], "TP_FIELDS", name, where), name, where, event)
+        )
         tracepoints.append(Tracepoint(event, parameters, fields))
     if not tracepoints:
         raise HeaderError(f"{name}: defines no TRACEPOINT_EVENT; is it tracetools' own?")
@@ -271,7 +273,7 @@ def _calls(text: str, macro: str, name: str) -> list[tuple[int, list[str]]]:
     return calls
 
 
-def _inside(text: str, macro: str, name: str, where: int) -> str:
+def _body_of(text: str, macro: str, name: str, where: int) -> str:
     match = re.fullmatch(rf"{macro}\s*(\(.*\))", text, re.DOTALL)
     if match is None:
         raise HeaderError(f"{name}:{where}: {macro}(...) expected")

@@ -30,9 +30,9 @@ from roslens.tracing.ros.packages import (
     GENERATORS,
     LOG,
     Note,
+    build_once,
     bundled,
     generating,
-    made_once,
     prefix_of,
     put,
 )
@@ -209,12 +209,12 @@ def described(made: MicroRos, target: Target) -> dict[str, object]:
     client, rmw = made.trees / _CLIENT, made.trees / _RMW
     of_client = [
         *_listed(client, ("src/c/core/", "src/c/util/")),
-        *_of_transports(client / "src/c/profile/transport", target),
+        *_transport_sources(client / "src/c/profile/transport", target),
     ]
     of_rmw = [*_listed(rmw, ("src/",)), rmw / "src/rmw_microros/custom_transport.c"]
     include = [f"-I{client / 'src/c'}", f"-I{rmw / 'src'}", *made.include_flags(target)]
     return {
-        "command": [found_compiler(target), *target.flags, "-DHAVE_C_TYPESUPPORT", *include],
+        "command": [find_compiler(target), *target.flags, "-DHAVE_C_TYPESUPPORT", *include],
         "parts": [
             {
                 "header": "uxr/client/config.h",
@@ -238,7 +238,7 @@ def described(made: MicroRos, target: Target) -> dict[str, object]:
     }
 
 
-def found_compiler(target: Target) -> str:
+def find_compiler(target: Target) -> str:
     """Return the path of a target's compiler.
 
     Raises
@@ -291,7 +291,7 @@ def micro_ros_for(ros: RosEnvironment, note: Note = lambda _: None) -> MicroRos:
             "Micro-XRCE-DDS-Agent": ".".join(_version_of(micro_ros.trees / _AGENT)),
         }
 
-    made_once(prefix, "micro-ROS", SPACE, build)
+    build_once(prefix, "micro-ROS", SPACE, build)
     targets = {target.name: described(micro_ros, target) for target in TARGETS}
     below = {name: str(tree) for name in BELOW if (tree := cached(name)) is not None}
     description = {"agent": str(micro_ros.agent), "targets": targets, "sources": below}
@@ -302,7 +302,7 @@ def micro_ros_for(ros: RosEnvironment, note: Note = lambda _: None) -> MicroRos:
 
 def _prefix(ros: RosEnvironment) -> Path:
     """Return the folder of the compiled micro-ROS."""
-    compilers = [find_cpp_compiler(), *([found_compiler(target)] for target in TARGETS)]
+    compilers = [find_cpp_compiler(), *([find_compiler(target)] for target in TARGETS)]
     parts = (
         repr((INTERFACES, _HEADERS, _LEFT_OUT, TARGETS, _AGENT_PARTS, _AGENT_FLAGS)),
         *(pinned()[name].sha256 for name in SOURCES),
@@ -370,7 +370,7 @@ def _configure(micro_ros: MicroRos, target: Target) -> None:
 def _library_steps(micro_ros: MicroRos, target: Target, folder: Path) -> list[Step]:
     files = [file for package in _PACKAGES for file in _files_of(micro_ros.trees / package, target)]
     files += sorted((micro_ros.prefix / "include").rglob("*.c*"))
-    begin = (found_compiler(target), *target.flags, *micro_ros.include_flags(target))
+    begin = (find_compiler(target), *target.flags, *micro_ros.include_flags(target))
     steps = []
     for file in files:
         # A unique name: the name of a package and the path below it.
@@ -412,7 +412,7 @@ def _listed(package: Path, below: tuple[str, ...]) -> list[Path]:
     return [package / path for path in dict.fromkeys(paths) if path.startswith(below)]
 
 
-def _of_transports(transports: Path, target: Target) -> list[Path]:
+def _transport_sources(transports: Path, target: Target) -> list[Path]:
     """Return the client's transports, all of which a program may be compiled with."""
     names = ["custom/custom_transport", "stream_framing/stream_framing_protocol"]
     if target is HOST:
@@ -457,7 +457,7 @@ def _build_agent(micro_ros: MicroRos, root: Path, log: Path, note: Note) -> None
     program = Step(
         micro_ros.agent,
         (
-            *(*compiler, *(str(step.makes) for step in steps), f"-L{root / 'lib'}"),
+            *(*compiler, *(str(step.product) for step in steps), f"-L{root / 'lib'}"),
             *("-Wl,--disable-new-dtags", *(f"-Wl,-rpath,{folder}" for folder in search)),
             *("-Wl,--unresolved-symbols=ignore-in-shared-libs", "-lfastdds", "-lfastcdr"),
             *("-pthread", "-lrt", "-ldl"),

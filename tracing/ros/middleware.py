@@ -84,7 +84,7 @@ def compile_library(
                 *shared,
                 f"-Wl,-soname,{soname(name)}",
                 "-pthread",
-                *(str(step.makes) for step in objects),
+                *(str(step.product) for step in objects),
             ),
             *(f"-L{prefix / 'lib'}", f"-L{root / 'lib'}", "-Wl,--disable-new-dtags"),
             *(f"-Wl,-rpath,{folder}" for folder in (prefix / "lib", *search)),

@@ -69,7 +69,7 @@ def prefix_of(
     return cache_folder() / "ros" / f"{name}-{ros.distro}-{key}"
 
 
-def made_once(prefix: Path, what: str, space: int, build: Callable[[], dict[str, str]]) -> None:
+def build_once(prefix: Path, what: str, space: int, build: Callable[[], dict[str, str]]) -> None:
     """Fill a prefix unless it is complete; only one process at a time does this.
 
     Parameters

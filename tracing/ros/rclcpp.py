@@ -23,13 +23,13 @@ from roslens.tracing.ros.packages import (
     C,
     Library,
     Note,
+    build_once,
     bundled,
     described,
     generating,
     header_folders,
     joined,
     listed,
-    made_once,
     prefix_of,
     soname,
 )
@@ -123,7 +123,7 @@ def rclcpp_for(ros: RosEnvironment, note: Note = lambda _: None) -> Rclcpp:
         note("compiling rclcpp for the embedded ROS 2, once: some minutes")
         return _build(compiled, ros, trees, note)
 
-    made_once(compiled.prefix, "rclcpp", SPACE, build)
+    build_once(compiled.prefix, "rclcpp", SPACE, build)
     return compiled
 
 

@@ -25,11 +25,11 @@ from roslens.tracing.ros.packages import (
     C,
     Library,
     Note,
+    build_once,
     described,
     facts_of,
     joined,
     listed,
-    made_once,
     prefix_of,
     put,
     soname,
@@ -222,7 +222,7 @@ def rosbag2_for(ros: RosEnvironment, note: Note = lambda _: None) -> Rosbag2:
         A compiler, disk space or a source is missing, or compiling fails.
     """
     compiler = tuple(find_cpp_compiler())
-    lacking = tuple(library for library in OF_SYSTEM if not _is_there(compiler, library))
+    lacking = tuple(library for library in OF_SYSTEM if not _has_library(compiler, library))
     prefix = _prefix(ros, compiler, lacking)
     nowhere = [library for library in lacking if library.source is None]
     if nowhere:
@@ -234,16 +234,16 @@ def rosbag2_for(ros: RosEnvironment, note: Note = lambda _: None) -> Rosbag2:
     def build() -> dict[str, str]:
         names = [*_SOURCES, *(library.source for library in lacking if library.source is not None)]
         # Obtain all sources first, because compiling takes long.
-        trees = {name: _obtained(name, lacking, note) for name in names}
+        trees = {name: _obtain(name, lacking, note) for name in names}
         rclcpp = rclcpp_for(ros, note)
         note("compiling rosbag2's storage plugins for the embedded ROS 2, once: some minutes")
         return _build(prefix, rclcpp, trees, lacking, note)
 
-    made_once(prefix, "rosbag2's plugins", SPACE, build)
-    return _made(prefix, rclcpp_for(ros, note), ros)
+    build_once(prefix, "rosbag2's plugins", SPACE, build)
+    return _rosbag2_in(prefix, rclcpp_for(ros, note), ros)
 
 
-def _obtained(name: str, lacking: Sequence[OfSystem], note: Note) -> Path:
+def _obtain(name: str, lacking: Sequence[OfSystem], note: Note) -> Path:
     try:
         return obtain(name, note)
     except (UsageError, RunFailedError) as error:
@@ -254,7 +254,7 @@ def _obtained(name: str, lacking: Sequence[OfSystem], note: Note) -> Path:
         raise type(error)(f"{error}; or, instead, apt-get install {debian}") from error
 
 
-def _is_there(compiler: Sequence[str], library: OfSystem) -> bool:
+def _has_library(compiler: Sequence[str], library: OfSystem) -> bool:
     return preprocessed(compiler, "c++", f"#include <{library.header}>") is not None
 
 
@@ -267,7 +267,7 @@ def _prefix(ros: RosEnvironment, compiler: tuple[str, ...], lacking: Sequence[Of
     return prefix_of("rosbag2", ros, [compiler], parts)
 
 
-def _made(prefix: Path, rclcpp: Rclcpp, ros: RosEnvironment) -> Rosbag2:
+def _rosbag2_in(prefix: Path, rclcpp: Rclcpp, ros: RosEnvironment) -> Rosbag2:
     # Loaded before the wheels' own libraries, which bring another generation of LTTng-UST.
     ours = ros.preload()
     return Rosbag2(
@@ -354,7 +354,7 @@ def _build(
                 prefix / "lib" / soname(name),
                 (
                     *(*rclcpp.compiler, "-shared", f"-Wl,-soname,{soname(name)}"),
-                    *(str(step.makes) for step in steps[name]),
+                    *(str(step.product) for step in steps[name]),
                     *(() if group == first else needed),
                 ),
             )

@@ -21,9 +21,9 @@ from roslens.tracing.ros.packages import (
     CPP,
     LOG,
     Note,
+    build_once,
     described,
     listed,
-    made_once,
     prefix_of,
     soname,
 )
@@ -112,7 +112,7 @@ def zenoh_for(ros: RosEnvironment, note: Note = lambda _: None) -> RosEnvironmen
         version = (trees["zenoh_c"] / "version.txt").read_text(encoding="utf-8").strip()
         return dict(described(prefix, [trees["rmw_zenoh"]])) | {"zenoh-c": version}
 
-    made_once(prefix, NAME, SPACE, build)
+    build_once(prefix, NAME, SPACE, build)
     extended = with_library(ros, prefix, NAME)
     discovery = {} if any(name.startswith("ZENOH_") for name in os.environ) else _DISCOVERY
     return replace(extended, variables={**extended.variables, **discovery})

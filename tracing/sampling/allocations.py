@@ -78,7 +78,7 @@ class Heaptrack:
     interpreter: Path
 
     @classmethod
-    def found(cls) -> Heaptrack:
+    def find_installed(cls) -> Heaptrack:
         """Return the installed heaptrack.
 
         Raises
@@ -113,7 +113,7 @@ class AllocationSites:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.heaptrack = Heaptrack.found()
+        self.heaptrack = Heaptrack.find_installed()
         self.folder = folder.resolve()
         self.folder.mkdir()
 
@@ -146,14 +146,14 @@ class AllocationSites:
         frames = [ALLOCATION_SITES.empty()]
         for raw in sorted(self.folder.iterdir()):
             try:
-                frames.append(self._of_process(raw))
+                frames.append(self._process_sites(raw))
             except (ValueError, IndexError) as error:
                 troubles.append(f"call paths of allocations of process {raw.name}: {error}")
         ALLOCATION_SITES.write(pl.concat(frames).sort("time_ns"), path)
         self.close()
         return troubles
 
-    def _of_process(self, raw: Path) -> pl.DataFrame:
+    def _process_sites(self, raw: Path) -> pl.DataFrame:
         # heaptrack's times count from its start; the time of its last write is known best.
         end_ns = raw.stat().st_mtime_ns
         with (

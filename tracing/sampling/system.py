@@ -45,10 +45,10 @@ def system_sample() -> dict[str, object]:
         "cpu_iowait_ns": cpu.get("iowait"),
         "cpu_steal_ns": cpu.get("steal"),
         "load_1min": os.getloadavg()[0],
-        "running": _after(stat, rb"^procs_running (\d+)"),
-        "switches": _after(stat, rb"^ctxt (\d+)"),
-        "memory_available_bytes": _after(memory, rb"^MemAvailable:\s+(\d+)", 1024),
-        "swap_free_bytes": _after(memory, rb"^SwapFree:\s+(\d+)", 1024),
+        "running": _number_after(stat, rb"^procs_running (\d+)"),
+        "switches": _number_after(stat, rb"^ctxt (\d+)"),
+        "memory_available_bytes": _number_after(memory, rb"^MemAvailable:\s+(\d+)", 1024),
+        "swap_free_bytes": _number_after(memory, rb"^SwapFree:\s+(\d+)", 1024),
         "cpu_mhz": cpu_mhz(),
         "temperature_c": temperature_c(),
         **network_counters(read("/proc/net/dev").decode()),
@@ -94,6 +94,6 @@ def disk_counters(text: str) -> dict[str, int]:
     }
 
 
-def _after(text: bytes, pattern: bytes, factor: int = 1) -> int | None:
+def _number_after(text: bytes, pattern: bytes, factor: int = 1) -> int | None:
     match = re.search(pattern, text, re.MULTILINE)
     return int(match.group(1)) * factor if match else None

@@ -77,7 +77,7 @@ def pinned() -> dict[str, Source]:
     }
 
 
-def given_folder() -> Path | None:
+def archives_folder() -> Path | None:
     """Return the folder of archives, ``$ROSLENS_SOURCES``, or None if it is not set.
 
     Raises
@@ -95,7 +95,7 @@ def given_folder() -> Path | None:
 
 
 def obtain(name: str, note: Callable[[str], None] = lambda _: None) -> Path:
-    """Return a pinned source's verified files in the cache; without `given_folder`, clone it.
+    """Return a pinned source's verified files in the cache; without `archives_folder`, clone it.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def obtain(name: str, note: Callable[[str], None] = lambda _: None) -> Path:
         return folder
     source = pinned()[name]
     place = _place_of(source)
-    archives = given_folder()
+    archives = archives_folder()
     with locked(place.with_name(place.name + ".lock")):
         if not place.is_dir():
             with tempfile.TemporaryDirectory(dir=place.parent, prefix=f".{name}.") as scratch:

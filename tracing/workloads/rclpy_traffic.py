@@ -52,7 +52,7 @@ class Messages:
                 UInt8MultiArray, topic, self.receive, reliable()
             )
 
-    def found(self) -> bool:
+    def matched(self) -> bool:
         """Return whether the publisher has discovered a subscription."""
         return bool(self.publisher.get_subscription_count())
 
@@ -100,7 +100,7 @@ class Calls:
         if receiver is not None:
             self.service = receiver.create_service(Trigger, name, self.answer)
 
-    def found(self) -> bool:
+    def matched(self) -> bool:
         """Return whether the client sees the service."""
         return bool(self.client.service_is_ready())
 
@@ -165,7 +165,7 @@ class Goals:
         if receiver is not None:
             self.server = ActionServer(receiver, Fibonacci, name, self.execute)
 
-    def found(self) -> bool:
+    def matched(self) -> bool:
         """Return whether the client sees the server."""
         return bool(self.client.server_is_ready())
 

@@ -105,7 +105,7 @@ class Asker:
         for folder in self.folders:
             with suppress(OSError, ValueError):
                 candidate = (folder / path).resolve(strict=True)
-                if self._inside(candidate):
+                if self._is_inside(candidate):
                     return candidate
         # The name may have been shown with marks in place of terminal control characters.
         for candidate in self.recordings():
@@ -114,18 +114,18 @@ class Asker:
         roots = ", ".join(map(str, self.folders))
         raise UsageError(shown(f"{path}: nothing of that name in what may be read: {roots}"))
 
-    def _whole(self, path: str) -> Path:
+    def _whole_folder(self, path: str) -> Path:
         """Return `place` of a path, and refuse a folder from which a link leads out."""
         place = self.place(path)
         for folder, names, files in walk(place) if place.is_dir() else ():
             for entry in (folder / name for name in (*names, *files)):
-                if entry.is_symlink() and not self._inside(entry):
+                if entry.is_symlink() and not self._is_inside(entry):
                     raise UsageError(
                         shown(f"{path}: the link {entry.name} leads out of what may be read")
                     )
         return place
 
-    def _inside(self, path: Path) -> bool:
+    def _is_inside(self, path: Path) -> bool:
         return any(path.resolve().is_relative_to(root) for root in self.folders)
 
     def recordings(self) -> list[Path]:
@@ -135,7 +135,7 @@ class Asker:
             with suppress(UsageError):
                 paths += (recording.path for recording in find_recordings(folder))
             paths += sorted(path for path in folder.glob("*") if path.name.endswith(SUFFIXES))
-        return [path for path in paths if self._inside(path)]
+        return [path for path in paths if self._is_inside(path)]
 
     async def ask(
         self,
@@ -170,7 +170,7 @@ class Asker:
         RunFailedError
             The verb took too long, printed too much, or failed.
         """
-        places = [str(self._whole(path)) for path in paths]
+        places = [str(self._whole_folder(path)) for path in paths]
         about = [*([] if first is None else [first]), *places]
         async with self._turns:
             with tempfile.TemporaryDirectory(prefix="roslens-mcp-") as scratch:
@@ -181,14 +181,16 @@ class Asker:
                 output = _json(out, Path(scratch) / _FILE, lines=lines)
         if code not in MEANINGS:
             kind = UsageError if code == UsageError.exit_code else RunFailedError
-            raise kind(shown(_said(err)) or f"roslens ended with exit code {code}")
+            raise kind(shown(_error_message(err)) or f"roslens ended with exit code {code}")
         answer, cut = self._bounded(_quoted(output))
         return Answer(
             command=shown(shlex.join(["roslens", *words, "--", *about])),
             exit_code=code,
             meaning=MEANINGS[code],
             answer=answer,
-            refused=shown(_said(err)) or None if code == EXIT_NOT_ENOUGH_EVIDENCE else None,
+            refused=shown(_error_message(err)) or None
+            if code == EXIT_NOT_ENOUGH_EVIDENCE
+            else None,
             numbers=numbers,
             cut=cut,
         )
@@ -259,7 +261,7 @@ def _json(out: bytes, file: Path, *, lines: bool) -> Any:
     return json.loads(text) if text.strip() else None
 
 
-def _said(err: bytes) -> str:
+def _error_message(err: bytes) -> str:
     """Return the error message of a verb, without the program's name."""
     lines = err.decode(errors="replace").strip().splitlines()
     return lines[-1].removeprefix("roslens: error: ") if lines else ""

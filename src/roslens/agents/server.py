@@ -104,7 +104,9 @@ class Verbs:
             f"causes: {_ESTIMATES} late: one message each, measured, times in the units that end "
             "their names."
         )
-        return await self._asker.ask("why", *_given(given), "--json", paths=paths, numbers=numbers)
+        return await self._asker.ask(
+            "why", *_arguments(given), "--json", paths=paths, numbers=numbers
+        )
 
     async def chains(
         self,
@@ -127,7 +129,7 @@ class Verbs:
         across_machines: bool = False,
     ) -> Answer:
         """What got slower between two sets of recordings; exit_code 1 is a regression."""
-        words = ["compare", *_options("metric", metric), *_given({"by": by})]
+        words = ["compare", *_options("metric", metric), *_arguments({"by": by})]
         words += [f"--threshold={threshold}", *(["--across-machines"] if across_machines else [])]
         numbers = f"ratio new / base, low and high its interval, p. base, new: {_ESTIMATES}"
         sides = [base] if new is None else [base, new]
@@ -177,11 +179,11 @@ def _options(name: str, values: Sequence[str]) -> list[str]:
     return [f"--{name}={value}" for value in values]
 
 
-def _given(options: dict[str, str | int | None]) -> list[str]:
+def _arguments(options: dict[str, str | int | None]) -> list[str]:
     return [f"--{name}={value}" for name, value in options.items() if value is not None]
 
 
-def _told(tool: Callable[P, Awaitable[Any]]) -> Callable[P, Awaitable[Any]]:
+def _reporting_errors(tool: Callable[P, Awaitable[Any]]) -> Callable[P, Awaitable[Any]]:
     """Wrap a tool so that its errors are reported to the client."""
 
     @wraps(tool)
@@ -212,6 +214,6 @@ def run_server(folders: Sequence[Path], *, rows: int, size: int, seconds: float)
         "roslens", version=version("roslens"), instructions=_INSTRUCTIONS, log_level="WARNING"
     )
     for tool in Verbs(asker).all():
-        server.add_tool(_told(tool), annotations=_ONLY_READS)
+        server.add_tool(_reporting_errors(tool), annotations=_ONLY_READS)
     print(f"roslens: answering about {', '.join(map(str, asker.folders))}", file=sys.stderr)
     anyio.run(server.run_stdio_async)

@@ -20,7 +20,7 @@ JUDGE = Group("Judge", sort_key=4)
 SHARE = Group("Share", sort_key=5)
 
 
-def _shown(default: object) -> str | None:
+def _default_text(default: object) -> str | None:
     """A default as one would type it; None where there is nothing to show."""
     if isinstance(default, tuple):
         return ", ".join(default) or None
@@ -42,7 +42,9 @@ app = App(
     group_commands=Group("Help", sort_key=8),
     group_parameters=Group("Options", sort_key=7),
     # The name of a folder may begin with a bracket.
-    default_parameter=Parameter(negative=(), show_default=_shown, json_list=False, json_dict=False),
+    default_parameter=Parameter(
+        negative=(), show_default=_default_text, json_list=False, json_dict=False
+    ),
 )
 app["--help"].help = "Show this help."
 app["--version"].help = "Show the version."

@@ -289,7 +289,7 @@ def predict(
     model
         Also write the timing model of the one run to this file, to be edited and given as a PATH.
     """
-    from roslens.analysis.what_if.changes import Changes, Took, rate_of  # noqa: PLC0415
+    from roslens.analysis.what_if.changes import Changes, DurationChange, rate_of  # noqa: PLC0415
     from roslens.predict import run_predict  # noqa: PLC0415
 
     if not paths:
@@ -298,7 +298,7 @@ def predict(
         executor,
         threads,
         cpus,
-        [Took.of(text) for text in change],
+        [DurationChange.of(text) for text in change],
         [rate_of(text) for text in rate],
     )
     return run_predict(

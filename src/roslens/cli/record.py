@@ -140,7 +140,7 @@ def _share(given: Mapping[str, Any]) -> float:
     return math.inf if given.keys() & {"full", "stacks", "probe"} else SHARE
 
 
-def _given(options: Mapping[str, Any]) -> dict[str, Any]:
+def _given_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that were given, and the tracer that one of them needs."""
     # What was not given is None, empty or false (--no-trace-rclpy is given).
     given = {
@@ -159,7 +159,7 @@ def _given(options: Mapping[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _way_of(given: Mapping[str, object]) -> str:
+def _calling_form(given: Mapping[str, object]) -> str:
     """How 'record' was called; whatever that way would not heed is refused."""
     way = next((way for way in _WAYS if way in given), None)
     if way is None:
@@ -364,15 +364,15 @@ def record(
         _further.everything = True
         app.help_print(["record"])
         return
-    given = _given(locals())
-    way = _way_of(given)
+    given = _given_options(locals())
+    way = _calling_form(given)
     from roslens import record as recording  # noqa: PLC0415
-    from roslens.recorded import Told  # noqa: PLC0415
+    from roslens.recorded import ResultPrinter  # noqa: PLC0415
     from roslens.tracing.lttng import TracingOptions  # noqa: PLC0415
     from roslens.tracing.lttng.settings import KERNEL_EVENTS  # noqa: PLC0415
     from roslens.tracing.sampling.rates import SamplerRates  # noqa: PLC0415
 
-    printer = Told(as_json=as_json)
+    printer = ResultPrinter(as_json=as_json)
     rate = given.get("stacks", 0.0)
     if kernel_event:
         given["kernel_event"] = (*KERNEL_EVENTS, *kernel_event)
@@ -410,7 +410,7 @@ def record(
         if not command and not host:
             # What runs already is known to the machine's daemon alone.
             tracing["daemon"] = "machine"
-        asked = recording.Asked(
+        asked = recording.RecordSettings(
             options=TracingOptions.checked(**tracing),
             ros=(ros or "auto") if command or host else "none",
             trace_rclpy=trace_rclpy is not False,

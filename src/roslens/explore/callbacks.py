@@ -159,7 +159,7 @@ class Callbacks(OfMessages):
         UsageError
             There is no such topic or factor.
         """
-        report = self._of(topic, by)
+        report = self._report_of(topic, by)
         first = report.groups[:1]
         (mean,) = report.callback_estimates(first)
         (percentiles,) = report.callback_estimates(first, PERCENTILES)

@@ -11,7 +11,7 @@ from roslens.analysis.chains.report import ChainsParameters, ChainsReport
 from roslens.analysis.figures.picture import Picture
 from roslens.analysis.figures.waterfall import chain_waterfall
 from roslens.analysis.flow.chains import ChainInstances, mean_parts
-from roslens.explore.noun import Noun, estimates_frame, picture, picture_of, shown
+from roslens.explore.noun import Noun, estimates_frame, picture, picture_of, shows_section
 from roslens.recording import UsageError
 
 if TYPE_CHECKING:
@@ -25,19 +25,19 @@ class Chains(Noun[ChainsReport]):
     (the slowest first), or the slowest where only one can be shown.
     """
 
-    loss_first = shown(ChainsReport.loss)
-    required = shown(ChainsReport.required)
-    overview = shown(ChainsReport.overview)
-    turns = shown(ChainsReport.turns)
-    distributions = shown(ChainsReport.distributions)
-    statistics = shown(ChainsReport.statistics)
-    breakdown = shown(ChainsReport.parts)
-    slowest = shown(ChainsReport.slowest)
+    loss_first = shows_section(ChainsReport.loss)
+    required = shows_section(ChainsReport.required)
+    overview = shows_section(ChainsReport.overview)
+    turns = shows_section(ChainsReport.turns)
+    distributions = shows_section(ChainsReport.distributions)
+    statistics = shows_section(ChainsReport.statistics)
+    breakdown = shows_section(ChainsReport.parts)
+    slowest = shows_section(ChainsReport.slowest)
 
     def _made(self, run: Runs, parameters: Mapping[str, object]) -> ChainsReport:
         return ChainsReport(run, ChainsParameters.checked(parameters))
 
-    def _of(self, chain: str | None, by: Sequence[str] | None = None) -> ChainsReport:
+    def _report_of(self, chain: str | None, by: Sequence[str] | None = None) -> ChainsReport:
         return self._report(by) if chain is None else self._report(by, chains=[chain])
 
     def frame(self, chain: str | None = None) -> pl.DataFrame:
@@ -62,7 +62,7 @@ class Chains(Noun[ChainsReport]):
         UsageError
             There is no such chain.
         """
-        return self._of(chain).files().get("chain_instances.csv", pl.DataFrame())
+        return self._report_of(chain).files().get("chain_instances.csv", pl.DataFrame())
 
     def parts(self, chain: str | None = None) -> pl.DataFrame:
         """Return how the time of a chain is divided, as the mean over its complete instances.
@@ -109,7 +109,7 @@ class Chains(Noun[ChainsReport]):
         UsageError
             There is no such chain or factor.
         """
-        return estimates_frame(self._of(chain, by).estimates, full=full)
+        return estimates_frame(self._report_of(chain, by).estimates, full=full)
 
     def ecdf(self, chain: str | None = None) -> Picture:
         """Draw the distribution of response times [ms] and its tail, one colour per chain.
@@ -124,7 +124,7 @@ class Chains(Noun[ChainsReport]):
         UsageError
             There is no such chain, or no instance reached the end.
         """
-        return picture_of(self._of(chain).distributions())
+        return picture_of(self._report_of(chain).distributions())
 
     def over_time(self, chain: str | None = None) -> Picture:
         """Draw each response time [ms] of a chain against its start [s].
@@ -139,7 +139,7 @@ class Chains(Noun[ChainsReport]):
         UsageError
             As in `parts`.
         """
-        return picture_of(self._of(chain).distributions(), 1)
+        return picture_of(self._report_of(chain).distributions(), 1)
 
     def waterfall(self, chain: str | None = None) -> Picture:
         """Draw `parts`: one bar [ms] per part, in order.
@@ -152,9 +152,9 @@ class Chains(Noun[ChainsReport]):
         return picture(chain_waterfall(self._complete(chain)))
 
     def _complete(self, chain: str | None) -> ChainInstances:
-        chains = self._of(chain).chains
+        chains = self._report_of(chain).chains
         for followed in chains:
-            if followed.found.complete.height:
-                return followed.found
+            if followed.instances.complete.height:
+                return followed.instances
         names = "; ".join(followed.named.name for followed in chains[:3])
         raise UsageError(f"no instance reached the end of a chain ({names or 'there is none'})")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from roslens.analysis.overview.discovery import discovery_overview
-from roslens.explore.noun import Noun, estimates_frame, shown
+from roslens.explore.noun import Noun, estimates_frame, shows_section
 from roslens.paths import resolve
 from roslens.studies.communication.report import (
     CommunicationParameters,
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 class Communication(Noun[CommunicationReport]):
     """Periods, latency, backlog, hops, copies and losses of each way of communication."""
 
-    loss_first = shown(CommunicationReport.loss)
-    overview = shown(CommunicationReport.overview)
-    published = shown(CommunicationReport.published)
-    statements = shown(CommunicationReport.statements)
-    periods = shown(CommunicationReport.periods)
-    latency = shown(CommunicationReport.latency)
-    backlog = shown(CommunicationReport.backlog)
-    pairs = shown(CommunicationReport.pairs)
-    hops = shown(CommunicationReport.hops)
-    flow = shown(CommunicationReport.flow)
-    copies = shown(CommunicationReport.copies)
-    log = shown(CommunicationReport.log)
+    loss_first = shows_section(CommunicationReport.loss)
+    overview = shows_section(CommunicationReport.overview)
+    published = shows_section(CommunicationReport.published)
+    statements = shows_section(CommunicationReport.statements)
+    periods = shows_section(CommunicationReport.periods)
+    latency = shows_section(CommunicationReport.latency)
+    backlog = shows_section(CommunicationReport.backlog)
+    pairs = shows_section(CommunicationReport.pairs)
+    hops = shows_section(CommunicationReport.hops)
+    flow = shows_section(CommunicationReport.flow)
+    copies = shows_section(CommunicationReport.copies)
+    log = shows_section(CommunicationReport.log)
 
     def _made(self, run: Runs, parameters: Mapping[str, object]) -> CommunicationReport:
         checked = CommunicationParameters.checked(parameters)

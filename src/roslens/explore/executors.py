@@ -9,7 +9,7 @@ import polars as pl
 
 from roslens.analysis.figures.picture import Picture
 from roslens.collectors.views import matching
-from roslens.explore.noun import Noun, estimates_frame, picture_of, shown
+from roslens.explore.noun import Noun, estimates_frame, picture_of, shows_section
 from roslens.recording import UsageError
 from roslens.studies.executors.report import ExecutorsParameters, ExecutorsReport
 
@@ -23,20 +23,20 @@ class Executors(Noun[ExecutorsReport]):
     ``factor`` is the factor whose levels are compared in pairs; None: ``executor``.
     """
 
-    loss_first = shown(ExecutorsReport.loss)
-    work_done = shown(ExecutorsReport.work_done)
-    cpu = shown(ExecutorsReport.cpu)
-    busy = shown(ExecutorsReport.busy)
-    compared = shown(ExecutorsReport.compared)
-    factor_effects = shown(ExecutorsReport.factor_effects)
-    entities = shown(ExecutorsReport.entities)
-    tools = shown(ExecutorsReport.tools)
-    statements = shown(ExecutorsReport.statements)
+    loss_first = shows_section(ExecutorsReport.loss)
+    work_done = shows_section(ExecutorsReport.work_done)
+    cpu = shows_section(ExecutorsReport.cpu)
+    busy = shows_section(ExecutorsReport.busy)
+    compared = shows_section(ExecutorsReport.compared)
+    factor_effects = shows_section(ExecutorsReport.factor_effects)
+    entities = shows_section(ExecutorsReport.entities)
+    tools = shows_section(ExecutorsReport.tools)
+    statements = shows_section(ExecutorsReport.statements)
 
     def _made(self, run: Runs, parameters: Mapping[str, object]) -> ExecutorsReport:
         return ExecutorsReport(run, ExecutorsParameters.checked(parameters))
 
-    def _of(self, factor: str | None) -> ExecutorsReport:
+    def _report_of(self, factor: str | None) -> ExecutorsReport:
         if factor is None:
             return self._report()
         matching(factor, {name for r in self._run.runs for name in r.cell}, "factor")
@@ -95,7 +95,7 @@ class Executors(Noun[ExecutorsReport]):
         UsageError
             There is no such factor.
         """
-        return self._of(factor).files()["pairs.csv"]
+        return self._report_of(factor).files()["pairs.csv"]
 
     def grid(self, factor: str | None = None) -> Picture:
         """Draw `pairs`: a row per metric and condition, ratios with intervals.
@@ -105,7 +105,7 @@ class Executors(Noun[ExecutorsReport]):
         UsageError
             There is no such factor, or it has fewer than two levels.
         """
-        return picture_of(self._of(factor).compared())
+        return picture_of(self._report_of(factor).compared())
 
     def intervals(self, of: Literal["work", "cpu", "busy"] = "work") -> Picture:
         """Draw `estimates` against the load.

@@ -16,7 +16,7 @@ from roslens.analysis.overview.runs_and_topics import cells_in_words, topics_by_
 from roslens.analysis.path.late import explained
 from roslens.analysis.path.path import Paths
 from roslens.collectors.views import matching
-from roslens.explore.noun import Noun, estimates_frame, picture, picture_of, shown
+from roslens.explore.noun import Noun, estimates_frame, picture, picture_of, shows_section
 from roslens.recording import UsageError
 from roslens.recording.arrays import np
 
@@ -34,7 +34,7 @@ class OfMessages(Noun[LatencyReport]):
     def _made(self, run: Runs, parameters: Mapping[str, object]) -> LatencyReport:
         return LatencyReport(run, LatencyParameters.checked(parameters))
 
-    def _of(self, topic: str | None, by: Sequence[str] | None = None) -> LatencyReport:
+    def _report_of(self, topic: str | None, by: Sequence[str] | None = None) -> LatencyReport:
         if topic is None:
             return self._report(by)
         topics = self._run.names("topic", "publishers", "subscriptions", "messages")
@@ -43,7 +43,7 @@ class OfMessages(Noun[LatencyReport]):
 
     def _rows(self, topic: str | None) -> pl.DataFrame:
         """Return the topic's messages in the runs that count, without warm-up."""
-        report = self._of(topic)
+        report = self._report_of(topic)
         group, warm_up_s = report.groups[0], report.parameters.warm_up_s
         rows = rows_of_group(report.messages, report.counting, group, warm_up_s)
         order = ("run", "publish_ns", "message_id", "subscription_id")
@@ -53,19 +53,19 @@ class OfMessages(Noun[LatencyReport]):
 class Latency(OfMessages):
     """Message latency from publish to the start of the callback, with its uncertainty."""
 
-    loss_first = shown(LatencyReport.loss)
-    runs = shown(LatencyReport.runs)
-    distributions = shown(LatencyReport.distributions)
-    statistics = shown(LatencyReport.statistics)
-    factors = shown(LatencyReport.factors)
-    omission = shown(LatencyReport.omission)
-    further_topics = shown(LatencyReport.further_topics)
-    worst_messages = shown(LatencyReport.worst)
-    drift = shown(LatencyReport.drift)
-    chains = shown(LatencyReport.chains)
-    callbacks = shown(LatencyReport.callbacks)
-    services = shown(LatencyReport.services)
-    resources = shown(LatencyReport.resources)
+    loss_first = shows_section(LatencyReport.loss)
+    runs = shows_section(LatencyReport.runs)
+    distributions = shows_section(LatencyReport.distributions)
+    statistics = shows_section(LatencyReport.statistics)
+    factors = shows_section(LatencyReport.factors)
+    omission = shows_section(LatencyReport.omission)
+    further_topics = shows_section(LatencyReport.further_topics)
+    worst_messages = shows_section(LatencyReport.worst)
+    drift = shows_section(LatencyReport.drift)
+    chains = shows_section(LatencyReport.chains)
+    callbacks = shows_section(LatencyReport.callbacks)
+    services = shows_section(LatencyReport.services)
+    resources = shows_section(LatencyReport.resources)
 
     def topics(self, by: Sequence[str] | None = None) -> pl.DataFrame:
         """List the topics: the application's first, then by descending P99.
@@ -147,7 +147,7 @@ class Latency(OfMessages):
         UsageError
             There is no such topic or factor.
         """
-        return estimates_frame(self._of(topic, by).main_estimates, full=full)
+        return estimates_frame(self._report_of(topic, by).main_estimates, full=full)
 
     def ecdf(
         self, topic: str | None = None, by: Sequence[str] | None = None, *, tail: bool = False
@@ -166,7 +166,7 @@ class Latency(OfMessages):
         UsageError
             There is no such topic or factor, or no message was delivered.
         """
-        return picture_of(self._of(topic, by).distributions(), -1 if tail else 0)
+        return picture_of(self._report_of(topic, by).distributions(), -1 if tail else 0)
 
     def intervals(self, topic: str | None = None, by: Sequence[str] | None = None) -> Picture:
         """Draw `estimates`: value [ms], interval, and the values of the runs.
@@ -176,7 +176,7 @@ class Latency(OfMessages):
         UsageError
             As in `ecdf`.
         """
-        return picture_of(self._of(topic, by).statistics())
+        return picture_of(self._report_of(topic, by).statistics())
 
     def heat(self, topic: str | None = None) -> Picture:
         """Draw messages by time since each run's first publication [s] and by latency [ms].
@@ -230,11 +230,11 @@ class Latency(OfMessages):
         if count < 0:
             raise UsageError(f"count: {count} is negative")
         rows, processes = self._rows(topic).lazy(), self._run.table("processes")
-        messages = worst_messages(rows, processes, self._of(topic).counting, count)
+        messages = worst_messages(rows, processes, self._report_of(topic).counting, count)
         return explained(messages, lambda run: Paths.of_run(self._run, run))
 
     def _delivered(self, topic: str | None) -> tuple[pl.DataFrame, str]:
-        rows, scope = self._rows(topic), self._of(topic).groups[0].scope
+        rows, scope = self._rows(topic), self._report_of(topic).groups[0].scope
         delivered = rows.filter(pl.col("outcome") == "delivered").drop_nulls("latency_ns")
         if not delivered.height:
             raise UsageError(f"no message with a latency was delivered ({scope})")

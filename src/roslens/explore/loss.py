@@ -13,7 +13,7 @@ from roslens.analysis.measures.samples import ARRIVED, LOST
 from roslens.analysis.reports.front import arrival_sentence
 from roslens.analysis.reports.seen import lossiest, seen_of, steps_of
 from roslens.analysis.reports.table import Sentence
-from roslens.collectors.topics import of_application
+from roslens.collectors.topics import is_of_application
 from roslens.explore.latency import OfMessages
 from roslens.explore.noun import estimates_frame, picture
 from roslens.recording import UsageError
@@ -37,7 +37,7 @@ class Loss(OfMessages):
         counted = self.frame().with_columns(
             missed=pl.sum_horizontal(LOST), known=pl.sum_horizontal("arrived", *LOST)
         )
-        relevant = counted.filter(of_application())
+        relevant = counted.filter(is_of_application())
         counted = counted if relevant.is_empty() else relevant
         columns = ("missed", "known", "unknown", "not_matched")
         sentences = [arrival_sentence(*counted.select(columns).sum().row(0))]
@@ -95,7 +95,7 @@ class Loss(OfMessages):
         UsageError
             There is no such topic.
         """
-        messages = self._of(topic).messages
+        messages = self._report_of(topic).messages
         outcome = pl.col("outcome")
         return (
             messages.filter(pl.lit(value=True) if topic is None else pl.col("topic") == topic)
@@ -177,7 +177,7 @@ class Loss(OfMessages):
         UsageError
             There is no such topic or factor.
         """
-        estimates = self._of(topic, by).main_estimates
+        estimates = self._report_of(topic, by).main_estimates
         return estimates_frame([e for e in estimates if e.metric == "loss"], full=full)
 
     def over_time(self, topic: str | None = None) -> Picture:
@@ -193,7 +193,7 @@ class Loss(OfMessages):
         UsageError
             There is no such topic, or none of its messages was seen.
         """
-        rows, scope = self._rows(topic), self._of(topic).groups[0].scope
+        rows, scope = self._rows(topic), self._report_of(topic).groups[0].scope
         if not rows.drop_nulls(["since_ns", "outcome"]).height:
             raise UsageError(f"no message was published ({scope})")
         return picture(outcomes_over_time(rows, scope))

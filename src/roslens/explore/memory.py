@@ -10,7 +10,7 @@ import polars as pl
 from roslens.analysis.figures.picture import Picture
 from roslens.analysis.leaks.report import LeaksParameters, LeaksReport
 from roslens.analysis.measures.resources import usage_over_time
-from roslens.explore.noun import Noun, estimates_frame, picture_of, shown
+from roslens.explore.noun import Noun, estimates_frame, picture_of, shows_section
 from roslens.explore.processes import processes_of
 
 if TYPE_CHECKING:
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 class Memory(Noun[LeaksReport]):
     """Memory and CPU use of processes, and whether memory climbs."""
 
-    loss_first = shown(LeaksReport.loss)
-    verdicts = shown(LeaksReport.verdicts)
-    history = shown(LeaksReport.over_time)
-    slopes = shown(LeaksReport.slopes)
-    heap = shown(LeaksReport.heap)
-    why_no_peak = shown(LeaksReport.why_no_peak)
-    statements = shown(LeaksReport.statements)
+    loss_first = shows_section(LeaksReport.loss)
+    verdicts = shows_section(LeaksReport.verdicts)
+    history = shows_section(LeaksReport.over_time)
+    slopes = shows_section(LeaksReport.slopes)
+    heap = shows_section(LeaksReport.heap)
+    why_no_peak = shows_section(LeaksReport.why_no_peak)
+    statements = shows_section(LeaksReport.statements)
 
     def _made(self, run: Runs, parameters: Mapping[str, object]) -> LeaksReport:
         return LeaksReport(run, LeaksParameters.checked(parameters))

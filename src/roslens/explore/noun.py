@@ -24,7 +24,7 @@ R_co = TypeVar("R_co", bound=Report[Any], covariant=True)
 S = TypeVar("S")
 
 
-def shown(section: Callable[[R_co], S]) -> Callable[Concatenate[Noun[R_co], ...], S]:
+def shows_section(section: Callable[[R_co], S]) -> Callable[Concatenate[Noun[R_co], ...], S]:
     """Make a method that shows a section of the report."""
 
     def verb(noun: Noun[R_co], by: Sequence[str] | None = None, **parameters: object) -> S:
@@ -60,9 +60,9 @@ class Noun(ABC, Generic[R_co]):
     those that the notebook of the same name shows.
     """
 
-    answer = shown(Report.answer)
-    definitions = shown(Report.definitions)
-    write = shown(Report.write)
+    answer = shows_section(Report.answer)
+    definitions = shows_section(Report.definitions)
+    write = shows_section(Report.write)
 
     def __init__(self, run: Runs, parameters: Mapping[str, object] | None = None) -> None:
         self._run = run

@@ -14,18 +14,18 @@ from roslens.analysis.measures.stacks import (
     TIMES,
     Time,
     as_samples,
+    assign_to_executions,
     busiest,
     callback_title,
     changed,
     ended,
-    inside,
-    of_functions,
     per_execution,
     shares,
-    slow_ones,
+    slow_executions,
+    time_by_function,
     waits_of_slow,
 )
-from roslens.analysis.reports.functions import most_in, waits_in
+from roslens.analysis.reports.functions import dominant_functions, waits_in
 from roslens.collectors.views import matching
 from roslens.explore.noun import picture
 from roslens.recording import UsageError
@@ -51,14 +51,16 @@ class Stacks:
 
     @cached_property
     def _samples(self) -> pl.DataFrame:
-        samples = inside(self._run.cpu_samples, self._run.table("callback_instances"))
+        samples = assign_to_executions(self._run.cpu_samples, self._run.table("callback_instances"))
         if not samples.height:
             raise UsageError("no stacks were recorded: record with 'roslens record --stacks'")
         return samples
 
     @cached_property
     def _waits(self) -> pl.DataFrame:
-        waits = inside(as_samples(self._run.waits), self._run.table("callback_instances"))
+        waits = assign_to_executions(
+            as_samples(self._run.waits), self._run.table("callback_instances")
+        )
         if not waits.height:
             raise UsageError("no waits were recorded: record with 'roslens record --waits'")
         return waits
@@ -68,13 +70,13 @@ class Stacks:
         """Return the executions that have ended, of the runs with samples."""
         return ended(self._samples, self._run.table("callback_instances"))
 
-    def _seen(self, *, waits: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
+    def _samples_and_executions(self, *, waits: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return the samples or waits, and the executions of the runs that have them."""
         if not waits:
             return self._samples, self._executions
         return self._waits, ended(self._waits, self._run.table("callback_instances"))
 
-    def _of(self, frame: pl.DataFrame, node: str | None, name: str | None) -> pl.DataFrame:
+    def _samples_of(self, frame: pl.DataFrame, node: str | None, name: str | None) -> pl.DataFrame:
         for column, wanted in (("node", node), ("name", name)):
             if wanted is not None:
                 names = self._executions[column].drop_nulls()
@@ -91,7 +93,7 @@ class Stacks:
             No stacks were recorded.
         """
         table, samples = self.functions(), self._samples
-        sentences = most_in(table)
+        sentences = dominant_functions(table)
         out = samples["callback_instance_id"].null_count()
         nameless = samples.filter(pl.col("path").str.starts_with("[")).height
         cut = samples.height - int(samples["whole"].sum())
@@ -102,7 +104,7 @@ class Stacks:
         process = ["run", "host", "vpid"]
         unseen = samples.join(self._executions, on=process, how="anti").height
         if self._run.waits.head(1).collect().height:
-            sentences += waits_in(waits_of_slow(*self._seen(waits=True)))
+            sentences += waits_in(waits_of_slow(*self._samples_and_executions(waits=True)))
         if unseen:
             sentences.append(
                 f"{unseen:,} samples are of processes that the trace knows no callback of. If they "
@@ -135,7 +137,7 @@ class Stacks:
         UsageError
             No stacks or waits were recorded, or no callback has such a node or name.
         """
-        samples = self._of(self._seen(waits=waits)[0], node, name)
+        samples = self._samples_of(self._samples_and_executions(waits=waits)[0], node, name)
         return samples.rename({"cpu_ns": "wait_ns"}) if waits else samples
 
     def functions(
@@ -171,9 +173,9 @@ class Stacks:
             As in `frame`; or the level is not between 0 and 1.
         """
         _check(level)
-        seen, executions = self._seen(waits=waits)
-        samples = self._of(seen, node, name)
-        return shares(of_functions(samples), samples, executions, level)
+        seen, executions = self._samples_and_executions(waits=waits)
+        samples = self._samples_of(seen, node, name)
+        return shares(time_by_function(samples), samples, executions, level)
 
     def changed(self, new: Runs, time: Time = "self_ns", *, level: float = _LEVEL) -> pl.DataFrame:
         """Return which functions take more or less CPU time per execution in other runs than here.
@@ -206,7 +208,7 @@ class Stacks:
             raise UsageError(f"time: {time!r} is neither {' nor '.join(TIMES)}")
         sides = self, Stacks(new)
         base, newer = (
-            per_execution(of_functions(side._samples), side._executions) for side in sides
+            per_execution(time_by_function(side._samples), side._executions) for side in sides
         )
         names = [side._executions["run"].unique().sort().to_list() for side in sides]
         return changed(base, newer, (names[0], names[1]), level, time)
@@ -227,7 +229,7 @@ class Stacks:
             As in `frame`, or no sample lies in such a callback.
         """
         samples, executions = self._busiest(node, name, waits=waits)
-        rows = shares(of_functions(samples), samples, executions, _LEVEL)
+        rows = shares(time_by_function(samples), samples, executions, _LEVEL)
         return picture(function_shares(rows, _title(samples.row(0, named=True)), waits=waits))
 
     def flame(
@@ -254,7 +256,7 @@ class Stacks:
             As in `plot`.
         """
         samples, all_executions = self._busiest(node, name, waits=waits)
-        slow = slow_ones(all_executions)
+        slow = slow_executions(all_executions)
         marked = samples.join(slow, on=["run", "callback_instance_id"], how="left")
         executions = samples.select("run", "callback_instance_id").n_unique()
         caption = (
@@ -266,8 +268,8 @@ class Stacks:
         self, node: str | None, name: str | None, *, waits: bool
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return the samples of the callback with the most of that time, and all executions."""
-        seen, executions = self._seen(waits=waits)
-        samples = busiest(self._of(seen, node, name))
+        seen, executions = self._samples_and_executions(waits=waits)
+        samples = busiest(self._samples_of(seen, node, name))
         if not samples.height:
             raise UsageError(f"no {'wait' if waits else 'sample'} lies in such a callback")
         return samples, executions

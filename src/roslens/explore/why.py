@@ -57,8 +57,8 @@ class Why:
         parts = []
         for run in self._run.runs:
             paths = self._paths_of(run.name)
-            shown = paths.messages.with_row_index("row").filter(self._shown(run.name))
-            path = paths.of(shown["row"].to_numpy().astype(np.int64))
+            shown = paths.messages.with_row_index("row").filter(self._in_view(run.name))
+            path = paths.segments_of(shown["row"].to_numpy().astype(np.int64))
             columns = paths.messages.select("topic", "subscription_node")[path["message"]]
             parts.append(
                 path.select(pl.lit(run.name).alias("run"), *columns, pl.exclude("message"))
@@ -72,7 +72,7 @@ class Why:
             self._paths = {run: Paths.of_run(self._run, run)}
         return self._paths[run]
 
-    def _shown(self, run: str) -> pl.Expr:
+    def _in_view(self, run: str) -> pl.Expr:
         """Return an expression for the messages that the views show."""
         if not self._run.views:
             return pl.lit(value=True)
@@ -115,7 +115,7 @@ class Why:
         UsageError
             There is no such topic or message, or the deadline is not a duration.
         """
-        late_by_run = self.found(topic, message, deadline, warm_up)
+        late_by_run = self.late_messages(topic, message, deadline, warm_up)
         rows = pl.concat(
             late.frame().select(pl.lit(name).alias("run"), pl.all())
             for name, late in late_by_run.items()
@@ -175,9 +175,9 @@ class Why:
         UsageError
             As in `frame`.
         """
-        of_runs = self.found(topic, None, deadline, warm_up).values()
+        of_runs = self.late_messages(topic, None, deadline, warm_up).values()
         total, late = (
-            sum(lateness.of for lateness in of_runs),
+            sum(lateness.judged for lateness in of_runs),
             sum(len(lateness.late_by) for lateness in of_runs),
         )
         by_run = deadline is None
@@ -225,7 +225,7 @@ class Why:
         """
         from roslens.analysis.path.figures import causes_plot  # noqa: PLC0415  (a second)
 
-        return picture(causes_plot(self._late(topic, deadline, warm_up)))
+        return picture(causes_plot(self._late_messages(topic, deadline, warm_up)))
 
     def waterfall(
         self,
@@ -247,21 +247,21 @@ class Why:
         """
         from roslens.analysis.path.figures import path_plot  # noqa: PLC0415  (a second)
 
-        return picture(path_plot(self._late(topic, deadline, warm_up)))
+        return picture(path_plot(self._late_messages(topic, deadline, warm_up)))
 
-    def _late(
+    def _late_messages(
         self, topic: str | None, deadline: str | int | None, warm_up: float | None
     ) -> list[Late]:
         late = [
             lateness
-            for lateness in self.found(topic, None, deadline, warm_up).values()
+            for lateness in self.late_messages(topic, None, deadline, warm_up).values()
             if len(lateness.late_by)
         ]
         if not late:
             raise UsageError("no message was late; give a shorter deadline")
         return late
 
-    def found(
+    def late_messages(
         self,
         topic: str | None = None,
         message: int | None = None,
@@ -281,8 +281,10 @@ class Why:
         key = topic, message, allowed, warm_up
         if key not in self._known:
             which = self._chosen(topic, message)
-            self._known[key] = {run.name: self._of_run(run.name, which, message, allowed, warm_up)
-                                for run in self._run.runs}  # fmt: skip
+            self._known[key] = {
+                run.name: self._late_of_run(run.name, which, message, allowed, warm_up)
+                for run in self._run.runs
+            }
         return self._known[key]
 
     def _chosen(self, topic: str | None, message: int | None) -> pl.Expr:
@@ -293,7 +295,7 @@ class Why:
             return pl.col("topic").is_in(names)
         return pl.lit(value=True) if message is not None else _OWN
 
-    def _of_run(
+    def _late_of_run(
         self,
         name: str,
         wanted: pl.Expr,
@@ -309,7 +311,7 @@ class Why:
         if warm_up is None:
             warm_up = start_up_s((last - first) / 1e9) if allowed is None else 0.0
         return late_messages(
-            paths, allowed, among=self._shown(name) & wanted, chosen=chosen,
+            paths, allowed, among=self._in_view(name) & wanted, chosen=chosen,
             since_ns=first + round(warm_up * 1e9),
         )  # fmt: skip
 
@@ -318,7 +320,7 @@ def shares_by_cause(
     why: Why, topic: str | None, deadline: str | int | None, warm_up: float | None
 ) -> list[Estimate]:
     """Return the estimates behind `Why.estimates`; errors are those of `Why.frame`."""
-    late_by_run = why.found(topic, None, deadline, warm_up)
+    late_by_run = why.late_messages(topic, None, deadline, warm_up)
     return lateness_by_cause(why._run.runs, late_by_run)
 
 

@@ -114,7 +114,9 @@ class Catalog:
             if names is not None:
                 patterns = [names] if isinstance(names, str) else list(names)
                 fits = [
-                    value for value in rows[column].unique().drop_nulls() if _fits(value, patterns)
+                    value
+                    for value in rows[column].unique().drop_nulls()
+                    if _matches(value, patterns)
                 ]
                 rows = rows.filter(pl.col(column).is_in(fits))
         if factors:
@@ -149,7 +151,7 @@ class Catalog:
         UsageError, RunFailedError
             No recording exists, or the file cannot be written; RunFailedError if the disk is full.
         """
-        known_rows = {row["path"]: row for row in self._known()}
+        known_rows = {row["path"]: row for row in self._known_rows()}
         places = list(self.tree.places())
         if not places:
             raise UsageError(f"{self.tree.where}: no recording here or in a folder below")
@@ -179,7 +181,7 @@ class Catalog:
             self._write(rows)
         return Changes(len(rows), len(new), removed)
 
-    def _known(self) -> list[dict[str, Any]]:
+    def _known_rows(self) -> list[dict[str, Any]]:
         try:
             if pl.read_parquet_metadata(text_path(self.file)).get(_VERSION[0]) != _VERSION[1]:
                 return []
@@ -275,5 +277,5 @@ def moment(when: Moment) -> datetime:
     return when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
 
 
-def _fits(value: str, patterns: Sequence[str]) -> bool:
+def _matches(value: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(value, pattern) for pattern in patterns)

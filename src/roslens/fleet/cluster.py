@@ -114,12 +114,12 @@ def each(
         return
     if workers.scheduler is None:
         number = min(workers.number or fitting_workers(), len(items))
-        yield from _here(partial(attempt, function), items, number)
+        yield from _in_processes(partial(attempt, function), items, number)
         return
     from roslens.fleet.scheduler import connected  # noqa: PLC0415  (imports dask)
 
     with connected(workers.scheduler, paths) as client:
-        yield from _on(client, function, items)
+        yield from _on_cluster(client, function, items)
 
 
 def attempt(function: Callable[[T], R], item: T) -> R | RoslensError:
@@ -138,7 +138,7 @@ def one_line(error: BaseException) -> RoslensError:
     return RunFailedError(f"{type(error).__name__}: {text}")
 
 
-def _on(
+def _on_cluster(
     client: Client, function: Callable[[T], R], items: Sequence[T]
 ) -> Iterator[tuple[int, R | RoslensError]]:
     from distributed import CancelledError, as_completed  # noqa: PLC0415
@@ -176,7 +176,7 @@ class _Worker(Generic[T]):
     item: int | None = None
 
 
-def _here(
+def _in_processes(
     function: Callable[[T], R | RoslensError], items: Sequence[T], number: int
 ) -> Iterator[tuple[int, R | RoslensError]]:
     """Call a function on each item in a number of other processes of this machine.

@@ -103,11 +103,11 @@ def row_of(task: Task) -> dict[str, Any]:
             recording = Recording.at(task.tree.local(place, Path(scratch)))
             manifest = recording.manifest
             if manifest is not None:
-                row |= _of_manifest(manifest)
+                row |= _manifest_columns(manifest)
             elif factors := factors_in(place.path.split("/")):
                 row["factors"] = json.dumps(factors, sort_keys=True)
             opened = open_recordings(recording.path, collect=task.collect)
-            row |= _of_tables(opened, place)
+            row |= _table_columns(opened, place)
             row["stamp"] = task.tree.stamp(place)
         except (RoslensError, OSError, pl.exceptions.PolarsError) as error:
             text = " ".join(str(error).split())
@@ -118,7 +118,7 @@ def row_of(task: Task) -> dict[str, Any]:
     return row
 
 
-def _of_manifest(manifest: Manifest) -> dict[str, Any]:
+def _manifest_columns(manifest: Manifest) -> dict[str, Any]:
     environment, host = manifest.environment, manifest.host
     return {
         "run": manifest.run,
@@ -147,7 +147,7 @@ def _of_manifest(manifest: Manifest) -> dict[str, Any]:
     }
 
 
-def _of_tables(opened: Recordings, place: Place) -> dict[str, Any]:
+def _table_columns(opened: Recordings, place: Place) -> dict[str, Any]:
     recording = opened.recordings[0]
     is_beside = recording.output == Recording.at(recording.path).output
     try:

@@ -39,9 +39,9 @@ def connected(address: str, paths: Sequence[Path]) -> Iterator[Client]:
         No scheduler answers there, it has no workers, or a worker has different versions, lacks
         roslens or does not see a path.
     """
-    with _quiet():
+    with _without_dask_messages():
         try:
-            _look_for(address)
+            _require_scheduler(address)
             client = Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
         except Exception as error:  # any kind, by what answers there in place of a scheduler
             raise UsageError(
@@ -55,7 +55,7 @@ def connected(address: str, paths: Sequence[Path]) -> Iterator[Client]:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _without_dask_messages() -> Iterator[None]:
     """Suppress dask's messages, which our errors repeat; after an error nothing more is logged."""
     loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
     before = [logger.level for logger in loggers]
@@ -69,7 +69,7 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(level)
 
 
-def _look_for(address: str) -> None:
+def _require_scheduler(address: str) -> None:
     """Fail soon if no scheduler is there: a client retries again and again, and waits without end
     for the greeting of a different kind of server.
     """  # noqa: D205
@@ -109,7 +109,7 @@ def _check_fitness(client: Client, address: str, paths: Sequence[Path]) -> None:
         if isinstance(answer, BaseException):
             message = f"{type(answer).__name__}: {' '.join(str(answer).split())}"
             why = f"cannot use roslens: {message}; install it there"
-        elif versions := other_versions(answer["versions"], ours["versions"]):
+        elif versions := version_differences(answer["versions"], ours["versions"]):
             why = f"runs {versions}; install the same versions there"
         elif answer["missing"]:
             more = f" and {len(answer['missing']) - 1} more" if len(answer["missing"]) > 1 else ""
@@ -122,7 +122,7 @@ def _check_fitness(client: Client, address: str, paths: Sequence[Path]) -> None:
         raise UsageError(f"--scheduler {address}: {who} {why}")
 
 
-def other_versions(found: Mapping[str, str], here: Mapping[str, str]) -> str:
+def version_differences(found: Mapping[str, str], here: Mapping[str, str]) -> str:
     """Describe the versions that differ from ours, next to ours; empty if all agree."""
     return ", ".join(
         f"{name} {found[name]} (here {version})"

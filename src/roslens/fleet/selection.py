@@ -181,7 +181,7 @@ class Selection:
             root = Path(folder, name)
             wanted = dict(zip((_place(*row) for row in columns), sources, strict=True))
             with writing(root):
-                for place in _there(root):
+                for place in _own_files(root):
                     if place not in wanted:
                         _remove(root, place)
                         removed += 1
@@ -237,7 +237,7 @@ def _place(suite: str | None, campaign: str | None, path: str, stamp: str) -> st
     return "/".join([*folders, f"{mark}.parquet"])
 
 
-def _there(folder: Path) -> Iterator[str]:
+def _own_files(folder: Path) -> Iterator[str]:
     """List our files in a folder; other files there are left alone."""
     for path in sorted(folder.rglob("*.parquet")):
         name = path.relative_to(folder).as_posix()

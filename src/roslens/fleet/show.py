@@ -138,7 +138,7 @@ def run_trend(
 
 def trend_table(trends: Trends, left_out: Sequence[str] = ()) -> ReportTable:
     """Build a table of changes with their software changes; an unchanged series has one row."""
-    notes = [*left_out, *filter(None, map(_odd_ones, trends.series))]
+    notes = [*left_out, *filter(None, map(_outlying_campaigns, trends.series))]
     labels, common = labels_of([series.cell for series in trends.series])
     rows = []
     for series, label in zip(trends.series, labels, strict=True):
@@ -148,7 +148,7 @@ def trend_table(trends: Trends, left_out: Sequence[str] = ()) -> ReportTable:
             means = [sum(n.values) / len(n.values) for n in series.nights]
             level = series.levels[-1][1] if series.levels else sum(means) / len(means)
             outcome = "no change found" if series.refused is None else "not_enough_evidence"
-            reasons = filter(None, (series.refused, _least(series)))
+            reasons = filter(None, (series.refused, _detectable_steps(series)))
             verdict = outcome + "".join(f" ({reference(note, notes)})" for note in reasons)
             rows.append([verdict, *name, "", "", significant(level * factor), "", ""])
         for change in series.changes:
@@ -162,7 +162,10 @@ def trend_table(trends: Trends, left_out: Sequence[str] = ()) -> ReportTable:
                     significant(change.before.mean * factor),
                     significant(change.after.mean * factor),
                     _percent(change.effect),
-                    "; ".join(f"{n} {_short(a)} -> {_short(b)}" for n, a, b in change.software),
+                    "; ".join(
+                        f"{n} {_short_version(a)} -> {_short_version(b)}"
+                        for n, a, b in change.software
+                    ),
                 ]
             )
     left = ("verdict", "metric", "cell", "since", "changed with it")
@@ -178,7 +181,7 @@ def trend_table(trends: Trends, left_out: Sequence[str] = ()) -> ReportTable:
     return numbered(table, notes, common)
 
 
-def _least(series: Series) -> str | None:
+def _detectable_steps(series: Series) -> str | None:
     if series.least_side is None:
         return None
     return (
@@ -187,7 +190,7 @@ def _least(series: Series) -> str | None:
     )
 
 
-def _odd_ones(series: Series) -> str | None:
+def _outlying_campaigns(series: Series) -> str | None:
     """Name campaigns far from their level, which would hide changes if they counted in full."""
     if not series.odd:
         return None
@@ -222,7 +225,7 @@ def _percent(effect: Effect | None) -> str:
     return "-" if effect is None else shown_change(effect.value, effect.low, effect.high)
 
 
-def _short(version: str | None) -> str:
+def _short_version(version: str | None) -> str:
     if version is None:
         return "-"
     commit = len(version) == 40 and all(c in "0123456789abcdef" for c in version)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from roslens.generate.ctf import write_trace
-from roslens.generate.shape import Shape, made_up
+from roslens.generate.shape import Shape, generated
 from roslens.recording import UsageError
-from roslens.recording.scratch import held
+from roslens.recording.scratch import locked_folder
 
 TRUTH = "truth.parquet"
-__all__ = ["TRUTH", "Shape", "generate", "made_up", "parse_shape"]
+__all__ = ["TRUTH", "Shape", "generate", "generated", "parse_shape"]
 
 
 def parse_shape(texts: tuple[str, ...]) -> Shape:
@@ -43,8 +43,8 @@ def generate(shape: Shape, folder: Path, events: int) -> int:
     UsageError
         A trace already exists there, or the number of events is out of range.
     """
-    content = made_up(shape, events)
-    with held(folder):
+    content = generated(shape, events)
+    with locked_folder(folder):
         trace = folder / "trace"
         try:
             write_trace(trace, content.events, f"{shape} {events}")

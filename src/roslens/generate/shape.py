@@ -109,7 +109,7 @@ class MadeUp:
     truth: pl.DataFrame
 
 
-def made_up(shape: Shape, events: int) -> MadeUp:
+def generated(shape: Shape, events: int) -> MadeUp:
     """Generate about the given number of message events, after those that create the objects."""
     if not 0 <= events <= _MOST_EVENTS:
         raise UsageError(f"events: from 0 to {_MOST_EVENTS:,}")
@@ -123,7 +123,7 @@ def made_up(shape: Shape, events: int) -> MadeUp:
         # Several subscriptions take a message; only the first one's callback publishes it again.
         first = system.deliver(layer, topic, published, number)
         topic, published, number = topic[first], system.forwarded(published[first]), number[first]
-    return system.made()
+    return system.result()
 
 
 @dataclass
@@ -227,7 +227,7 @@ class _System:
             end = at + (2_500 if forwards else 1_500)
             target, process = topic * shape.fan_out + place, self.process(layer + 1, topic)
             times = {"take_ns": at, "callback_start_ns": at + 900, "callback_end_ns": end}
-            self.truth.append(self.told(layer, topic, published, arrived, **times))
+            self.truth.append(self.truth_rows(layer, topic, published, arrived, **times))
             if place == 0:
                 reached = arrived
             target, at, end, process = (
@@ -257,7 +257,7 @@ class _System:
         """Return when the first subscription's callback publishes the messages it received."""
         return published + self.delay + 1_000
 
-    def told(
+    def truth_rows(
         self, layer: int, topic: Ints, published: Ints, arrived: Bools,
         **times: Ints,
     ) -> pl.DataFrame:  # fmt: skip
@@ -280,7 +280,7 @@ class _System:
         frame = pl.DataFrame({"time_ns": times, **who, **columns})
         self.parts.setdefault(name, []).append(frame)
 
-    def made(self) -> MadeUp:
+    def result(self) -> MadeUp:
         events = {name: pl.concat(frames).sort("time_ns") for name, frames in self.parts.items()}
         return MadeUp(events, pl.concat(self.truth))
 

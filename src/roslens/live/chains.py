@@ -28,13 +28,13 @@ def watched_chains(texts: Iterable[str], settings: Settings | None) -> list[Watc
     for text in texts:
         try:
             trigger = trigger_of(f"deadline of {text}") if re.search(r" [<>]", text) else None
-            watched.append((str(Chain.of(str(trigger.of if trigger else text))), trigger))
+            watched.append((str(Chain.of(str(trigger.subject if trigger else text))), trigger))
         except UsageError as error:
             raise UsageError(f"--chain: {error}") from error
     watched += [
-        (trigger.of, trigger if trigger.kind == "deadline" else None)
+        (trigger.subject, trigger if trigger.kind == "deadline" else None)
         for trigger in (settings.triggers if settings else ())
-        if trigger.of is not None and "->" in trigger.of
+        if trigger.subject is not None and "->" in trigger.subject
     ]
     timed = {chain for chain, trigger in watched if trigger is not None}
     return [pair for pair in dict.fromkeys(watched) if pair[1] is not None or pair[0] not in timed]
@@ -54,7 +54,7 @@ def chain_figures(
     """
     rows = []
     for chain, trigger in watched:
-        overview = chains_overview([tables.along(chain)], begin_ns, end_ns)
+        overview = chains_overview([tables.instances_of(chain)], begin_ns, end_ns)
         missed = None
         if trigger is not None and trigger.limit < end_ns - begin_ns:
             late = pl.col("value").is_null() | (pl.col("value") > trigger.limit)

@@ -93,7 +93,7 @@ class Figure:
     """
 
     name: str
-    told: str
+    meaning: str
     unit: str
     labels: Sequence[str]
     points: Sequence[tuple[Sequence[str], float]]
@@ -147,7 +147,7 @@ def prometheus_text(moment: Moment) -> bytes:
     def collect() -> Iterator[Metric]:
         for figure in figures_of(moment):
             kind = CounterMetricFamily if figure.total else GaugeMetricFamily
-            family = kind(f"roslens_{figure.name}", figure.told, labels=figure.labels)
+            family = kind(f"roslens_{figure.name}", figure.meaning, labels=figure.labels)
             for names, value in figure.points:
                 family.add_metric(names, value)
             yield family
@@ -178,7 +178,7 @@ def otlp_metrics(moment: Moment, window: LastSeconds, since_ns: int, run: str) -
         ]
         total = otel.Sum(points, otel.AggregationTemporality.CUMULATIVE, is_monotonic=True)
         data = total if figure.total else otel.Gauge(points)
-        metrics.append(otel.Metric(f"roslens.{figure.name}", figure.told, figure.unit, data))
+        metrics.append(otel.Metric(f"roslens.{figure.name}", figure.meaning, figure.unit, data))
     scope = InstrumentationScope("roslens", version("roslens"))
     about = Resource({"service.name": "roslens", "roslens.run": shown(run)})
     return otel.MetricsData(

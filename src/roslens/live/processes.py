@@ -77,7 +77,7 @@ class Processes(Periodic):
             rows.append((node, cpu[-1] if cpu else None, sizes[-1] if sizes else None))
         return pl.DataFrame(rows, schema=USED, orient="row")
 
-    def know(self, found: Iterable[tuple[str, int, int]]) -> None:
+    def add(self, found: Iterable[tuple[str, int, int]]) -> None:
         """Add nodes with their process and its PID namespace (0 if unknown).
 
         For each name, the last entry counts. Processes of another namespace have other numbers

@@ -103,9 +103,9 @@ def screen(moment: Moment, height: int | None = None) -> RenderableType:
     """Show a moment as one screen of a given height in lines."""
     if moment.figures is None:
         return Text("\n".join(["no event yet; waiting", *moment.notes]))
-    head = Text(f"{_of_when(moment)}   ")
+    head = Text(f"{_time_in_words(moment)}   ")
     head.append(_dropped(moment), "red" if moment.dropped else "green")
-    last = _said(moment)
+    last = _sentences(moment)
     views = [(view, frame) for view, frame in moment.views() if frame is not None]
     room = _ROOM if height is None else height - len(last) - 2
     counts = _shared([frame.height for _, frame in views], room - _OVERHEAD * len(views))
@@ -120,7 +120,7 @@ def screen(moment: Moment, height: int | None = None) -> RenderableType:
             else:
                 table.add_column(column.heading, justify="right", no_wrap=True)
         for row in frame.head(count).iter_rows(named=True):
-            wrong = _wrong(view, row, moment)
+            wrong = _exceeding_columns(view, row, moment)
             table.add_row(
                 *(
                     Text(column.text(row[column.name]), "bold red" * (column.name in wrong))
@@ -138,7 +138,7 @@ def html(moment: Moment) -> str:
     if moment.figures is None:
         return Sentence("; ".join(["No event yet", *moment.notes]))._repr_html_()
     parts: list[Sentence | ReportTable] = [
-        Sentence(_of_when(moment)),
+        Sentence(_time_in_words(moment)),
         Sentence(_dropped(moment), moment.dropped > 0),
     ]
     for view, frame in moment.views():
@@ -146,16 +146,16 @@ def html(moment: Moment) -> str:
             continue
         columns = _columns(view, frame)
         rows = list(frame.iter_rows(named=True))
-        marked = (i for i, row in enumerate(rows) if _wrong(view, row, moment))
+        marked = (i for i, row in enumerate(rows) if _exceeding_columns(view, row, moment))
         parts.append(ReportTable(
             [x.heading for x in columns], [[x.text(row[x.name]) for x in columns] for row in rows],
             view, marked=frozenset(marked), left=frozenset(x.heading for x in columns if x.left),
         ))  # fmt: skip
-    parts += [Sentence(sentence) for sentence in _said(moment)]
+    parts += [Sentence(sentence) for sentence in _sentences(moment)]
     return "\n".join(part._repr_html_() for part in parts)
 
 
-def _of_when(moment: Moment) -> str:
+def _time_in_words(moment: Moment) -> str:
     figures = moment.figures
     assert figures is not None
     seconds = (figures.end_ns - figures.begin_ns) / _NS
@@ -166,7 +166,7 @@ def _dropped(moment: Moment) -> str:
     return f"the tracer dropped {f'{moment.dropped:,}' if moment.dropped else 'nothing'}"
 
 
-def _said(moment: Moment) -> list[str]:
+def _sentences(moment: Moment) -> list[str]:
     over = (f"over budget: {excess['topic']}: {excess['budget']}" for excess in moment.exceeded)
     return [*over, *moment.notes, *moment.before, *moment.new]
 
@@ -176,7 +176,7 @@ def _missed(figures: LastSeconds) -> list[dict[str, Any]]:
     return [row for row in rows if row["missed"]]
 
 
-def _wrong(view: str, row: Mapping[str, Any], moment: Moment) -> set[object]:
+def _exceeding_columns(view: str, row: Mapping[str, Any], moment: Moment) -> set[object]:
     """Return the columns of a row whose values exceed a budget or deadline."""
     if view == "chains":
         return {"missed"} if row["missed"] else set()

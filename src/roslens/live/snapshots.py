@@ -59,7 +59,7 @@ class Snapshots:
             except OSError as error:
                 raise RunFailedError(f"{output}: cannot be made: {error.strerror}") from error
 
-    def heed(self, hits: Sequence[Hit]) -> list[Hit]:
+    def outside_cooldown(self, hits: Sequence[Hit]) -> list[Hit]:
         """Return the hits that are not in a cooldown; their snapshot is made some seconds later.
 
         Raises

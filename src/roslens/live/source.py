@@ -134,7 +134,9 @@ class Source:
         self.until_ns = None if all_of_it else until
         return self._split(wall + _FUTURE_NS if all_of_it else until, wall), pl.concat(losses)
 
-    def again(self, needed_ns: int | None = None) -> tuple[dict[str, pl.DataFrame], pl.DataFrame]:
+    def read_again(
+        self, needed_ns: int | None = None
+    ) -> tuple[dict[str, pl.DataFrame], pl.DataFrame]:
         """Read again, as a whole, all events within the kept time and since `needed_ns`."""
         self._needed_ns = needed_ns
         self._traces = {folder: Growing(folder) for folder in self._traces}

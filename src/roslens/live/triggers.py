@@ -35,18 +35,18 @@ class _Kind:
 
     unit: str | None = None
     ends: tuple[str, ...] = ()
-    of: str = ""
+    subject: str = ""
     lower: bool = False
 
 
 _KINDS: Mapping[str, _Kind] = {
     "latency": _Kind("ns"),
-    "deadline": _Kind("ns", of="chain"),
-    "gap": _Kind("ns", of="topic"),
-    "rate": _Kind("Hz", of="topic", lower=True),
+    "deadline": _Kind("ns", subject="chain"),
+    "gap": _Kind("ns", subject="topic"),
+    "rate": _Kind("Hz", subject="topic", lower=True),
     "loss": _Kind("1"),
     "callback": _Kind("ns"),
-    "silence": _Kind("ns", of="node or timer"),
+    "silence": _Kind("ns", subject="node or timer"),
     "cpu": _Kind("core"),
     "memory": _Kind("byte/s"),
     "process": _Kind(ends=("died",)),
@@ -66,7 +66,7 @@ class Trigger:
 
     text: str
     kind: str
-    of: str | None
+    subject: str | None
     upper: bool
     limit: float
     end: str | None = None
@@ -168,14 +168,14 @@ def trigger_of(given: object) -> Trigger:
         raise UsageError(f"'{text}': give no limit, but '{' or '.join(kind.ends)}'")
     if end is not None and end not in kind.ends:
         raise UsageError(f"'{text}': a {name} is never {end}; {_EXAMPLE}")
-    if subject is None and kind.of:
+    if subject is None and kind.subject:
         rest = text.removeprefix(name)
-        raise UsageError(f"'{text}': say which {kind.of}, as '{name} of /scan{rest}'")
+        raise UsageError(f"'{text}': say which {kind.subject}, as '{name} of /scan{rest}'")
     if subject is not None and "->" in subject:
         if name not in _OF_CHAINS:
             raise UsageError(f"'{text}': of a chain there is only the latency and the deadline")
         Chain.of(subject)
-    elif kind.of == "chain":
+    elif kind.subject == "chain":
         raise UsageError(
             f"'{text}': give a chain, as '{name} of /camera -> /image -> /viewer > 1 s'"
         )
@@ -230,7 +230,7 @@ class Tables:
         """Return a table as a lazy frame of one run."""
         return self.frame(name).lazy().with_columns(run=pl.lit(""))
 
-    def along(self, chain: str) -> ChainInstances:
+    def instances_of(self, chain: str) -> ChainInstances:
         """Return the instances of a chain; none until messages have passed each of its hops."""
         if chain not in self._along:
             try:
@@ -277,21 +277,21 @@ class Triggers:
             if trigger.kind in _LOOKS:
                 hits += _longest(trigger, _LOOKS[trigger.kind](trigger, tables), since, until_ns)
             elif trigger.kind in ("rate", "loss"):
-                hits += self._of_window(trigger, tables, first_ns, until_ns)
+                hits += self._window_hits(trigger, tables, first_ns, until_ns)
             elif trigger.kind == "goal":
                 ended = (at_ns for at_ns in _ended(trigger, tables) if since < at_ns <= until_ns)
                 hits += [Hit(trigger=trigger.text, at_ns=at_ns) for at_ns in ended][:1]
             elif tables.processes is not None:
-                hits += self._of_processes(trigger, tables.processes, since, until_ns)
+                hits += self._process_hit(trigger, tables.processes, since, until_ns)
         return hits
 
-    def _of_window(
+    def _window_hits(
         self, trigger: Trigger, tables: Tables, first_ns: int, until_ns: int
     ) -> Sequence[Hit]:
         """Return a hit when a rate or loss over the window begins to exceed its limit."""
         until_ns -= _UNDER_WAY_NS if trigger.kind == "loss" else 0
         table = tables.frame("publications" if trigger.kind == "rate" else "messages")
-        of_topic = _of_topic(table, trigger.of)
+        of_topic = _messages_of_topic(table, trigger.subject)
         first = of_topic["publish_ns"].min()
         if first is not None:
             self._defined.setdefault(trigger.text, int(str(first)))
@@ -314,13 +314,13 @@ class Triggers:
         )
         return [_hit(trigger, until_ns, float(value))] if begins and value is not None else []
 
-    def _of_processes(
+    def _process_hit(
         self, condition: Trigger, processes: Processes, since: int, until_ns: int
     ) -> list[Hit]:
         """Return the first hit of a condition on processes, over all nodes that it covers."""
         hits: list[Hit] = []
         if condition.kind == "process":
-            died = (at for node, at in list(processes.died) if condition.of in (None, node))
+            died = (at for node, at in list(processes.died) if condition.subject in (None, node))
             hits = [
                 Hit(trigger=condition.text, at_ns=at)
                 for at in died
@@ -328,7 +328,7 @@ class Triggers:
             ]
         else:
             for node in processes.nodes:
-                if condition.of not in (None, node):
+                if condition.subject not in (None, node):
                     continue
                 for at, value in processes.values(
                     condition.kind, node, self._window_ns, since, until_ns
@@ -363,15 +363,15 @@ def _hit(trigger: Trigger, at_ns: int, value: float, *, at_least: bool = False) 
     return Hit(trigger=trigger.text, at_ns=at_ns, value=value, at_least=at_least, unit=unit)
 
 
-def _of_topic(frame: pl.DataFrame, topic: str | None) -> pl.DataFrame:
+def _messages_of_topic(frame: pl.DataFrame, topic: str | None) -> pl.DataFrame:
     return frame if topic is None else frame.filter(pl.col("topic").cast(pl.String) == topic)
 
 
 def _ended(trigger: Trigger, tables: Tables) -> list[int]:
     """Return when goals ended with the trigger's outcome."""
     goals = tables.goals().filter(pl.col("outcome") == trigger.end)
-    if trigger.of is not None:
-        goals = goals.filter(pl.col("action") == trigger.of)
+    if trigger.subject is not None:
+        goals = goals.filter(pl.col("action") == trigger.subject)
     return goals["ended_ns"].sort().to_list()
 
 
@@ -380,10 +380,10 @@ def _ended(trigger: Trigger, tables: Tables) -> list[int]:
 
 
 def _latencies(trigger: Trigger, tables: Tables) -> pl.DataFrame:
-    if trigger.of is not None and "->" in trigger.of:
-        complete = tables.along(trigger.of).complete
+    if trigger.subject is not None and "->" in trigger.subject:
+        complete = tables.instances_of(trigger.subject).complete
         return complete.select(since="begin_ns", value="latency_ns", at="end_ns")
-    messages = _of_topic(tables.frame("messages"), trigger.of)
+    messages = _messages_of_topic(tables.frame("messages"), trigger.subject)
     columns = {"since": "publish_ns", "value": "latency_ns", "at": "callback_start_ns"}
     return messages.select(**columns).drop_nulls()
 
@@ -395,7 +395,7 @@ def deadlines(one: Trigger, tables: Tables) -> pl.DataFrame:
     later instance was completed: they may still be on their way. Instances whose message a node did
     not use, or nobody waits for, do not count.
     """
-    instances = tables.along(str(one.of)).instances
+    instances = tables.instances_of(str(one.subject)).instances
     done = pl.col("outcome") == "complete"
     last = pl.col("begin_ns").filter(done).max()
     under_way = pl.col("outcome").is_in(("lost", "unfinished")) | (
@@ -410,7 +410,9 @@ def deadlines(one: Trigger, tables: Tables) -> pl.DataFrame:
 def _gaps(trigger: Trigger, tables: Tables) -> pl.DataFrame:
     """Return intervals between publications; an interval counts as soon as it is too long."""
     times = (
-        _of_topic(tables.frame("publications"), trigger.of).select("publish_ns").sort("publish_ns")
+        _messages_of_topic(tables.frame("publications"), trigger.subject)
+        .select("publish_ns")
+        .sort("publish_ns")
     )
     since = pl.col("publish_ns")
     return times.select(
@@ -418,11 +420,11 @@ def _gaps(trigger: Trigger, tables: Tables) -> pl.DataFrame:
     )
 
 
-def _of_name(trigger: Trigger, instances: pl.DataFrame) -> pl.DataFrame:
+def _executions_named(trigger: Trigger, instances: pl.DataFrame) -> pl.DataFrame:
     """Return executions of a node, or of a topic, service or period."""
-    if trigger.of is None:
+    if trigger.subject is None:
         return instances
-    is_named = (pl.col(column).cast(pl.String) == trigger.of for column in ("node", "name"))
+    is_named = (pl.col(column).cast(pl.String) == trigger.subject for column in ("node", "name"))
     return instances.filter(pl.any_horizontal(is_named))
 
 
@@ -431,7 +433,9 @@ def _executions(trigger: Trigger, tables: Tables) -> pl.DataFrame:
     since = pl.col("start_ns")
     goes_on = since == since.max().over("host", "vpid", "vtid")
     executions = tables.frame("callback_instances")
-    executions = _of_name(trigger, executions.filter(pl.col("end_ns").is_not_null() | goes_on))
+    executions = _executions_named(
+        trigger, executions.filter(pl.col("end_ns").is_not_null() | goes_on)
+    )
     return executions.select(
         since=since, value=pl.col("end_ns") - since, at=since + math.ceil(trigger.limit)
     )
@@ -439,8 +443,10 @@ def _executions(trigger: Trigger, tables: Tables) -> pl.DataFrame:
 
 def _silences(trigger: Trigger, tables: Tables) -> pl.DataFrame:
     """Return intervals between signs of life: starts or ends of executions, or publications."""
-    ran = _of_name(trigger, tables.frame("callback_instances"))
-    published = tables.frame("publications").filter(pl.col("node").cast(pl.String) == trigger.of)
+    ran = _executions_named(trigger, tables.frame("callback_instances"))
+    published = tables.frame("publications").filter(
+        pl.col("node").cast(pl.String) == trigger.subject
+    )
     signs = [ran.select("node", at=column) for column in ("start_ns", "end_ns")]
     signs.append(published.select("node", at="publish_ns"))
     signs = [sign.with_columns(pl.col("node").cast(pl.String)) for sign in signs]

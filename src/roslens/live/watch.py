@@ -143,7 +143,9 @@ class Watch:
         self._snapshots = snapshots
         self._said: deque[str] = deque(maxlen=_LINES)
         self.asked = False
-        self.model = Model(keep_of(window_ns, settings), lambda: source.again(self.model.needed_ns))
+        self.model = Model(
+            keep_of(window_ns, settings), lambda: source.read_again(self.model.needed_ns)
+        )
         self._back_ns = settings.longest_ns + SPARE_NS if settings else None
         self._dropped = self._events = 0
         self._before: int | None = None
@@ -157,7 +159,7 @@ class Watch:
         dropped = losses.filter(pl.col("kind") == "discarded_events")["count"].sum()
         self._dropped += int(dropped)
 
-    def look(self, *, all_of_it: bool = False, to_last: bool = False) -> Moment:
+    def moment(self, *, all_of_it: bool = False, to_last: bool = False) -> Moment:
         """Read the events since the last call, and return the current moment.
 
         Parameters
@@ -187,11 +189,11 @@ class Watch:
         rate = events / ((end - since) / 1e9) if since is not None and end > since else None
         tables = Tables(self.model.tables(), self.model.goal_ends, self.processes)
         if self.processes is not None:
-            self.processes.know(self.model.nodes())
+            self.processes.add(self.model.nodes())
         figures = self._figures(tables, end) if self._shows else None
         exceeded = self._limits.exceeded(figures.topics.to_dicts()) if figures else []
         before = list(self._said)
-        hits = self._react(tables, end)
+        hits = self._trigger_hits(tables, end)
         if self._back_ns is not None:
             # However late the next look is, triggers are evaluated on everything up to then.
             self.model.needed_ns = end - self._back_ns
@@ -204,7 +206,7 @@ class Watch:
         records = [hit.model_dump() for hit in hits]
         return Moment(figures, rate, self._dropped, exceeded, records, notes, new, before)
 
-    def _react(self, tables: Tables, end: int) -> list[Hit]:
+    def _trigger_hits(self, tables: Tables, end: int) -> list[Hit]:
         """Return the triggers that hit now and are not in a cooldown."""
         hits: list[Hit] = []
         if self._triggers is not None and self.model.first_ns is not None:
@@ -212,7 +214,7 @@ class Watch:
         if self.asked:
             hits.append(Hit(trigger="SIGUSR2", at_ns=end))
             self.asked = False
-        return hits if self._snapshots is None else self._snapshots.heed(hits)
+        return hits if self._snapshots is None else self._snapshots.outside_cooldown(hits)
 
     def make_due(self, *, at_once: bool = False) -> list[str]:
         """Make a due snapshot, or with `at_once` one that is not yet due; return what was made."""
@@ -286,8 +288,8 @@ def run_watch(path: Path, options: Options, console: Console) -> int:
         with (
             _exported(options, path.resolve().name) as export,
             suppress(KeyboardInterrupt),
-            _shown(options, console) as show,
-            _asked() as asked,
+            _display(options, console) as show,
+            _snapshot_signal() as asked,
             watch.processes or nullcontext(),
         ):
             for moment in _moments(watch, source, options, asked):
@@ -347,7 +349,7 @@ def _moments(watch: Watch, source: Source, options: Options, asked: int) -> Iter
     while True:
         woken, used = time.monotonic(), time.process_time()
         ended = is_last or source.has_ended()
-        yield watch.look(all_of_it=ended, to_last=options.once or ended)
+        yield watch.moment(all_of_it=ended, to_last=options.once or ended)
         over = options.seconds is not None and time.monotonic() - begun >= options.seconds
         if options.once or ended or over:
             return
@@ -372,7 +374,7 @@ def _moments(watch: Watch, source: Source, options: Options, asked: int) -> Iter
 
 
 @contextmanager
-def _asked() -> Iterator[int]:
+def _snapshot_signal() -> Iterator[int]:
     """Yield a descriptor that becomes readable on SIGUSR2, which requests a snapshot."""
     asked = os.eventfd(0)
     before = signal.signal(signal.SIGUSR2, lambda *_: os.eventfd_write(asked, 1))
@@ -395,19 +397,19 @@ def _exported(options: Options, run: str) -> Iterator[Callable[[Moment], object]
         yield take
 
 
-def _say_new(moment: Moment) -> None:
+def _print_new(moment: Moment) -> None:
     for text in moment.new:
         say(f"roslens: {text}")
 
 
 @contextmanager
-def _shown(options: Options, console: Console) -> Iterator[Callable[[Moment], object]]:
+def _display(options: Options, console: Console) -> Iterator[Callable[[Moment], object]]:
     """Yield a function that shows a moment: as JSON, a screen, notebook output, or a line.
 
     Beside a recorder, it prints only the actions of triggers.
     """
     if options.beside is not None:
-        yield _say_new
+        yield _print_new
     elif options.as_json:
         yield lambda moment: say(json.dumps(moment.to_json()))
     elif options.once:

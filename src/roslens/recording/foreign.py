@@ -156,7 +156,7 @@ def _child(request: str) -> int:
     reader = getattr(importlib.import_module(module), function)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
-    resource.setrlimit(resource.RLIMIT_DATA, (_own_bytes() + memory_bytes,) * 2)
+    resource.setrlimit(resource.RLIMIT_DATA, (_reserved_bytes() + memory_bytes,) * 2)
     try:
         with answer:
             _send(reader(Path(path), **options), answer)
@@ -172,7 +172,7 @@ def _child(request: str) -> int:
     return 0
 
 
-def _own_bytes() -> int:
+def _reserved_bytes() -> int:
     """Return the memory that the interpreter and its libraries reserve before reading anything."""
     lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmData:"))

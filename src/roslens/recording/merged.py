@@ -45,15 +45,15 @@ def merged_manifest(members: Sequence[Member], span: tuple[int, int]) -> Manifes
         (manifest for status in _WORST for manifest in manifests if manifest.status == status), None
     )
     return Manifest(
-        suite=_same(manifest and manifest.suite for manifest in every) or "merged",
-        campaign=_same(manifest and manifest.campaign for manifest in every) or "merged",
+        suite=_common_value(manifest and manifest.suite for manifest in every) or "merged",
+        campaign=_common_value(manifest and manifest.campaign for manifest in every) or "merged",
         run="",
         factors=_common(manifest.factors for manifest in manifests) if None not in every else {},
-        repetition=_same(manifest and manifest.repetition for manifest in every) or 0,
-        order=_same(manifest and manifest.order for manifest in every) or 0,
-        seed=_same(manifest and manifest.seed for manifest in every),
-        timing=_same(manifest and manifest.timing for manifest in every),
-        work_topic=_same(manifest and manifest.work_topic for manifest in every),
+        repetition=_common_value(manifest and manifest.repetition for manifest in every) or 0,
+        order=_common_value(manifest and manifest.order for manifest in every) or 0,
+        seed=_common_value(manifest and manifest.seed for manifest in every),
+        timing=_common_value(manifest and manifest.timing for manifest in every),
+        work_topic=_common_value(manifest and manifest.work_topic for manifest in every),
         environment=_fields(Environment, [manifest and manifest.environment for manifest in every]),
         host=_fields(Host, hosts).model_copy(
             update={"cpu_count": _sum(host and host.cpu_count for host in hosts)}
@@ -68,20 +68,20 @@ def merged_manifest(members: Sequence[Member], span: tuple[int, int]) -> Manifes
             else [manifest.end_ns or manifest.start_ns for manifest in manifests]
         ),
         status="complete" if worst is None else worst.status,
-        exit_status=_same(manifest and manifest.exit_status for manifest in every),
+        exit_status=_common_value(manifest and manifest.exit_status for manifest in every),
         failure=None if worst is None else worst.failure,
         loss=Loss(
             discarded_events=_sum(loss and loss.discarded_events for loss in losses),
             lost_packets=_sum(loss and loss.lost_packets for loss in losses),
         ),
-        warnings=_of_members(members, "warnings"),
-        disturbances=_of_members(members, "disturbances"),
+        warnings=_common_values(members, "warnings"),
+        disturbances=_common_values(members, "disturbances"),
         provenance=f"merged of {', '.join(member.name for member in members)}",
         members=list(members),
     )
 
 
-def _of_members(members: Sequence[Member], field: str) -> list[str]:
+def _common_values(members: Sequence[Member], field: str) -> list[str]:
     return [
         f"{member.name}: {line}"
         for member in members
@@ -90,7 +90,7 @@ def _of_members(members: Sequence[Member], field: str) -> list[str]:
     ]
 
 
-def _same(values: Iterable[Any]) -> Any:
+def _common_value(values: Iterable[Any]) -> Any:
     """Return the common value of all; None if they differ."""
     first, *rest = values
     return first if all(value == first for value in rest) else None
@@ -113,6 +113,6 @@ def _fields(kind: type[_Part], parts: Sequence[Any], **defaults: Any) -> _Part:
         values = [part and getattr(part, name) for part in parts]
         if values and all(isinstance(value, dict) for value in values):
             fields[name] = _common(values)
-        elif values and values[0] is not None and _same(values) is not None:
+        elif values and values[0] is not None and _common_value(values) is not None:
             fields[name] = values[0]
     return kind.model_validate(fields)

@@ -49,7 +49,7 @@ def scratch_folder(place: Path, prefix: str) -> Iterator[Path]:
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[None]:
+def locked_folder(folder: Path) -> Iterator[None]:
     """Keep other roslens processes from writing into a folder, which is made if missing.
 
     Raises

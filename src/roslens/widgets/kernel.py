@@ -53,7 +53,7 @@ class PreparedKernel:
         return process
 
 
-def become() -> None:
+def become_kernel() -> None:
     """Import, wait for a request, and become that kernel; return if there is no request."""
     from roslens.kernel import be_kernel  # noqa: PLC0415  (only here)
     from roslens.widgets import start  # noqa: F401, PLC0415  (seconds)

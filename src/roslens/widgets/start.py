@@ -23,20 +23,20 @@ from roslens.analysis.figures.plot import Plot
 from roslens.analysis.flow.chain import HeldFlow
 from roslens.analysis.flow.chains import ChainInstances, chain_instances
 from roslens.analysis.flow.flow_graph import find_chains
-from roslens.analysis.flow.taking_turns import links_found
-from roslens.analysis.measures.loss import health_findings, what_is_bent
+from roslens.analysis.flow.taking_turns import suggested_links
+from roslens.analysis.measures.loss import biased_figures, health_findings
 from roslens.analysis.overview.in_range import chains_overview, worst_messages
 from roslens.analysis.overview.runs_and_topics import graph_edges, runs_overview, topics_overview
 from roslens.analysis.overview.thumbnails import health_thumbnails
 from roslens.analysis.path.kinds import in_words
 from roslens.analysis.path.late import explained
 from roslens.analysis.reports.base import Part, Section
-from roslens.analysis.reports.front import told
+from roslens.analysis.reports.front import trigger_sentences
 from roslens.analysis.reports.numbers import significant
 from roslens.analysis.reports.seen import seen_where_lost
 from roslens.analysis.reports.table import Pictured, ReportTable, Sentence
 from roslens.analysis.reports.tables import health_table
-from roslens.analysis.timeline.journey import Journey, journey_of, way_of
+from roslens.analysis.timeline.journey import Journey, journey_of, journeys_to
 from roslens.collectors.topics import INFRASTRUCTURE
 from roslens.paths import resolve
 from roslens.recording.errors import TooLargeError, UsageError
@@ -112,10 +112,10 @@ class StartPage:
         """Choose another run."""
         self.chosen = index
         self._messages = None
-        self._tell_range()
+        self._store_range()
         self._update(self._of_run)
 
-    def _tell_range(self) -> None:
+    def _store_range(self) -> None:
         """Store the range that ``view()`` applies in every notebook of the lab."""
         folder = os.environ.get(FOLDER)
         if folder and not _static():
@@ -124,7 +124,7 @@ class StartPage:
 
     def _selected(self) -> None:
         self._messages = None
-        self._tell_range()
+        self._store_range()
         self._update_range()
 
     def _update_range(self) -> None:
@@ -134,7 +134,7 @@ class StartPage:
             self.widget.send({"type": "told", "text": str(error)}, [])
 
     @property
-    def _seen(self) -> pl.LazyFrame:
+    def _messages_in_range(self) -> pl.LazyFrame:
         """Return the range's messages, read and sorted by latency once for all panes."""
         if self._messages is None:
             self._messages = (
@@ -184,7 +184,7 @@ class StartPage:
             s=pl.col("seconds").round(1), events="events", discarded="discarded",
             messages="messages", **{"not arrived": "lost"},
         )  # fmt: skip
-        table = _live_table(_telling(runs), lambda row: setattr(box, "value", row))
+        table = _live_table(_distinguishing(runs), lambda row: setattr(box, "value", row))
         lost = self._following(self._folded_loss)
 
         def choose(change: Mapping[str, Any]) -> None:
@@ -197,10 +197,10 @@ class StartPage:
                 lost.value = Sentence(f"{error}.", loud=True)._repr_html_()
 
         box.observe(choose, "value")
-        second_box.observe(lambda change: self._put_beside(change["new"]), "value")
+        second_box.observe(lambda change: self._show_selected(change["new"]), "value")
         return ipywidgets.VBox([ipywidgets.HBox([box, second_box]), lost, table])
 
-    def _put_beside(self, index: int) -> None:
+    def _show_selected(self, index: int) -> None:
         self.beside = index if index >= 0 else None
         self._update_range()
 
@@ -234,17 +234,19 @@ class StartPage:
             rows,
             f"Runs of {', '.join(Path(path).name or path for path in self.paths)}",
             notes=[_HEALTH, *_hidden(runs.height - len(shown), "runs")],
-            marked=frozenset(i for i, r in enumerate(shown) if _bad(r)),
+            marked=frozenset(i for i, r in enumerate(shown) if _is_alarming(r)),
             left=frozenset({"run", "cell", "status", "health"}),
         )  # fmt: skip
 
     def _loss(self) -> Section:
         run = self.run
         (loss,) = run.tracer_loss
-        parts: list[Part] = [Sentence(text, loud=True) for text in told(run.runs)]
+        parts: list[Part] = [Sentence(text, loud=True) for text in trigger_sentences(run.runs)]
         if loss.any:
             parts.append(
-                Sentence(f"The tracer lost events: {loss.text}. {what_is_bent([loss])}", loud=True)
+                Sentence(
+                    f"The tracer lost events: {loss.text}. {biased_figures([loss])}", loud=True
+                )
             )
         else:
             parts.append(Sentence("The tracer lost nothing."))
@@ -264,7 +266,7 @@ class StartPage:
         return self._frame(self._topics, _TOPICS, notes=[_DESCRIPTION])
 
     def _topics(self) -> pl.DataFrame:
-        topics = topics_overview(self._seen, self._losses)
+        topics = topics_overview(self._messages_in_range, self._losses)
         # The topics that every node has come last.
         topics = topics.sort(pl.col("topic").is_in(INFRASTRUCTURE), maintain_order=True)
         if self.beside is not None and not _static():
@@ -283,7 +285,7 @@ class StartPage:
         return self._frame(self._worst, "The slowest messages", chosen=self._jump)
 
     def _worst(self) -> pl.DataFrame:
-        worst = worst_messages(self._seen, self._origin)
+        worst = worst_messages(self._messages_in_range, self._origin)
         reasons, number = self._told.setdefault(self.chosen, {}), "callback_instance_id"
         new = worst.head(_MOST_EXPLAINED).filter(~pl.col(number).is_in(list(reasons)))
         if new.height:
@@ -298,7 +300,7 @@ class StartPage:
         )  # fmt: skip
 
     def _jump(self, row: int) -> None:
-        messages = worst_messages(self._seen, self._origin)
+        messages = worst_messages(self._messages_in_range, self._origin)
         self.widget.jump(int(messages["callback_instance_id"][row]))
 
     @property
@@ -324,12 +326,12 @@ class StartPage:
         A clicked element is searched in the timeline; the message clicked there is highlighted.
         """
         if _static():
-            picture = draw_graph(graph_edges(self._seen, self._losses))
+            picture = draw_graph(graph_edges(self._messages_in_range, self._losses))
             return picture or Section(Sentence("No node sent a message on a topic of its own."))
         graph = GraphWidget()
 
         def update() -> None:
-            graph.show(draw_graph(graph_edges(self._seen, self._losses)))
+            graph.show(draw_graph(graph_edges(self._messages_in_range, self._losses)))
 
         def search(_: object) -> None:
             name = graph.name_chosen()
@@ -348,10 +350,12 @@ class StartPage:
     def _pairs(self) -> Sequence[tuple[str, str]]:
         """Return the nodes and topics on the path of the clicked message."""
         return [
-            (node, j.topic) for j in self._way() for node in (j.publisher_node, j.subscription_node)
+            (node, j.topic)
+            for j in self._journeys()
+            for node in (j.publisher_node, j.subscription_node)
         ]
 
-    def _way(self) -> Sequence[Journey]:
+    def _journeys(self) -> Sequence[Journey]:
         """Return the clicked callback's message, with the messages that led to it and followed."""
         widget = self.widget
         if widget.clicked is None:
@@ -365,7 +369,9 @@ class StartPage:
 
     def _way_through(self, instance: int) -> Sequence[Journey]:
         widget = self.widget
-        return way_of(self.run.messages, widget.flows.way(instance), lambda: widget.paths)
+        return journeys_to(
+            self.run.messages, widget.flows.callbacks_on_way(instance), lambda: widget.paths
+        )
 
     def chains(self) -> ipywidgets.Widget | Still:
         """Show the chains of messages that began in the range, end to end."""
@@ -374,7 +380,7 @@ class StartPage:
         from roslens.analysis.figures.waterfall import chain_waterfall  # noqa: PLC0415
 
         try:
-            chains, _ = self._found_chains()
+            chains, _ = self._longest_chains()
         except TooLargeError as error:
             return Section(Sentence(f"Chains: {error}."))
         for chain in chains:
@@ -382,11 +388,11 @@ class StartPage:
                 return chain_waterfall(chain)
         return Section(Sentence("No message led to another, nor reached a callback."))
 
-    def _found_chains(self) -> tuple[list[ChainInstances], int]:
+    def _longest_chains(self) -> tuple[list[ChainInstances], int]:
         """Return the run's longest chains, followed once, and the number of further chains."""
         if self.chosen not in self._chains:
             flow = HeldFlow(self.run)
-            links = links_found(flow)
+            links = suggested_links(flow)
             chains = [
                 chain
                 for chain in find_chains(flow, links)
@@ -399,7 +405,7 @@ class StartPage:
 
     def _chain_rows(self) -> pl.DataFrame:
         try:
-            chains, left_out = self._found_chains()
+            chains, left_out = self._longest_chains()
         except TooLargeError as error:
             return pl.DataFrame({"chain": [f"{error}."]})
         overview = chains_overview(chains, *(self.widget.selection or (None, None)))
@@ -421,16 +427,16 @@ class StartPage:
         """Show the clicked message part by part, with the messages that led to it and followed."""
         if not _static():
             return self._following(self._message, clicked=True)
-        worst = worst_messages(self._seen, 0)
+        worst = worst_messages(self._messages_in_range, 0)
         if not worst.height:
             return Section(Sentence("No message was delivered."))
-        from roslens.analysis.figures.waterfall import way_waterfall  # noqa: PLC0415
+        from roslens.analysis.figures.waterfall import journey_waterfall  # noqa: PLC0415
 
         journeys = self._way_through(int(worst["callback_instance_id"][0]))
-        return way_waterfall([j for j in journeys if j.hops])
+        return journey_waterfall([j for j in journeys if j.hops])
 
     def _message(self) -> str | Section:
-        journeys = self._way()
+        journeys = self._journeys()
         if journeys:
             return message_html(journeys, self.widget.clicked)
         if self.widget.clicked is not None:
@@ -525,7 +531,7 @@ def _rounded(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _telling(runs: pl.DataFrame) -> pl.DataFrame:
+def _distinguishing(runs: pl.DataFrame) -> pl.DataFrame:
     """Drop columns that are equal in all runs or part of their names, to give others more room."""
     is_in_name = all(level in row["run"] for row in runs.iter_rows(named=True)
                      for level in re.findall(r"=([^,]*)", row["cell"]))  # fmt: skip
@@ -627,7 +633,7 @@ def _heat(run: Recordings, topic: str) -> Part:
     )
 
 
-def _bad(row: dict[str, Any]) -> bool:
+def _is_alarming(row: dict[str, Any]) -> bool:
     return bool(row["discarded"] or row["errors"]) or row["status"] in {"failed", "interrupted"}
 
 

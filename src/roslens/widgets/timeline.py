@@ -294,7 +294,7 @@ class TimelineWidget(anywidget.AnyWidget):
         index = self._shown[1] + (1 if by > 0 else -1)
         return index if 0 <= index < self.timeline.tracks[track].ids.size else self._shown[1]
 
-    def _nothing(self) -> None:
+    def _clear(self) -> None:
         self.journey = self.clicked = self._shown = None
 
     def _show(self, track: int, index: int | None, *, jump: bool = False) -> None:

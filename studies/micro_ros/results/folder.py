@@ -139,7 +139,7 @@ class MicroRosResults:
     takes: pl.DataFrame = field(default_factory=TAKEN.to_frame)
     captures: pl.DataFrame = field(default_factory=CAPTURED.to_frame)
     findings: pl.DataFrame = field(default_factory=FINDINGS.to_frame)
-    ways: pl.DataFrame = field(default_factory=WAYS.to_frame)
+    counted_ways: pl.DataFrame = field(default_factory=WAYS.to_frame)
     accounts: pl.DataFrame = field(default_factory=ACCOUNTS.to_frame)
     links: dict[tuple[str, str], Link] = field(default_factory=dict)
     slot_bytes: dict[str, int] = field(default_factory=dict)
@@ -178,17 +178,17 @@ class _Reader:
 
     def read(self) -> None:
         for path in sorted((self.folder / "memory").glob("*/")):
-            self._try(self._entity, path)
+            self._read_or_note(self._entity, path)
         for path in sorted((self.folder / "transport").glob("*/")):
-            self._try(self._transport, path)
+            self._read_or_note(self._transport, path)
         for path in sorted((self.folder / "capture").glob("*")):
-            self._try(self._capture, path)
+            self._read_or_note(self._capture, path)
         if (self.folder / BENCHMARK_NAME).is_file():
-            self._try(self._benchmark)
+            self._read_or_note(self._benchmark)
         if (self.folder / PROFILING_NAME).is_file():
-            self._try(self._profiling)
+            self._read_or_note(self._profiling)
 
-    def _try(self, read: Callable[..., T], *arguments: Any) -> T | None:
+    def _read_or_note(self, read: Callable[..., T], *arguments: Any) -> T | None:
         try:
             with read_here(self.folder, "results of micro-ROS"):
                 return read(*arguments)
@@ -225,7 +225,7 @@ class _Reader:
             self.results.slot_bytes[entity] = int(about["mtu"]) * int(about["depth"])
         baseline: ElfMemory | None = None
         if (folder / "baseline.elf").is_file():
-            baseline = self._try(read_elf, folder / "baseline.elf")
+            baseline = self._read_or_note(read_elf, folder / "baseline.elf")
         else:
             self._find(
                 f"memory/{entity}: no baseline.elf: static memory is the difference to the same "
@@ -234,9 +234,9 @@ class _Reader:
         counts = sorted(int(p.name) for p in folder.glob("*/") if p.name.isdigit())
         for count in counts:
             if baseline is not None:
-                self._try(self._static, entity, count, folder / str(count), baseline)
-            self._try(self._stack, entity, count, folder / str(count))
-            self._try(self._heap, entity, count, folder / str(count))
+                self._read_or_note(self._static, entity, count, folder / str(count), baseline)
+            self._read_or_note(self._stack, entity, count, folder / str(count))
+            self._read_or_note(self._heap, entity, count, folder / str(count))
 
     def _static(self, entity: str, count: int, folder: Path, baseline: ElfMemory) -> None:
         elf = read_elf(folder / "firmware.elf")
@@ -288,17 +288,17 @@ class _Reader:
         )
         self.results.links[self.source, transport] = link
         self._note_system(about)
-        self._try(self._accounts, about, transport)
-        self._try(self._exchanges, folder / "exchanges.csv", transport)
+        self._read_or_note(self._accounts, about, transport)
+        self._read_or_note(self._exchanges, folder / "exchanges.csv", transport)
         takes = folder / "takes.csv"
         if takes.is_file():
-            self._try(lambda: self._add("takes", read_takes(takes), transport=transport))
+            self._read_or_note(lambda: self._add("takes", read_takes(takes), transport=transport))
         for name, label in (
             ("throughput.csv", transport),
             ("downlink.csv", f"{transport} to the device"),
         ):
             if (folder / name).is_file():
-                self._try(self._counted, folder / name, link, label)
+                self._read_or_note(self._counted, folder / name, link, label)
 
     def _accounts(self, about: dict[str, Any], transport: str) -> None:
         """Read both sides' counts of each kind of message."""
@@ -390,7 +390,7 @@ class _Reader:
 
     def _about(self, folder: Path) -> dict[str, Any]:
         path = folder / "about.json"
-        about = self._try(read_json, path) if path.is_file() else None
+        about = self._read_or_note(read_json, path) if path.is_file() else None
         return about if isinstance(about, dict) else {}
 
 

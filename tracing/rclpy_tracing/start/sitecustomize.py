@@ -42,7 +42,7 @@ def _trace() -> None:
         print(f"roslens: callbacks of Python nodes are not recorded: {error}", file=sys.stderr)
 
 
-def _run_the_one_behind() -> None:
+def _run_hidden_module() -> None:
     """Run the sitecustomize module that this one hides, if there is one."""
     sys.path.remove(_FOLDER)
     module = sys.modules.pop("sitecustomize")
@@ -55,4 +55,4 @@ def _run_the_one_behind() -> None:
 
 
 sys.meta_path.insert(0, _Rclpy())
-_run_the_one_behind()
+_run_hidden_module()

@@ -76,7 +76,7 @@ def _compiled(note: Callable[[str], None]) -> Path:
             )
             for name in PROGRAMS
         ]
-        if not all(step.makes.is_file() for step in steps):
+        if not all(step.product.is_file() for step in steps):
             need_space(folder, _SPACE, f"compiling {PACKAGE}")
             run_steps(steps, what=PACKAGE, log=folder / LOG, note=note)
     return folder

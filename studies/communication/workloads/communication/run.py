@@ -53,7 +53,7 @@ class Sender:
         for each in self.messages:
             each.message = self.messages[0].message
 
-    def found(self) -> bool:
+    def all_matched(self) -> bool:
         """Return whether every publisher knows all its subscriptions."""
         wanted = self.options.subscriptions
         return all(
@@ -87,7 +87,7 @@ def publish_in_thread(options: argparse.Namespace, node: Any, stop: Any) -> Publ
     """Publish in a thread next to the executor."""
     sender = Sender(options, node)
     thread = threading.Thread(target=sender.run, name="publishers")
-    if side.wait_until(stop, sender.found):
+    if side.wait_until(stop, sender.all_matched):
         side.say_ready()
         thread.start()
 

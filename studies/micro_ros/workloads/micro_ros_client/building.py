@@ -146,20 +146,22 @@ def build(programs: Sequence[Program]) -> None:
 
 
 @dataclass(frozen=True)
-class _Made:
+class _Product:
     """A file and the command that makes it; the file's name identifies command and inputs."""
 
     path: Path
     command: tuple[str, ...]
 
 
-def _named(command: Sequence[str], contents: Sequence[str], stem: str, suffix: str = "") -> _Made:
+def _named(
+    command: Sequence[str], contents: Sequence[str], stem: str, suffix: str = ""
+) -> _Product:
     key = hashlib.sha256(repr((command, contents)).encode()).hexdigest()[:16]
     folder = Path(os.environ[VARIABLE]).parent / "programs"
-    return _Made(folder / f"{key}-{stem}{suffix}", tuple(command))
+    return _Product(folder / f"{key}-{stem}{suffix}", tuple(command))
 
 
-def _make(artifact: _Made) -> None:
+def _make(artifact: _Product) -> None:
     if artifact.path.is_file():
         return
     with tempfile.TemporaryDirectory(dir=artifact.path.parent) as scratch:
@@ -180,7 +182,7 @@ def _make(artifact: _Made) -> None:
             file.replace(artifact.path.with_name(file.name))
 
 
-def _objects(program: Program) -> list[_Made]:
+def _objects(program: Program) -> list[_Product]:
     """Return the objects of our own sources, and of the parts of micro-ROS that depend on options.
 
     A part sees its own options and those of the parts before it, and only the last part and the
@@ -190,8 +192,8 @@ def _objects(program: Program) -> list[_Made]:
     options = {name: str(value) for name, value in program.options.items()}
     shared = {k: v for k, v in options.items() if not k.startswith(target["pools"])}
     include: list[str] = []
-    own_objects: list[_Made] = []
-    objects: list[_Made] = []
+    own_objects: list[_Product] = []
+    objects: list[_Product] = []
 
     def add(part: Mapping[str, Any], overrides: Mapping[str, str]) -> None:
         text = configured(Path(part["template"]), target["values"] | overrides)
@@ -252,7 +254,7 @@ def _folder_of(header: str, text: str) -> Path:
     return folder
 
 
-def _link(program: Program, objects: Sequence[_Made]) -> _Made:
+def _link(program: Program, objects: Sequence[_Product]) -> _Product:
     target = description()["targets"][program.target]
     link = ["-pthread"]
     if program.target != "host":

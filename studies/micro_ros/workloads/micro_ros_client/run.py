@@ -153,7 +153,7 @@ def _exchange(options: argparse.Namespace, folder: Path, *, reliable: bool) -> N
         "client_resolution_ns": _TICK_NS if options.part in _LINES else 1,
         "injected": {"offset_ns": options.offset_ns, "drift_ppb": options.drift_ppb},
         "accounts": accounts,
-        "device": _told_by(folder / "device.txt"),
+        "device": _device_counts(folder / "device.txt"),
     }
     (folder / "about.json").write_text(json.dumps(about, indent=1) + "\n")
     for left in ("device.txt", "agent.log"):
@@ -202,7 +202,7 @@ def _free_port(part: str) -> int:
         return int(probe.getsockname()[1])
 
 
-def _told_by(path: Path) -> list[dict[str, object]]:
+def _device_counts(path: Path) -> list[dict[str, object]]:
     """Return the device's own counts of its messages."""
     rows: list[dict[str, object]] = []
     for line in path.read_text(encoding="utf-8").splitlines():

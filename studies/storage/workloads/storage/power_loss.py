@@ -90,11 +90,11 @@ def after_power_loss(
             file.later.append(operation)
     for name, file in files.items():
         if later == "torn":
-            _tear(file, source)
+            _cut_file(file, source)
         (folder / name).write_bytes(file.durable)
 
 
-def _tear(file: _File, source: random.Random) -> None:
+def _cut_file(file: _File, source: random.Random) -> None:
     for place, operation in enumerate(file.later):
         last = place == len(file.later) - 1
         if operation.kind == TRUNCATE:

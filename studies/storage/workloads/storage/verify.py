@@ -128,14 +128,14 @@ def _mcap(path: Path) -> tuple[str, Iterator[tuple[int, bytes]]]:
         with path.open("rb") as stream:
             for record in StreamReader(stream, emit_chunks=True, validate_crcs=True).records:
                 if isinstance(record, Chunk):
-                    yield from _of_chunk(record)
+                    yield from _chunk_messages(record)
                 elif isinstance(record, Message):
                     yield record.log_time, record.data
 
     return f"mcap {mcap.__version__} (Python)", records()
 
 
-def _of_chunk(chunk: Chunk) -> Iterator[tuple[int, bytes]]:
+def _chunk_messages(chunk: Chunk) -> Iterator[tuple[int, bytes]]:
     """Yield a chunk's messages, unpacked and checked by the library; cut here, for speed."""
     from mcap.stream_reader import get_chunk_data_stream  # noqa: PLC0415
 
