@@ -31,15 +31,20 @@ from roslens.collectors.ros2.scheduling import (
     find_scheduling,
     with_cpu,
 )
+from roslens.collectors.ros2.timers import timer_activations
 from roslens.collectors.ros2.types import I32, I64, NAME, NOTHING, TEXT, empty_table
 from roslens.collectors.schema.tables import LOSSES, TABLES
 
 Give = Callable[[str, pl.DataFrame | Rows], object]
 _OF_THE_PASS = (
     "messages", "publications", "takes", "callback_instances", "one_sided_messages",
-    "service_calls", "timer_activations", "heap", "callback_heap", "callback_allocations",
+    "service_calls", "heap", "callback_heap", "callback_allocations",
 )  # fmt: skip
 """The tables of the pass, largest first: it takes longest to reach the disk."""
+_STARTS = (
+    "callback_instance_id", "host", "vpid", "vtid", "timer_id", "node", "period_ns", "start_ns",
+    "apart",
+)  # fmt: skip
 
 
 def build_tables(
@@ -115,6 +120,8 @@ def make_tables(
     rows, counted = of_pass.tables()
     for name in _OF_THE_PASS:
         give(name, rows[name])
+    timers = timer_activations(rows["activations"].frame(*_STARTS))
+    give("timer_activations", TABLES["timer_activations"].conform(timers, names=True))
     # Counts are complete only now: messages are decided while their table is made.
     counts = counted()
     shared = counts["shared"] > 0

@@ -15,31 +15,23 @@ use crate::kinds::Kind;
 use crate::rows::{NEVER, Rows, plain};
 
 plain! {
-    /// A block of memory.
+    /// A block of memory, or an address that was freed and that no event had returned.
     pub struct Block {
+        /// The size in bytes, 0 if that is not known.
         pub size: i64,
-        /// When its address was returned.
+        /// When its address was returned, `NEVER` if no event shows that.
         pub begin: i64,
-        /// When it was freed, `NEVER` if it was not.
+        /// When it was freed, or its address was returned again; `NEVER` if it was not.
         pub end: i64,
         pub process: Id<Process>,
         /// The execution that allocated it.
         pub within: Maybe<Execution>,
+        /// Whether an event freed it, and in which execution.
+        pub freed: bool,
+        pub freed_within: Maybe<Execution>,
         thread: Id<Thread>,
         /// The block that had its address before, if no event had freed that.
         before: Maybe<Block>,
-    }
-}
-
-plain! {
-    /// An address that was freed.
-    pub struct Free {
-        pub time: i64,
-        pub process: Id<Process>,
-        /// The size of its block in bytes, 0 if that is not known.
-        pub size: i64,
-        /// The execution that freed it.
-        pub within: Maybe<Execution>,
     }
 }
 
@@ -48,8 +40,6 @@ plain! {
 pub struct Heap {
     /// In the order in which they were allocated.
     pub blocks: Rows<Block>,
-    /// In the order in which they were freed.
-    pub frees: Rows<Free>,
     /// Freed addresses that no event had returned.
     pub unknown: u64,
     /// Addresses that were returned again although no event had freed them.
@@ -80,6 +70,8 @@ impl Heap {
             end: NEVER,
             process,
             within,
+            freed: false,
+            freed_within: None,
             thread: event.thread,
             before: None,
         };
@@ -124,16 +116,16 @@ impl Heap {
         } else {
             self.live.remove(&place);
         }
-        let size = self.blocks.edit(freed).map(|block| {
-            block.end = by.begin;
-            block.size
-        });
-        self.unknown += u64::from(size.is_none());
-        self.frees.push(Free {
-            time: by.begin,
-            process: by.process,
-            size: size.unwrap_or_default(),
-            within: by.within,
-        });
+        if self.blocks.get(freed).is_none() {
+            self.unknown += 1;
+            freed = self.blocks.push(Block {
+                size: 0,
+                begin: NEVER,
+                ..*by
+            });
+        }
+        if let Some(block) = self.blocks.edit(freed) {
+            (block.end, block.freed, block.freed_within) = (by.begin, true, by.within);
+        }
     }
 }

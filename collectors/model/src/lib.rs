@@ -10,11 +10,11 @@
 //!   requests and responses with a client and a sequence number (`services`).
 //!
 //! A second phase decides what only the end of the events can show: which takes belong to several
-//! publications with one key (`partners`), timestamps that were not recorded (`approximate`), and
-//! the grid of a timer (`timers`). Then a row is made for each publication and each subscription
-//! (`pairing`). From the last row back, each is decided (`decide`) by the messages before and after
-//! it on its connection (`connections`), and by facts about the whole recording (`facts`). `gaps`
-//! knows where events may be missing.
+//! publications with one key (`partners`), and timestamps that were not recorded (`approximate`).
+//! Then a row is made for each publication and each subscription (`pairing`). From the last row
+//! back, each is decided (`decide`) by the messages before and after it on its connection
+//! (`connections`), and by facts about the whole recording (`facts`). `gaps` knows where events may
+//! be missing.
 //!
 //! Rows are numbered by their place, in the order of their first events, and links between rows are
 //! such numbers. Rows that have not been used for long move to a file (`rows`), unmatched keys are
@@ -23,8 +23,9 @@
 //! (`registry`), and each takes effect at its time.
 //!
 //! `collectors/ros2` makes the objects before the pass, and the relational tables from those of the
-//! pass: goals, scheduling, health. Memory is not yet bounded for service calls, activations of
-//! timers, the tables of the heap, takes without a publication, and keys that come late.
+//! pass: goals, activations of timers, scheduling, health. Memory is not yet bounded for service
+//! calls, activations of timers, the tables of the heap, takes without a publication, and keys that
+//! come late.
 
 #![forbid(unsafe_code)]
 
@@ -59,7 +60,6 @@ mod rows;
 mod services;
 mod tables;
 mod takes;
-mod timers;
 
 pub use crate::about::About;
 pub use crate::decide::{Match, Outcome, Reason};

@@ -78,7 +78,6 @@ impl Model {
         model.takes.rows = Rows::on(on);
         model.ring_buffers.rows = Rows::on(on);
         model.heap.blocks = Rows::on(on);
-        model.heap.frees = Rows::on(on);
         Self { disk, ..model }
     }
 

@@ -6,7 +6,6 @@ mod counts;
 mod heap;
 mod messages;
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -26,7 +25,6 @@ use crate::publications::Publication;
 use crate::registry::{Name, Subscription, Timer};
 use crate::rows::{NEVER, Plain, Rows, known};
 use crate::services::Call;
-use crate::timers::{Activation, activations, beside_gap};
 
 pub use counts::Counts;
 
@@ -84,9 +82,12 @@ const TABLES: [(&str, Made); 15] = [
     ("one_sided_messages", Made::Parts(Tables::one_sided)),
     ("executor_intervals", Made::Parts(Tables::intervals)),
     ("service_calls", Made::Parts(Tables::calls)),
-    ("timer_activations", Made::Whole(Tables::activations)),
-    ("heap", Made::Whole(Tables::heap)),
-    ("callback_heap", Made::Whole(Tables::callback_heap)),
+    ("activations", Made::Whole(Tables::activations)),
+    ("heap", Made::Whole(|of, columns| of.living(columns, false))),
+    (
+        "callback_heap",
+        Made::Whole(|of, columns| of.living(columns, true)),
+    ),
     ("callback_allocations", Made::Whole(Tables::allocations)),
     ("told", Made::Whole(Tables::told)),
     ("connections", Made::Whole(Tables::connections)),
@@ -103,7 +104,9 @@ impl Tables {
     pub(crate) fn new(mut model: Model) -> Self {
         let partners = model.partners();
         let calls = Self::served(&model);
-        let hosts = model.identity.hosts();
+        let hosts = model.identity.hosts().iter().map(String::as_str);
+        // A dictionary has at least one text.
+        let hosts = hosts.chain(model.identity.hosts().is_empty().then_some(""));
         let texts = Texts {
             names: Arc::new(StringArray::from_iter_values(model.registry.names.texts())),
             hosts: Arc::new(StringArray::from_iter_values(hosts)),
@@ -291,53 +294,31 @@ impl Tables {
         );
     }
 
+    /// Make a row per execution of a timer's callback, of which `timers.py` makes a table.
     fn activations(&self, columns: &mut Columns<'_>) {
         let registry = &self.model.registry;
-        let mut timers: BTreeMap<Id<Timer>, Vec<(Id<Execution>, Execution)>> = BTreeMap::new();
+        let mut before: HashMap<Id<Timer>, i64> = HashMap::new();
         // Without timers, no execution is read.
         let executions =
             (!registry.periods.is_empty()).then(|| self.model.callbacks.executions.iter());
-        for (number, row) in executions.into_iter().flatten() {
-            let timer = registry.timer_of(&registry.callback(row.callback));
-            if let Some(timer) = timer.filter(|timer| timer.place() < registry.periods.len()) {
-                timers.entry(timer).or_default().push((number, row));
-            }
-        }
-        let mut rows: Vec<(Id<Execution>, Execution, Id<Timer>, Activation)> = Vec::new();
-        for (timer, executions) in timers {
-            // Between two activations around a gap, others may be missing.
-            let unbroken = |(_, earlier): &(_, Execution), (_, next): &(_, Execution)| {
-                !self.is_missing_between(next.thread, earlier.start, next.start)
-            };
-            for (part, some) in executions.chunk_by(unbroken).enumerate() {
-                let starts: Vec<i64> = some.iter().map(|(_, row)| row.start).collect();
-                let mut activations = activations(&starts, registry.periods[timer.place()]);
-                if some.len() < executions.len() {
-                    beside_gap(&mut activations, part > 0);
-                }
-                let both = some.iter().zip(activations);
-                rows.extend(both.map(|((number, row), of)| (*number, *row, timer, of)));
-            }
-        }
-        rows.sort_by_key(|(number, ..)| *number);
-        let period = |timer: Id<Timer>| registry.periods[timer.place()];
-        let jitter = |timer: Id<Timer>, interval: i64| match (interval, period(timer)) {
-            (NEVER, _) | (_, NEVER) => NEVER,
-            (interval, period) => interval.wrapping_sub(period),
-        };
+        let rows = executions.into_iter().flatten();
+        let rows = rows.filter_map(|(number, row)| {
+            let timer = registry.timer_of(&registry.callback(row.callback))?;
+            let period = registry.periods.get(timer.place())?;
+            let before = before.insert(timer, row.start);
+            let apart =
+                before.is_some_and(|before| self.is_missing_between(row.thread, before, row.start));
+            Some((number, row, timer, *period, apart))
+        });
+        let rows: Vec<_> = rows.collect();
         self.of_threads(columns, rows.iter().map(|(_, row, ..)| row.thread));
-        columns!(columns, rows, |(number, row, timer, activation)|
+        columns!(columns, rows, |(number, row, timer, period, apart)|
             id "callback_instance_id" *number;
             id "timer_id" *timer;
             name "node" registry.callback(row.callback).node;
-            int64 "period_ns" period(*timer);
+            int64 "period_ns" *period;
             int64 "start_ns" row.start;
-            int64 "interval_ns" activation.interval;
-            int64 "jitter_ns" jitter(*timer, activation.interval);
-            int64 "release_ns" activation.release;
-            int64 "lateness_ns" activation.lateness;
-            int64 "drift_ns" activation.drift;
-            int64 "skipped" activation.skipped;
+            boolean "apart" Some(*apart);
         );
     }
 

@@ -30,19 +30,12 @@ struct HeapRow {
 }
 
 impl Tables {
-    /// Make the rows of the live blocks of each process, in steps of time.
-    pub(super) fn heap(&self, columns: &mut Columns<'_>) {
-        self.living(columns, false);
-    }
-
-    /// Make the rows of the live blocks of each callback of a process, in steps of time.
-    pub(super) fn callback_heap(&self, columns: &mut Columns<'_>) {
-        self.living(columns, true);
-    }
-
-    fn living(&self, columns: &mut Columns<'_>, of_callbacks: bool) {
+    /// Make the rows of the live blocks of each process, or of each callback of a process, in steps
+    /// of time.
+    pub(super) fn living(&self, columns: &mut Columns<'_>, of_callbacks: bool) {
         let mut changes: Vec<(i64, bool, Owner, i64)> = Vec::new();
-        for (_, block) in self.model.heap.blocks.iter() {
+        let blocks = self.model.heap.blocks.iter();
+        for (_, block) in blocks.filter(|(_, block)| block.begin != NEVER) {
             let mut owner: Owner = (Some(block.process), None);
             if of_callbacks {
                 let execution = self.model.callbacks.enclosing(block.within, block.begin);
@@ -113,18 +106,19 @@ impl Tables {
         let mut recorded: HashSet<Maybe<Process>> = HashSet::default();
         for (_, block) in heap.blocks.iter() {
             recorded.insert(Some(block.process));
-            let execution = model.callbacks.enclosing(block.within, block.begin);
-            let [count, size, .., kept] = sums.entry(execution).or_default();
-            (*count, *size) = (*count + 1, size.wrapping_add(block.size));
-            if block.end == NEVER {
-                *kept = kept.wrapping_add(block.size);
+            if block.begin != NEVER {
+                let execution = model.callbacks.enclosing(block.within, block.begin);
+                let [count, size, .., kept] = sums.entry(execution).or_default();
+                (*count, *size) = (*count + 1, size.wrapping_add(block.size));
+                if block.end == NEVER {
+                    *kept = kept.wrapping_add(block.size);
+                }
             }
-        }
-        for (_, free) in heap.frees.iter() {
-            recorded.insert(Some(free.process));
-            let execution = model.callbacks.enclosing(free.within, free.time);
-            let [_, _, count, size, _] = sums.entry(execution).or_default();
-            (*count, *size) = (*count + 1, size.wrapping_add(free.size));
+            if block.freed {
+                let execution = model.callbacks.enclosing(block.freed_within, block.end);
+                let [_, _, count, size, _] = sums.entry(execution).or_default();
+                (*count, *size) = (*count + 1, size.wrapping_add(block.size));
+            }
         }
         let rows = (!recorded.is_empty()).then(|| model.callbacks.executions.iter());
         let rows = rows.into_iter().flatten();

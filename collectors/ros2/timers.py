@@ -1,0 +1,100 @@
+"""Find how late each activation of a timer was, and which releases passed without one.
+
+rcl calls a timer once however late it is, then continues with the next point of its grid
+(``rcl_timer_call``). So an activation serves the first release after the activation before it, and
+the releases up to that of the next activation are skipped. Each activation serves a release of its
+own: one that seems early for a release that the next one serves was late for the one before, and if
+an executor queues the calls of timers, several in a row are late.
+
+No event shows the grid's phase: timers are reset, and their clock (often ``CLOCK_MONOTONIC_RAW``)
+runs at a slightly different rate from that of the events. The phase is estimated from the
+activations around: first by where they lie on the circle of one period, as mean direction and
+spread, then exactly by the least late of them.
+"""
+
+from __future__ import annotations
+
+import math
+
+import polars as pl
+
+from roslens.collectors.ros2.types import I64
+
+_AROUND = 50
+"""The number of activations on either side that the phase is estimated from."""
+_FEW = 10
+"""The grid cannot be estimated from fewer activations between gaps."""
+_ONE = 2.0**40
+"""Sums of whole numbers do not depend on what was added and removed before."""
+_TURN = 1 / math.tau
+_SPREAD = (1 / 32, 1 / 2)
+"""How much earlier than the mean an activation may be, in periods, whatever the spread."""
+_PART = "part"
+
+
+def timer_activations(starts: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows of the table, with the other columns of `starts`.
+
+    Parameters
+    ----------
+    starts
+        Executions of timers' callbacks, in their order: ``timer_id``, ``period_ns``, ``start_ns``,
+        and whether other activations may be missing before it (``apart``).
+    """
+    start, period, served = (pl.col(name) for name in ("start_ns", "period_ns", "served"))
+    rows = starts.with_columns(
+        (pl.col("timer_id") * 2**32 + pl.col("apart").cum_sum().over("timer_id")).alias(_PART),
+        pl.when(period > 0).then(period).alias("grid_ns"),
+    ).with_columns(
+        start.diff().over(_PART).alias("interval_ns"),
+        (start - start.first()).over(_PART).alias("since"),
+    )
+    rows = rows.with_columns(_points().over(_PART).alias("point"))
+    rows = rows.with_columns(_served(pl.col("point")).over(_PART).alias("served"))
+    rows = rows.with_columns((pl.col("since") - served * pl.col("grid_ns")).alias("after"))
+    phase = _of_around(pl.col("after"), "min")
+    rows = rows.with_columns(
+        (pl.col("after") - phase).over(_PART).alias("lateness_ns"),
+        (phase - phase.first()).over(_PART).alias("drift_ns"),
+        (served.shift(-1) - served - 1).over(_PART).alias("skipped"),
+    ).with_columns(
+        (pl.col("interval_ns") - period).alias("jitter_ns"),
+        (start - pl.col("lateness_ns")).alias("release_ns"),
+        # The last activation skipped nothing, if no release lies between its own and its start.
+        pl.col("skipped").fill_null(pl.when(pl.col("point") == served).then(0)),
+    )
+    few = (pl.len().over(_PART) < _FEW) & pl.col("apart").any().over("timer_id")
+    known = pl.when(~(pl.col("apart") | few))
+    grid = ("release_ns", "lateness_ns", "drift_ns", "skipped")
+    return rows.with_columns(known.then(name).alias(name) for name in grid)
+
+
+def _of_around(values: pl.Expr, kind: str) -> pl.Expr:
+    """Return the sum or least of the values of the activations around each."""
+    rolling = values.rolling_sum if kind == "sum" else values.rolling_min
+    return rolling(2 * _AROUND + 1, min_samples=1, center=True)
+
+
+def _points() -> pl.Expr:
+    """Return the last point of the grid up to each start, of the activations of one timer."""
+    since, period = pl.col("since"), pl.col("grid_ns")
+    angle = math.tau * (since % period) / period
+    around = _of_around(pl.ones(pl.len(), I64, eager=False), "sum")
+    x, y = (
+        _of_around((part * _ONE).round(mode="half_away_from_zero").cast(I64), "sum") / around / _ONE
+        for part in (angle.cos(), angle.sin())
+    )
+    mean = pl.arctan2(y, x) * _TURN
+    strength = (x * x + y * y).sqrt().clip(1e-9, 1.0)
+    deviation = (-2.0 * strength.log()).sqrt() * _TURN
+    # Count how often the mean went around the circle: no step is longer than half of it.
+    turns = mean.diff().round(mode="half_away_from_zero").fill_null(0.0).cum_sum()
+    edge = mean - turns - (2.0 * deviation).clip(*_SPREAD)
+    return (since / period - edge).floor().cast(I64)
+
+
+def _served(point: pl.Expr) -> pl.Expr:
+    """Return the releases that activations serve, from the last points of the grid before each."""
+    place = pl.int_range(pl.len())
+    latest = (point - place).cum_min(reverse=True) + place
+    return pl.min_horizontal(latest, point.shift(1) + 1)
