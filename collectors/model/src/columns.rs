@@ -2,29 +2,17 @@
 
 use std::sync::Arc;
 
-use arrow_array::types::{ArrowPrimitiveType, Int32Type, Int64Type, UInt32Type};
+use arrow_array::types::UInt32Type;
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, DictionaryArray, PrimitiveArray, RecordBatch, StringArray,
-    UInt32Array,
+    Array, ArrayRef, BooleanArray, DictionaryArray, Int32Array, Int64Array, RecordBatch,
+    StringArray,
 };
-use arrow_buffer::NullBuffer;
 use arrow_schema::ArrowError;
 
 use crate::identity::{Host, NOTHING};
-use crate::ids::{Maybe, last};
+use crate::ids::{Id, Maybe};
 use crate::registry::Name;
-use crate::rows::NEVER;
-
-fn nulls<T: PartialEq + Copy>(values: &[T], nothing: T) -> Option<NullBuffer> {
-    // Most columns have none.
-    if !values.contains(&nothing) {
-        return None;
-    }
-    Some(values.iter().map(|value| *value != nothing).collect())
-}
-
-/// The number that stands for no text.
-const NO_TEXT: u32 = u32::MAX;
+use crate::rows::known;
 
 /// The texts to which columns refer by number.
 #[derive(Clone)]
@@ -61,14 +49,17 @@ impl<'a> Columns<'a> {
         }
     }
 
-    fn wants(&self, name: &str) -> bool {
-        self.wanted
-            .is_none_or(|wanted| wanted.iter().any(|wanted| wanted == name))
+    /// Add a column, which is only made if it is wanted.
+    fn add<A: Array + 'static>(&mut self, name: &'static str, make: impl FnOnce() -> A) {
+        let is_named = |wanted: &[String]| wanted.iter().any(|wanted| wanted == name);
+        if self.wanted.is_none_or(is_named) {
+            self.arrays.push((name, Arc::new(make())));
+        }
     }
 
     /// Add a column of times or numbers, null where `NEVER`.
     pub fn int64(&mut self, name: &'static str, values: impl Iterator<Item = i64>) {
-        self.numbers::<Int64Type>(name, values, NEVER);
+        self.add(name, || values.map(known).collect::<Int64Array>());
     }
 
     /// Add a column of numbers of objects or rows.
@@ -77,40 +68,29 @@ impl<'a> Columns<'a> {
         name: &'static str,
         values: impl Iterator<Item = I>,
     ) {
-        let number = |id: I| id.into().map_or(NEVER, |id| i64::from(id.number()));
-        let numbers = values.map(number);
-        self.int64(name, numbers);
+        let number = |id: I| id.into().map(|id| i64::from(id.number()));
+        self.add(name, || values.map(number).collect::<Int64Array>());
     }
 
     /// Add a column of numbers of processes or threads, null where -1.
     pub fn int32(&mut self, name: &'static str, values: impl Iterator<Item = i32>) {
-        self.numbers::<Int32Type>(name, values, NOTHING);
+        let known = |value| (value != NOTHING).then_some(value);
+        self.add(name, || values.map(known).collect::<Int32Array>());
     }
 
-    fn numbers<T: ArrowPrimitiveType>(
-        &mut self,
-        name: &'static str,
-        values: impl Iterator<Item = T::Native>,
-        nothing: T::Native,
-    ) {
-        if self.wants(name) {
-            let values: Vec<T::Native> = values.collect();
-            let nulls = nulls(&values, nothing);
-            let values = PrimitiveArray::<T>::new(values.into(), nulls);
-            self.arrays.push((name, Arc::new(values)));
-        }
+    /// Add a column of booleans.
+    pub fn boolean(&mut self, name: &'static str, values: impl Iterator<Item = Option<bool>>) {
+        self.add(name, || values.collect::<BooleanArray>());
     }
 
     /// Add a column of names.
     pub fn name(&mut self, name: &'static str, values: impl Iterator<Item = Maybe<Name>>) {
-        let texts = Arc::clone(&self.texts.names);
-        self.text(name, values.map(last), texts);
+        self.text(name, values.map(|id| id.map(Id::number)), &self.texts.names);
     }
 
     /// Add a column of labels of hosts.
     pub fn host(&mut self, name: &'static str, values: impl Iterator<Item = Maybe<Host>>) {
-        let texts = Arc::clone(&self.texts.hosts);
-        self.text(name, values.map(last), texts);
+        self.text(name, values.map(|id| id.map(Id::number)), &self.texts.hosts);
     }
 
     /// Add a column of words by index, null for an index beyond the last word.
@@ -121,45 +101,20 @@ impl<'a> Columns<'a> {
         words: &[&str],
     ) {
         let texts = Arc::new(StringArray::from_iter_values(words));
-        self.text(name, values.map(u32::from), texts);
+        self.text(name, values.map(|value| Some(value.into())), &texts);
     }
 
     fn text(
         &mut self,
         name: &'static str,
-        values: impl Iterator<Item = u32>,
-        texts: Arc<StringArray>,
+        values: impl Iterator<Item = Option<u32>>,
+        texts: &Arc<StringArray>,
     ) {
-        if !self.wants(name) {
-            return;
-        }
-        let count = u32::try_from(texts.len()).unwrap_or(NO_TEXT);
-        let number = |value| if value < count { value } else { NO_TEXT };
-        let mut values: Vec<u32> = values.map(number).collect();
-        let nulls = nulls(&values, NO_TEXT);
-        if nulls.is_some() {
-            // Keys under a null must be valid indices, too.
-            for value in values.iter_mut().filter(|value| **value == NO_TEXT) {
-                *value = 0;
-            }
-        }
-        let texts = if count == 0 {
-            Arc::new(StringArray::from_iter_values([""]))
-        } else {
-            texts
-        };
-        let keys = UInt32Array::new(values.into(), nulls);
-        if let Ok(array) = DictionaryArray::<UInt32Type>::try_new(keys, texts) {
-            self.arrays.push((name, Arc::new(array)));
-        }
-    }
-
-    /// Add a column of booleans.
-    pub fn boolean(&mut self, name: &'static str, values: impl Iterator<Item = Option<bool>>) {
-        if self.wants(name) {
-            let values: BooleanArray = values.collect();
-            self.arrays.push((name, Arc::new(values)));
-        }
+        let known = |number: &u32| (*number as usize) < texts.len();
+        let keys = values.map(|number| number.filter(known));
+        self.add(name, || {
+            DictionaryArray::<UInt32Type>::new(keys.collect(), Arc::clone(texts) as ArrayRef)
+        });
     }
 
     /// Return the wanted columns in the wanted order; every column has one value per row.
