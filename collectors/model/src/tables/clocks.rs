@@ -1,5 +1,7 @@
 //! Bound the differences between hosts' clocks, and compare system clocks with the events' clock.
 
+use std::collections::BTreeMap;
+
 use crate::columns::{Columns, columns};
 use crate::identity::Host;
 use crate::ids::Maybe;
@@ -42,43 +44,27 @@ type Stamp = (i64, i64);
 /// The nearest timestamps to some given times.
 pub struct Nearest {
     times: Vec<i64>,
-    /// For each time, the last timestamp before it, and the first one that is not before it.
-    around: Vec<[Option<Stamp>; 2]>,
+    /// The first and the last timestamp at or after so many of the times, and before the others.
+    between: BTreeMap<usize, [Stamp; 2]>,
 }
 
 impl Nearest {
     /// Start without any timestamp.
     pub(super) fn new(mut times: Vec<i64>) -> Self {
         times.sort_unstable();
-        let around = vec![[None; 2]; times.len()];
-        Self { times, around }
+        let between = BTreeMap::new();
+        Self { times, between }
     }
 
     /// Add a timestamp.
-    pub(super) fn on_stamp(&mut self, at: i64, ahead: i64) {
-        let later = self.times.partition_point(|time| *time <= at);
-        if let Some([before, _]) = self.around.get_mut(later)
-            && before.is_none_or(|(time, _)| time <= at)
-        {
-            *before = Some((at, ahead));
+    pub(super) fn on_stamp(&mut self, stamp: Stamp) {
+        let passed = self.times.partition_point(|time| *time <= stamp.0);
+        let [first, last] = self.between.entry(passed).or_insert([stamp; 2]);
+        if stamp.0 < first.0 {
+            *first = stamp;
         }
-        if let Some([_, behind]) = self.around[..later].last_mut()
-            && behind.is_none_or(|(time, _)| time > at)
-        {
-            *behind = Some((at, ahead));
-        }
-    }
-
-    /// Carry timestamps on to the other times that they are before or after, once all were added.
-    pub(super) fn finish(&mut self) {
-        let (mut before, mut behind) = (None, None);
-        for stamps in &mut self.around {
-            before = stamps[0].or(before);
-            stamps[0] = before;
-        }
-        for stamps in self.around.iter_mut().rev() {
-            behind = stamps[1].or(behind);
-            stamps[1] = behind;
+        if stamp.0 >= last.0 {
+            *last = stamp;
         }
     }
 
@@ -86,13 +72,15 @@ impl Nearest {
     /// are equally near; `NEVER` if there is none.
     pub(super) fn offset(&self, time: i64) -> i64 {
         let place = self.times.partition_point(|moment| *moment < time);
-        match self.around.get(place) {
-            Some([Some((before, earlier)), Some((behind, later))]) => {
-                let is_before = time.wrapping_sub(*before) < behind.wrapping_sub(time);
-                if is_before { *earlier } else { *later }
+        let before = self.between.range(..=place).next_back();
+        let behind = self.between.range(place + 1..).next();
+        match (before, behind) {
+            (Some((_, [_, before])), Some((_, [behind, _]))) => {
+                let is_before = time.wrapping_sub(before.0) < behind.0.wrapping_sub(time);
+                if is_before { before.1 } else { behind.1 }
             }
-            Some([Some((_, ahead)), None] | [None, Some((_, ahead))]) => *ahead,
-            _ => NEVER,
+            (Some((_, [_, (_, ahead)])), None) | (None, Some((_, [(_, ahead), _]))) => *ahead,
+            (None, None) => NEVER,
         }
     }
 }

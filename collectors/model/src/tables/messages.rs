@@ -145,11 +145,10 @@ impl Tables {
                     && !row.estimated
                     && let Some(nearest) = by_host.get_mut(&self.host(row.thread))
                 {
-                    nearest.on_stamp(row.rmw, row.stamp.wrapping_sub(row.rmw));
+                    nearest.on_stamp((row.rmw, row.stamp.wrapping_sub(row.rmw)));
                 }
             }
         }
-        by_host.values_mut().for_each(Nearest::finish);
         by_host
     }
 

@@ -15,9 +15,8 @@ fn the_nearest_stamp_tells() {
     ] {
         let mut nearest = Nearest::new(times.to_vec());
         for (at, ahead) in all {
-            nearest.on_stamp(at, ahead);
+            nearest.on_stamp((at, ahead));
         }
-        nearest.finish();
         for time in times {
             let before = all.iter().rev().find(|(at, _)| at < time);
             let behind = all.iter().find(|(at, _)| at >= time);
