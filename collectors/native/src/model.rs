@@ -1,24 +1,21 @@
 //! Bind the ROS 2 model: take events and objects from Python, and return tables.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 
 use ahash::HashMap;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::{RecordBatch, RecordBatchReader};
-use arrow_schema::{ArrowError, Schema, SchemaRef};
+use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
+use arrow_schema::{ArrowError, Schema};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
 use roslens_ctf::Failure;
-use roslens_ctf::files::{Order, table_writer};
 use roslens_model::{
     About, Batch, Disk, Gap, Gaps, Guesses, Id, Identity, KINDS, Kinds, Model, Process, Reason,
     Registry, Tables,
@@ -26,7 +23,7 @@ use roslens_model::{
 
 use crate::failure::raised;
 use crate::given::stream_of;
-use crate::output::pairs;
+use crate::output::written;
 
 /// A loss: host; process and CPU, if only these are affected; begin and end.
 type Loss = (u32, Option<i32>, Option<i32>, i64, i64);
@@ -86,7 +83,7 @@ fn batches_of(
     path: &Path,
     fields: &'static [&'static str],
     context: &[&'static str],
-    workers: &Arc<Workers>,
+    turns: Option<Turns>,
 ) -> PyResult<roslens_model::Batches> {
     let file = File::open(path)
         .map_err(|error| raised(Failure::Output(format!("{}: {error}", path.display()))))?;
@@ -100,7 +97,7 @@ fn batches_of(
         .with_batch_size(2048)
         .build()
         .map_err(wrong)?;
-    Ok(Box::new(Ahead::of(with_fields(reader, fields), workers)))
+    Ok(ahead(with_fields(reader, fields), turns))
 }
 
 /// Read events with these fields from batches.
@@ -123,132 +120,57 @@ fn whole(table: &Bound<'_, PyAny>) -> PyResult<RecordBatch> {
     }
 }
 
-type Job = Box<dyn FnOnce() + Send>;
+/// Of all threads that make batches ahead of their use, so many work at a time as the channel holds.
+type Turns = Arc<(SyncSender<()>, Mutex<Receiver<()>>)>;
 
-/// Threads besides the consuming one, which make the batches that it will ask for next.
-struct Workers {
-    jobs: Option<Sender<Job>>,
-    threads: Vec<JoinHandle<()>>,
+/// Return the turns of `threads` threads in all, including the consuming one; `None` for that alone.
+fn turns(threads: usize) -> Option<Turns> {
+    let (take, give_back) = sync_channel(threads.checked_sub(1).filter(|beside| *beside > 0)?);
+    Some(Arc::new((take, Mutex::new(give_back))))
 }
 
-impl Workers {
-    /// Use `threads` threads in all, including the consuming one.
-    fn new(threads: usize) -> Arc<Self> {
-        let (jobs, waiting) = channel::<Job>();
-        let waiting = Arc::new(Mutex::new(waiting));
-        let work = |waiting: Arc<Mutex<Receiver<Job>>>| {
-            move || {
-                loop {
-                    let job = waiting
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .recv();
-                    // If a job panicked, its channel tells the thread that waits for it.
-                    match job {
-                        Ok(job) => drop(catch_unwind(AssertUnwindSafe(job))),
-                        Err(_) => break,
-                    }
-                }
-            }
-        };
-        let beside = 1..threads;
-        Arc::new(Self {
-            jobs: (!beside.is_empty()).then_some(jobs),
-            threads: beside
-                .map(|_| std::thread::spawn(work(Arc::clone(&waiting))))
-                .collect(),
-        })
-    }
-}
-
-impl Drop for Workers {
-    fn drop(&mut self) {
-        self.jobs = None;
-        for thread in self.threads.drain(..) {
-            drop(thread.join());
-        }
-    }
-}
-
-/// An iterator that makes the next batch while one is used, if there is a thread for it.
-struct Ahead<I: Iterator> {
-    rest: Option<I>,
-    next: Option<Receiver<(I, Option<I::Item>)>>,
-    workers: Arc<Workers>,
-}
-
-impl<T, I> Ahead<I>
-where
-    T: Send + 'static,
-    I: Iterator<Item = Result<T, ArrowError>> + Send + 'static,
-{
-    fn of(batches: I, workers: &Arc<Workers>) -> Self {
-        let mut found = Self {
-            rest: Some(batches),
-            next: None,
-            workers: Arc::clone(workers),
-        };
-        found.begin();
-        found
-    }
-
-    /// Hand the next batch to a worker.
-    fn begin(&mut self) {
-        let Some(jobs) = &self.workers.jobs else {
-            return;
-        };
-        let Some(mut rest) = self.rest.take() else {
-            return;
-        };
-        let (here, there) = sync_channel(1);
-        let job = move || {
-            let made = rest.next();
+/// Make the next batch on another thread while one is used, if there may be other threads.
+fn ahead<T: Send + 'static>(
+    mut batches: impl Iterator<Item = Result<T, ArrowError>> + Send + 'static,
+    turns: Option<Turns>,
+) -> Box<dyn Iterator<Item = Result<T, ArrowError>> + Send> {
+    let Some(turns) = turns else {
+        return Box::new(batches);
+    };
+    let (here, there) = sync_channel(0);
+    std::thread::spawn(move || {
+        let (take, give_back) = &*turns;
+        while take.send(()).is_ok() {
+            // The turn is given back whatever happens.
+            let made = catch_unwind(AssertUnwindSafe(|| batches.next()));
+            _ = give_back
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .recv();
+            let Ok(made) = made else { break };
             // The consumer may have stopped.
-            drop(here.send((rest, made)));
-        };
-        if jobs.send(Box::new(job)).is_ok() {
-            self.next = Some(there);
+            let is_last = made.is_none();
+            if here.send(made).is_err() || is_last {
+                break;
+            }
         }
-    }
+    });
+    // A thread that died is an error, not the end of the batches.
+    let died = || ArrowError::ComputeError("a thread ended too early".into());
+    Box::new(std::iter::from_fn(move || there.recv().unwrap_or_else(|_| Some(Err(died())))).fuse())
 }
 
-impl<T, I> Iterator for Ahead<I>
-where
-    T: Send + 'static,
-    I: Iterator<Item = Result<T, ArrowError>> + Send + 'static,
-{
-    type Item = I::Item;
-
-    fn next(&mut self) -> Option<I::Item> {
-        let Some(next) = self.next.take() else {
-            return self.rest.as_mut()?.next();
-        };
-        // A worker that died is an error, not the end of the batches.
-        let Ok((rest, made)) = next.recv() else {
-            let why = "a thread ended too early".into();
-            return Some(Err(ArrowError::ComputeError(why)));
-        };
-        self.rest = Some(rest);
-        if made.is_some() {
-            self.begin();
-        }
-        made
-    }
-}
-
-/// An iterator that checks for Ctrl-C before each batch.
-struct Interruptible<T>(T);
-
-impl<B, T: Iterator<Item = Result<B, ArrowError>>> Iterator for Interruptible<T> {
-    type Item = T::Item;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let stop = |error| ArrowError::ExternalError(Box::new(error));
-        match Python::attach(|py| py.check_signals().map_err(stop)) {
-            Ok(()) => self.0.next(),
+/// Check for Ctrl-C before each batch.
+fn interruptible<B>(
+    mut batches: impl Iterator<Item = Result<B, ArrowError>>,
+) -> impl Iterator<Item = Result<B, ArrowError>> {
+    let stop = |error| ArrowError::ExternalError(Box::new(error));
+    std::iter::from_fn(
+        move || match Python::attach(|py| py.check_signals().map_err(stop)) {
+            Ok(()) => batches.next(),
             Err(error) => Some(Err(error)),
-        }
-    }
+        },
+    )
 }
 
 /// Return the Python error for an error of Arrow; one that Python raised itself is raised again.
@@ -272,21 +194,25 @@ pub struct Table {
 }
 
 impl Table {
-    /// Return the batches of the table.
-    pub fn rows(&self) -> Result<Made, ArrowError> {
-        let mut rows = Made {
-            schema: SchemaRef::new(Schema::empty()),
-            of: Arc::clone(&self.of),
-            name: self.name,
-            columns: self.columns.clone(),
-            from: 0,
-            first: None,
-        };
-        rows.first = rows.made().transpose()?;
-        if let Some(first) = &rows.first {
-            rows.schema = first.schema();
-        }
-        Ok(rows)
+    /// Return a reader of the batches of the table.
+    fn rows(&self) -> Result<impl RecordBatchReader + Send + use<>, ArrowError> {
+        let (of, name, columns) = (Arc::clone(&self.of), self.name, self.columns.clone());
+        let mut from = 0;
+        let mut batches = std::iter::from_fn(move || {
+            let of = of.lock().unwrap_or_else(PoisonError::into_inner);
+            let made = of.batch(name, Some(&columns), from).transpose()?;
+            Some(made.map(|(batch, next)| {
+                from = next;
+                batch
+            }))
+        });
+        // There is a first batch, which may be empty.
+        let first = batches.next().transpose()?;
+        let schema = first
+            .as_ref()
+            .map_or_else(|| Schema::empty().into(), RecordBatch::schema);
+        let rest = first.into_iter().map(Ok).chain(batches);
+        Ok(RecordBatchIterator::new(rest, schema))
     }
 }
 
@@ -327,59 +253,14 @@ impl Table {
         py.detach(|| {
             let rows = self.rows().map_err(failed)?;
             let schema = rows.schema();
-            let sink = BufWriter::with_capacity(1 << 16, File::create(&path)?);
-            let writer = table_writer(sink, &schema, Order::Unknown, pairs(about));
-            let mut writer = writer.map_err(unwritten)?;
-            let mut count = 0;
-            for batch in Interruptible(Ahead::of(rows, &Workers::new(threads.min(2)))) {
-                let batch = batch.map_err(failed)?;
-                count += batch.num_rows();
-                writer.write(&batch).map_err(unwritten)?;
-            }
-            writer.into_inner().map_err(unwritten)?.flush()?;
-            Ok(count)
+            let batches = interruptible(ahead(rows, turns(threads.min(2))));
+            written(
+                batches.map(|batch| batch.map_err(failed)),
+                &schema,
+                &path,
+                about,
+            )
         })
-    }
-}
-
-fn unwritten(error: impl std::fmt::Display) -> PyErr {
-    raised(Failure::Output(error.to_string()))
-}
-
-/// A reader of the batches of a table.
-pub struct Made {
-    schema: SchemaRef,
-    of: Arc<Mutex<Tables>>,
-    name: &'static str,
-    columns: Vec<String>,
-    from: u32,
-    first: Option<RecordBatch>,
-}
-
-impl Made {
-    fn made(&mut self) -> Option<Result<RecordBatch, ArrowError>> {
-        let of = self.of.lock().unwrap_or_else(PoisonError::into_inner);
-        let made = of.batch(self.name, Some(&self.columns), self.from);
-        let made = made.transpose()?;
-        Some(made.map(|(batch, next)| {
-            self.from = next;
-            batch
-        }))
-    }
-}
-
-impl Iterator for Made {
-    type Item = Result<RecordBatch, ArrowError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let first = self.first.take().filter(|batch| batch.num_rows() > 0);
-        first.map(Ok).or_else(|| self.made())
-    }
-}
-
-impl RecordBatchReader for Made {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
     }
 }
 
@@ -477,7 +358,7 @@ impl Pass {
         events: HashMap<String, Bound<'_, PyAny>>,
         threads: usize,
     ) -> PyResult<()> {
-        let workers = Workers::new(threads);
+        let turns = turns(threads);
         let mut sources: HashMap<String, roslens_model::Batches> = HashMap::default();
         let context = self.state().as_ref().map_or_else(Vec::new, Model::context);
         for (_, name, fields) in KINDS {
@@ -485,10 +366,10 @@ impl Pass {
                 continue;
             };
             let batches: roslens_model::Batches = match source.extract::<String>() {
-                Ok(path) => batches_of(Path::new(&path), fields, &context, &workers)?,
+                Ok(path) => batches_of(Path::new(&path), fields, &context, turns.clone())?,
                 Err(_) => Box::new(with_fields(stream_of(source)?, fields)),
             };
-            sources.insert((*name).to_owned(), Box::new(Interruptible(batches)));
+            sources.insert((*name).to_owned(), Box::new(interruptible(batches)));
         }
         py.detach(|| {
             let mut state = self.state();

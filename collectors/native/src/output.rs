@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -37,12 +37,9 @@ pub fn write_table(
         None => StringArray::from_iter_values(std::iter::empty::<&str>()),
     };
     py.detach(|| {
-        let sink = BufWriter::with_capacity(1 << 16, File::create(&path).map_err(broken)?);
         let texts: ArrayRef = Arc::new(texts);
         let schema = with_texts(&rows.schema(), &names);
-        let writer = table_writer(sink, &schema, Order::Unknown, pairs(about));
-        let mut writer = writer.map_err(broken)?;
-        for batch in rows {
+        let batches = rows.map(|batch| {
             let batch = batch.map_err(broken)?;
             let columns = batch.columns().iter().zip(schema.fields());
             let columns = columns.map(|(column, field)| {
@@ -53,18 +50,32 @@ pub fn write_table(
                 }
             });
             let columns = columns.collect::<PyResult<Vec<_>>>()?;
-            let batch = RecordBatch::try_new(Arc::clone(&schema), columns).map_err(broken)?;
-            writer.write(&batch).map_err(broken)?;
-        }
-        let mut file = writer.into_inner().map_err(broken)?;
-        file.flush().map_err(broken)
+            RecordBatch::try_new(Arc::clone(&schema), columns).map_err(broken)
+        });
+        written(batches, &schema, &path, about).map(drop)
     })
 }
 
-/// Return keys and texts as the metadata of a file.
-pub fn pairs(about: Vec<(String, String)>) -> Vec<KeyValue> {
-    let pairs = about.into_iter();
-    pairs.map(|(key, text)| KeyValue::new(key, text)).collect()
+/// Write batches to a Parquet file with these keys and texts in its metadata; return the number of
+/// rows.
+pub fn written(
+    batches: impl Iterator<Item = PyResult<RecordBatch>>,
+    schema: &SchemaRef,
+    path: &Path,
+    about: Vec<(String, String)>,
+) -> PyResult<usize> {
+    let sink = BufWriter::with_capacity(1 << 16, File::create(path)?);
+    let about = about.into_iter();
+    let about = about.map(|(key, text)| KeyValue::new(key, text)).collect();
+    let mut writer = table_writer(sink, schema, Order::Unknown, about).map_err(broken)?;
+    let mut count = 0;
+    for batch in batches {
+        let batch = batch?;
+        count += batch.num_rows();
+        writer.write(&batch).map_err(broken)?;
+    }
+    writer.into_inner().map_err(broken)?.flush()?;
+    Ok(count)
 }
 
 /// Return a schema whose columns of these names are text with a dictionary.
