@@ -174,10 +174,10 @@ def periods(instances: pl.LazyFrame, losses: pl.LazyFrame, runs: Sequence[Run]) 
     -------
     ``cell``, ``kind``, ``name`` (as in `number_namesakes`), ``node``, ``count`` (starts),
     ``period_ns`` (mean over runs and, for functions, threads), ``jitter_p50_ns``,
-    ``jitter_p99_ns``, ``jitter_max_ns``, ``overruns`` (executions that lasted longer than the period expected),
-    ``skipped`` (such periods without a start). All but the count are null where no period is
-    expected in one of the runs, and a percentile is null where its interval needs more times (6 for
-    P50, 299 for P99).
+    ``jitter_p99_ns``, ``jitter_max_ns``, ``overruns`` (executions that lasted
+    longer than the period expected), ``skipped`` (such periods without a start). All but the count
+    are null where no period is expected in one of the runs, and a percentile is null where its
+    interval needs more times (6 for P50, 299 for P99).
     """
     key = ("run", "callback_id", "caller")
     interval = pl.col("start_ns").diff().over(*key, "pauses")
