@@ -11,7 +11,6 @@ The manifests of a folder made by roslens list its runs. In a folder of bare tra
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
@@ -22,17 +21,13 @@ from typing import TypeVar
 
 from roslens.collectors.reader import open_trace
 from roslens.recording import Recording, RoslensError, UsageError, find_recordings
-from roslens.recording.layout import STILL_RECORDED, find_traces
+from roslens.recording.layout import STILL_RECORDED, find_traces, session_of
 from roslens.recording.text import shown
 
 T = TypeVar("T")
 
 LEFT_OUT = "roslens: left out: "
 """The beginning of the line about a recording that cannot be read."""
-
-_BELOW_SESSION = re.compile(r"ust|kernel|archives|runtime|snapshot(-\d+.*)?")
-"""Folders within a session's folder: those of LTTng for domains, rotations and snapshots; and, from
-tracetools_trace/trace.py, ``snapshot`` and ``runtime`` of a dual session."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +65,7 @@ def find_runs(path: Path) -> list[Recording]:
     try:
         # Labels of hosts are consistent only when all traces are opened as one.
         for trace, host in open_trace(path).host_of.items():
-            hosts[_session_of(path, path / trace)].add(host)
+            hosts[path / session_of(trace)].add(host)
         sessions = [
             _Session(folder, frozenset(hosts[folder]), *open_trace(folder).span)
             for folder in folders
@@ -151,13 +146,9 @@ def resolved_in_words(path: Path, runs: Sequence[Recording], not_read: int = 0) 
 
 def find_sessions(path: Path) -> list[Path]:
     """Return the folders of the tracing sessions whose traces lie below a path, sorted."""
-    return sorted({_session_of(path, trace) for trace in find_traces(path)})
-
-
-def _session_of(path: Path, trace: Path) -> Path:
-    below = trace.relative_to(path).parts
-    inside = next((i for i, name in enumerate(below) if _BELOW_SESSION.fullmatch(name)), len(below))
-    return path.joinpath(*below[:inside])
+    return sorted(
+        {path / session_of(trace.relative_to(path).as_posix()) for trace in find_traces(path)}
+    )
 
 
 def _runs(folder: Path, sessions: Sequence[_Session]) -> list[Path]:

@@ -173,6 +173,13 @@ def test_what_lttng_makes_in_a_session_is_part_of_it(tmp_path: Path) -> None:
     assert names(tmp_path) == ["."]
 
 
+def test_what_people_named_like_parts_of_a_session_holds_separate_runs(tmp_path: Path) -> None:
+    """The two sessions are of different times."""
+    for number in (0, 1):
+        shutil.copytree(TRACES[number] / "ust", tmp_path / f"kernel/session-{number}/ust")
+    assert names(tmp_path) == ["kernel/session-0", "kernel/session-1"]
+
+
 def test_a_single_session_is_the_path_that_was_given(tmp_path: Path) -> None:
     shutil.copytree(TRACES[0], tmp_path / "only")
     assert names(tmp_path) == ["."]

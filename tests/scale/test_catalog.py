@@ -20,10 +20,12 @@ from tests.nights import manifests
 from tests.samples import RUN, SAMPLES, uncollected
 
 import roslens as rl
+from roslens.collectors.resolving import find_sessions
 from roslens.fleet.catalog import Catalog, moment
 from roslens.fleet.cluster import Workers
-from roslens.fleet.trees import session_of
+from roslens.fleet.trees import open_tree
 from roslens.recording import UsageError
+from roslens.recording.layout import session_of
 
 OTHER = SAMPLES / "lifecycle" / "000_r0_cell"
 
@@ -260,6 +262,18 @@ def test_places_that_are_none(tmp_path: Path) -> None:
         ("s/ust/uid/1000/64-bit", "s"),
         ("a/s/kernel", "a/s"),
         ("s/ust/pid/talker-123-20261101-120000", "s"),
+        ("s/kernel", "s"),
+        ("kernel", "."),
+        ("s/archives/20261101T120000+0100-20261101T120100+0100-0/ust/uid/0/64-bit", "s"),
+        ("s/snapshot-1-20261101-120000-0/kernel", "s"),
+        ("a/s/snapshot/snapshot-1-20261101-120000-0/ust/uid/0/64-bit", "a/s"),
+        ("a/s/runtime/ust/uid/0/64-bit", "a/s"),
+        ("runtime/ust/uid/0/64-bit", "."),
+        # Folders that people named so above a session are not parts of it.
+        ("kernel/s/ust/uid/0/64-bit", "kernel/s"),
+        ("runtime/s/kernel", "runtime/s"),
+        ("12/ust/uid/0/64-bit", "12"),
+        ("run-3-20261101-120000/kernel", "run-3-20261101-120000"),
         ("plain", "plain"),
         (".", "."),
     ],
@@ -267,6 +281,18 @@ def test_places_that_are_none(tmp_path: Path) -> None:
 def test_the_session_of_a_trace(folder: str, session: str) -> None:
     """These are the layouts in which LTTng writes, by its manual."""
     assert session_of(folder) == session
+
+
+@pytest.mark.parametrize("where", ["folder", "address"])
+def test_a_catalog_has_the_sessions_that_every_verb_has(tmp_path: Path, where: str) -> None:
+    """The folders are those of LTTng's rotations and of a dual session; the names are given."""
+    parts = ["rotated/archives/x", "rotated/archives/y", "dual/runtime", "dual/snapshot/snapshot-1"]
+    for part in [*parts, "kernel/one", "kernel/two"]:
+        shutil.copytree(RUN / "trace", tmp_path / part)
+    place = str(tmp_path) if where == "folder" else f"local://{tmp_path}"
+    sessions = [Path(place.path) for place in open_tree(place).places()]
+    assert sorted(map(str, sessions)) == ["dual", "kernel/one", "kernel/two", "rotated"]
+    assert find_sessions(tmp_path) == sorted(tmp_path / session for session in sessions)
 
 
 @pytest.mark.recording

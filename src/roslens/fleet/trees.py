@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import stat
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
@@ -17,11 +16,8 @@ from roslens.collectors.collected import NOTE
 from roslens.collectors.schema import TABLES
 from roslens.recording import RunFailedError, UsageError
 from roslens.recording.files import is_text, replaced_whole, text_path
-from roslens.recording.layout import MANIFEST_NAME, walk
+from roslens.recording.layout import MANIFEST_NAME, session_of, walk
 from roslens.tracing.ros.cache import cache_folder, private_folder
-
-_PARTS_OF_A_TRACE = re.compile(r"ust|kernel|uid|pid|\d+|(32|64)-bit|.+-\d+-\d{8}-\d{6}")
-"""Folders that LTTng makes between a session and its metadata."""
 
 
 @dataclass(frozen=True)
@@ -264,14 +260,6 @@ def open_tree(where: str | os.PathLike[str]) -> Tree:
     if "://" in text and not text.startswith("file://"):
         return RemoteTree(text)
     return LocalTree(Path(text.removeprefix("file://")).expanduser())
-
-
-def session_of(path: str) -> str:
-    """Return the session folder to which a CTF trace's folder belongs."""
-    parts = list(PurePosixPath(path).parts)
-    while parts and _PARTS_OF_A_TRACE.fullmatch(parts[-1]):
-        parts.pop()
-    return PurePosixPath(*parts).as_posix()
 
 
 def parent(path: str) -> str:

@@ -8,6 +8,7 @@ with CTF traces (a file named ``metadata``) somewhere below it.
 from __future__ import annotations
 
 import os
+import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -41,6 +42,13 @@ EXCERPT_MANIFEST_NAME = "run.json"
 
 _OUTPUT_OF_BARE_TRACE = "roslens"
 _MOST_FOLDERS = 1_000_000
+
+_BELOW_SESSION = re.compile(
+    r"((^|/)(archives/[^/]+|runtime|snapshot(-\d[^/]*)?))*((^|/)(ust(/(uid|pid)/.+)?|kernel))?\Z",
+    re.DOTALL,
+)
+"""End of a path within a session's folder: folders of LTTng for rotations, snapshots and domains;
+and, from tracetools_trace/trace.py, ``snapshot`` and ``runtime`` of a dual session."""
 
 
 @dataclass(frozen=True)
@@ -208,6 +216,15 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 def find_traces(root: Path) -> list[Path]:
     """Return folders at or below `root` with a CTF ``metadata`` file, sorted."""
     return sorted(folder for folder, _, files in walk(root) if "metadata" in files)
+
+
+def session_of(path: str) -> str:
+    """Return the folder of the session to which a CTF trace's folder belongs, both as POSIX paths.
+
+    The names decide, so it holds for paths of any file system; ``.`` is the folder that the paths
+    are relative to.
+    """
+    return _BELOW_SESSION.sub("", path, count=1) or "."
 
 
 def _with_links(path: Path, runs: Iterable[Path]) -> list[Path]:
