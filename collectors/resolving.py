@@ -12,6 +12,7 @@ The manifests of a folder made by roslens list its runs. In a folder of bare tra
 from __future__ import annotations
 
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -61,13 +62,17 @@ def find_runs(path: Path) -> list[Recording]:
     folders = find_sessions(path)
     if len(folders) < 2:
         return recordings
-    hosts: dict[Path, set[str]] = {folder: set() for folder in folders}
+    hosts: dict[str, set[str]] = defaultdict(set)
     try:
         # Labels of hosts are consistent only when all traces are opened as one.
         for trace, host in open_trace(path).host_of.items():
-            hosts[path / session_of(trace)].add(host)
+            hosts[session_of(trace)].add(host)
         sessions = [
-            _Session(folder, frozenset(hosts[folder]), *open_trace(folder).span)
+            _Session(
+                folder,
+                frozenset(hosts[shown(folder.relative_to(path).as_posix())]),
+                *open_trace(folder).span,
+            )
             for folder in folders
         ]
     except UsageError:

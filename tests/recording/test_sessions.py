@@ -7,6 +7,7 @@ from opening it alone.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -178,6 +179,14 @@ def test_what_people_named_like_parts_of_a_session_holds_separate_runs(tmp_path:
     for number in (0, 1):
         shutil.copytree(TRACES[number] / "ust", tmp_path / f"kernel/session-{number}/ust")
     assert names(tmp_path) == ["kernel/session-0", "kernel/session-1"]
+
+
+def test_sessions_with_names_that_are_no_text_are_runs(tmp_path: Path) -> None:
+    """The two sessions are of different times."""
+    for number in (0, 1):
+        name = os.fsdecode(b"caf\xe9-%d" % number)
+        shutil.copytree(TRACES[number] / "ust", tmp_path / name / "ust")
+    assert names(tmp_path) == [os.fsdecode(b"caf\xe9-%d" % number) for number in (0, 1)]
 
 
 def test_a_single_session_is_the_path_that_was_given(tmp_path: Path) -> None:
