@@ -17,10 +17,14 @@ from roslens.analysis.estimate import Estimate
 from roslens.analysis.measures.loss import TracerLoss
 from roslens.recording import UsageError
 from roslens.recording.files import write_atomically
+from roslens.recording.json_file import read_json
 from roslens.recording.text import first_problem
 
 METRICS_NAME = "metrics.json"
 SCHEMA_VERSION = 1
+
+_LARGEST = 256 << 20
+"""The maximum size in bytes; about 7 KiB for each topic of each cell."""
 
 _PACKAGES = ("roslens", "numpy", "polars", "scipy")
 
@@ -148,15 +152,10 @@ def read_metrics(path: Path) -> Metrics:
     Raises
     ------
     UsageError
-        The file cannot be read, has another schema version, or has other fields.
+        The file cannot be read, is too large, has another schema version, or has other fields.
     """
     path = path / METRICS_NAME if path.is_dir() else path
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path}: not JSON: {error}; make the report again") from error
+    data = read_json(path, "make the report again", _LARGEST)
     found = data.get("schema_version") if isinstance(data, dict) else None
     if found != SCHEMA_VERSION:
         raise UsageError(

@@ -12,12 +12,35 @@ from tests.samples import RUN
 from tests.security.foreign_targets import read_back, without_digests
 
 from roslens.analysis.chains.requirements import read_requirements
+from roslens.analysis.metrics import read_metrics
 from roslens.recording import UsageError
 from roslens.recording.manifest import read_manifest
 from roslens.tracing.suite import load_suite, suite_path
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.mark.parametrize(
+    ("read", "name", "most", "hint"),
+    [
+        (read_manifest, "manifest", 32, "restore the file or remove it"),
+        (read_metrics, "metrics", 256, "make the report again"),
+    ],
+)
+def test_files_beyond_all_sizes_are_refused(
+    tmp_path: Path, read: Callable[[Path], object], name: str, most: int, hint: str
+) -> None:
+    """The limits are those that docs/security.md states; the file has holes and no content."""
+    path = tmp_path / f"{name}.json"
+    with path.open("wb") as stream:
+        stream.truncate((most << 20) + 1)
+    with pytest.raises(UsageError) as caught:
+        read(path)
+    assert str(caught.value) == f"{path}: more than {most} MiB of JSON; refused"
+    path.write_text("{")
+    with pytest.raises(UsageError, match=f"not JSON: .*; {hint}$"):
+        read(path)
 
 
 @pytest.mark.parametrize(

@@ -12,22 +12,29 @@ LARGEST = 32 << 20
 """The maximum size of a file in bytes; its values can take thirty times as much memory."""
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path, hint: str = "is it cut off?", largest: int = LARGEST) -> Any:
     """Return the JSON value in a file.
+
+    Parameters
+    ----------
+    hint
+        What to do, or to look for, if the file is not JSON.
+    largest
+        Maximum size in bytes.
 
     Raises
     ------
     UsageError
-        The file cannot be read, is larger than `LARGEST`, or is not JSON.
+        The file cannot be read, is larger than `largest`, or is not JSON.
     """
     try:
         with path.open("rb") as stream:
-            content = stream.read(LARGEST + 1)
+            content = stream.read(largest + 1)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
-    if len(content) > LARGEST:
-        raise UsageError(f"{path}: more than {LARGEST >> 20} MiB of JSON; refused")
+    if len(content) > largest:
+        raise UsageError(f"{path}: more than {largest >> 20} MiB of JSON; refused")
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path}: not JSON: {error}; is it cut off?") from error
+        raise UsageError(f"{path}: not JSON: {error}; {hint}") from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Literal
@@ -12,6 +11,7 @@ from pydantic import Field, ValidationError, field_validator
 from roslens.recording.errors import UsageError
 from roslens.recording.files import write_atomically
 from roslens.recording.harness_manifest import from_harness, is_harness_manifest
+from roslens.recording.json_file import read_json
 from roslens.recording.models import Frozen, Strict
 from roslens.recording.text import first_problem
 
@@ -277,14 +277,10 @@ def read_manifest(path: Path) -> Manifest:
     Raises
     ------
     UsageError
-        The file cannot be read, is not JSON, has another schema version, or has wrong fields.
+        The file cannot be read, is too large, is not JSON, has another schema version, or has wrong
+        fields.
     """
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path}: not JSON: {error}; restore the file or remove it") from error
+    data = read_json(path, "restore the file or remove it")
     try:
         if is_harness_manifest(data):
             data = from_harness(data, path.parent)
