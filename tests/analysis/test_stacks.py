@@ -14,7 +14,9 @@ import numpy as np
 import polars as pl
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from tests.samples import RUN
 
+import roslens as rl
 from roslens.analysis.figures.flame import frames_of
 from roslens.analysis.interop.stack_files import collapsed, pprof, speedscope
 from roslens.analysis.measures.stacks import (
@@ -27,6 +29,7 @@ from roslens.analysis.measures.stacks import (
 )
 from roslens.analysis.reports.functions import functions_parts
 from roslens.collectors.schema import CPU_SAMPLES, TABLES, WAITS
+from roslens.recording import UsageError
 from roslens.tracing.sampling.stacks import forget_old_maps, tables_of, unseen
 
 PRINTED = """\
@@ -130,6 +133,38 @@ def test_where_slow_executions_wait_by_hand() -> None:
         ("lock", 600 / 790, 600 / 790, 60.0), ("nap", 190 / 790, 190 / 790, 19.0),
         ("main", 0.0, 1.0, 79.0), ("f", 0.0, 600 / 790, 60.0), ("g", 0.0, 600 / 790, 60.0),
     ]  # fmt: skip
+
+
+def test_waits_without_samples(tmp_path: Path) -> None:
+    """Every execution of the sample's timer waits for a lock for half of its time."""
+    run = tmp_path / "run"
+    shutil.copytree(RUN, run)
+    timers = rl.open(run).table("callback_instances").filter(kind="timer").collect()
+    WAITS.of_rows(
+        [
+            {"time_ns": row["start_ns"], "wait_ns": row["duration_ns"] // 2, "whole": True,
+             "path": "schedule [kernel]\nlock\nmain"}
+            | {name: row[name] for name in ("host", "vpid", "vtid")}
+            for row in timers.drop_nulls("end_ns").iter_rows(named=True)
+        ]
+    ).write_parquet(run / "waits.parquet")  # fmt: skip
+    stacks = rl.open(run).stacks
+    every = stacks.functions(waits=True)
+    assert every["node"].unique().to_list() == ["/talker"]
+    assert sorted(every["function"]) == ["lock", "main"]
+    assert stacks.functions("/talker", waits=True).equals(every)
+    # The listener waits nowhere, but it is known.
+    assert stacks.functions("/listener", waits=True).is_empty()
+    with pytest.raises(UsageError, match="no callback's node is named '/nobody'"):
+        stacks.frame("/nobody", waits=True)
+    with pytest.raises(UsageError, match="no stacks were recorded"):
+        stacks.frame("/talker")
+    first, second = stacks.sentences()
+    assert first == "Waits were recorded, but no CPU samples."
+    assert second == (
+        "The slow executions of the timer 5 ms of /talker wait 50% of their time, "
+        "50% in lock <- main."
+    )
 
 
 def test_maps_from_before_exec_are_taken_away_in_any_order(tmp_path: Path) -> None:

@@ -70,19 +70,21 @@ class Stacks:
         """Return the executions that have ended, of the runs with samples."""
         return ended(self._samples, self._run.table("callback_instances"))
 
-    def _samples_and_executions(self, *, waits: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Return the samples or waits, and the executions of the runs that have them."""
-        if not waits:
-            return self._samples, self._executions
-        return self._waits, ended(self._waits, self._run.table("callback_instances"))
-
-    def _samples_of(self, frame: pl.DataFrame, node: str | None, name: str | None) -> pl.DataFrame:
+    def _samples_and_executions(
+        self, node: str | None = None, name: str | None = None, *, waits: bool
+    ) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """Return the samples or waits of callbacks, and all executions of the runs with any."""
+        frame, executions = (
+            (self._waits, ended(self._waits, self._run.table("callback_instances")))
+            if waits
+            else (self._samples, self._executions)
+        )
         for column, wanted in (("node", node), ("name", name)):
             if wanted is not None:
-                names = self._executions[column].drop_nulls()
+                names = executions[column].drop_nulls()
                 matches = matching(wanted, names, f"callback's {column}")
                 frame = frame.filter(pl.col(column).is_in(sorted(matches)))
-        return frame
+        return frame, executions
 
     def sentences(self) -> list[str]:
         """Name the functions in which callbacks spend the most time, and what samples do not see.
@@ -90,8 +92,14 @@ class Stacks:
         Raises
         ------
         UsageError
-            No stacks were recorded.
+            Neither stacks nor waits were recorded.
         """
+        waited = bool(self._run.waits.head(1).collect().height)
+        waiting = (
+            waits_in(waits_of_slow(*self._samples_and_executions(waits=True))) if waited else []
+        )
+        if waited and not self._run.cpu_samples.head(1).collect().height:
+            return ["Waits were recorded, but no CPU samples.", *waiting]
         table, samples = self.functions(), self._samples
         sentences = dominant_functions(table)
         out = samples["callback_instance_id"].null_count()
@@ -103,8 +111,7 @@ class Stacks:
         )
         process = ["run", "host", "vpid"]
         unseen = samples.join(self._executions, on=process, how="anti").height
-        if self._run.waits.head(1).collect().height:
-            sentences += waits_in(waits_of_slow(*self._samples_and_executions(waits=True)))
+        sentences += waiting
         if unseen:
             sentences.append(
                 f"{unseen:,} samples are of processes that the trace knows no callback of. If they "
@@ -137,7 +144,7 @@ class Stacks:
         UsageError
             No stacks or waits were recorded, or no callback has such a node or name.
         """
-        samples = self._samples_of(self._samples_and_executions(waits=waits)[0], node, name)
+        samples, _ = self._samples_and_executions(node, name, waits=waits)
         return samples.rename({"cpu_ns": "wait_ns"}) if waits else samples
 
     def functions(
@@ -173,8 +180,7 @@ class Stacks:
             As in `frame`; or the level is not between 0 and 1.
         """
         _check(level)
-        seen, executions = self._samples_and_executions(waits=waits)
-        samples = self._samples_of(seen, node, name)
+        samples, executions = self._samples_and_executions(node, name, waits=waits)
         return shares(time_by_function(samples), samples, executions, level)
 
     def changed(self, new: Runs, time: Time = "self_ns", *, level: float = _LEVEL) -> pl.DataFrame:
@@ -268,8 +274,8 @@ class Stacks:
         self, node: str | None, name: str | None, *, waits: bool
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return the samples of the callback with the most of that time, and all executions."""
-        seen, executions = self._samples_and_executions(waits=waits)
-        samples = busiest(self._samples_of(seen, node, name))
+        seen, executions = self._samples_and_executions(node, name, waits=waits)
+        samples = busiest(seen)
         if not samples.height:
             raise UsageError(f"no {'wait' if waits else 'sample'} lies in such a callback")
         return samples, executions
