@@ -148,6 +148,8 @@ class Report(ABC, Generic[P]):
 
     def tracer_loss(self) -> list[Part]:
         """Show what the tracer lost and what is odd about the recordings; this comes first."""
+        if not self.tables.runs:
+            return ["There are no runs, so nothing is known of what the tracer lost."]
         parts: list[Part] = []
         lossy = [loss for loss in self.tables.tracer_loss if loss.any]
         if lossy:

@@ -46,6 +46,10 @@ class Tables(Protocol):
     def bags(self, path: str = "") -> Mapping[str, BagBeside | UsageError]: ...  # noqa: D102
 
 
+def _without_rows(table: str) -> pl.LazyFrame:
+    return TABLES[table].empty().lazy().with_columns(run=pl.lit("", pl.String))
+
+
 class NoRecordings:
     """The replacement for recordings in a report of published figures."""
 
@@ -54,7 +58,7 @@ class NoRecordings:
     tracer_loss: Sequence[TracerLoss] = ()
     without_resources: Sequence[Run] = ()
     resources = pl.LazyFrame()
-    recorded_processes = TABLES["processes"].empty().lazy().with_columns(run=pl.lit("", pl.String))
+    recorded_processes = _without_rows("processes")
     logged_messages = pl.DataFrame()
     tool_results: Mapping[str, ToolResult | UsageError] = MappingProxyType({})
     work_logs: Mapping[str, WorkLog] = MappingProxyType({})
@@ -69,7 +73,7 @@ class NoRecordings:
 
     def table(self, name: str) -> pl.LazyFrame:
         """Return the table without rows."""
-        return TABLES[name].empty().lazy() if name in TABLES else pl.LazyFrame()
+        return _without_rows(name) if name in TABLES else pl.LazyFrame()
 
     def kernel_events(self, run: str) -> Mapping[str, pl.LazyFrame]:  # noqa: ARG002
         """Return no events."""

@@ -225,3 +225,13 @@ def test_resilience_is_judged_on_each_machine() -> None:
         ("two", CLAIMS["sqlite_default"]): "undecided",
         ("two", CLAIMS["sqlite_resilient"]): "refused",
     }
+
+
+def test_losses_of_published_rows_are_not_known(digests: pl.DataFrame) -> None:
+    """Nothing was recorded, so nothing can have been found to be lost."""
+    report = StorageReport(None, digests, StorageParameters())
+    assert report.tracer_loss() == [
+        "There are no runs, so nothing is known of what the tracer lost."
+    ]
+    assert report.measured_parts.is_empty()
+    assert "run" in report.tables.table("health").collect_schema()
