@@ -20,6 +20,7 @@ from roslens.analysis.runs import Run
 from roslens.analysis.statistics.over_runs import value_over_runs
 from roslens.analysis.verdicts.statement import Statement, verdict_counts
 from roslens.recording import Recording, UsageError
+from roslens.recording.text import some_of
 from roslens.studies.storage import allocations, compression, statements
 from roslens.studies.storage.clocks import Agreement, agreement
 from roslens.studies.storage.figures import bars_plot, effects_plot, write_times_plot
@@ -333,7 +334,7 @@ class StorageReport(Report[StorageParameters]):
                 "measurements are the study's, the intervals and answers are computed here."
             )
         parts: list[Part] = [self._programs_in_words()] if self.live else []
-        parts += [*self.tracer_loss(), *self.runs_left_out()]
+        parts += [*self.tracer_loss(), *self.runs_left_out(), *self._cells_left_out()]
         parts += self.design()
         if not self.live:
             return Section(*parts)
@@ -349,6 +350,18 @@ class StorageReport(Report[StorageParameters]):
         )
         parts.append(Sentence(text, loud=not verified))
         return Section(*parts)
+
+    def _cells_left_out(self) -> list[Part]:
+        """Name the cells of which every run was left out, as nothing can be compared with them."""
+        left = {run.label: run.cell for run in self.left_out}
+        for run in self.counting:
+            left.pop(run.label, None)
+        if not left:
+            return []
+        labels = [f"({label})" for label in sorted(left, key=lambda label: _in_order(left[label]))]
+        them = "it is" if len(labels) == 1 else "they are"
+        text = f"No run is left of {some_of(labels, 5)}, so {them} compared with nothing."
+        return [Sentence(text, loud=True)]
 
     def _programs_in_words(self) -> str:
         facts = [live.storage.facts for live in self.live]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import csv
 import math
+from itertools import product
 from pathlib import Path
 
 import polars as pl
 import pytest
-from storage_cells import ROOT
+from storage_cells import ROOT, facts_of
 from tests.programs import roslens
 
+from roslens.analysis.reports.given import NoRecordings
 from roslens.analysis.runs import Run
+from roslens.recording import Recording
 from roslens.studies.storage.published import throughput_bounds
 from roslens.studies.storage.recovery import CLAIMS, RecoveryRun, resilience
 from roslens.studies.storage.report import StorageParameters, StorageReport
@@ -235,3 +238,44 @@ def test_losses_of_published_rows_are_not_known(digests: pl.DataFrame) -> None:
     ]
     assert report.measured_parts.is_empty()
     assert "run" in report.tables.table("health").collect_schema()
+
+
+class Recorded(NoRecordings):
+    """Three blocks of two plugins and two sizes of batches; with 10 MiB SQLite always fails."""
+
+    def __init__(self, root: Path) -> None:
+        runs, self.recordings = [], []
+        for block, batch, config in product(
+            "012", ("1KiB", "10MiB"), ("mcap_default", "sqlite_default")
+        ):
+            name = f"{block}_{batch}_{config}"
+            failed = (batch, config) == ("10MiB", "sqlite_default")
+            cell = {"message_size": "100B", "batch_size": batch, "plugin_config": config}
+            status = "failed" if failed else "complete"
+            runs.append(Run(name=name, cell=cell, block=block, status=status))
+            self.recordings.append(Recording.at(root / name))
+            (native := root / name / "native").mkdir(parents=True)
+            counts = {"batch_bytes": 1024, "bytes": 1000, "message_count": 10, "write_calls": 1}
+            facts = facts_of(plugin_config=config, close_ns=7, **counts)
+            (native / "run.json").write_text(facts.model_dump_json())
+            # MCAP takes half as long.
+            taken = (100_000 if config == "mcap_default" else 200_000) + int(block)
+            (native / "writes.csv").write_text(
+                f"sqc,num_bytes,num_msgs,write_ns,close_ns\n0,1000,10,{taken},\n,,,,7\n"
+            )
+        self.runs = runs
+
+
+def test_a_cell_of_which_every_run_failed_is_named(tmp_path: Path) -> None:
+    parameters = StorageParameters(recordings=[str(tmp_path)])
+    report = StorageReport(Recorded(tmp_path), pl.DataFrame(), parameters)
+    on_par = report.takeaways[0]
+    assert (on_par.verdict, on_par.because) == ("holds", "holds in 1 of 1 cell")
+    assert (
+        "No run is left of (message_size=100B, batch_size=10MiB, plugin_config=sqlite_default), "
+        "so it is compared with nothing."
+    ) in str(report.loss())
+    everything = parameters.model_copy(update={"include_failed": True})
+    report = StorageReport(Recorded(tmp_path / "all"), pl.DataFrame(), everything)
+    assert report.takeaways[0].because == "holds in 2 of 2 cells"
+    assert "No run is left" not in str(report.loss())
