@@ -348,9 +348,14 @@ def test_the_verb(nightly: Path, tmp_path: Path) -> None:
     assert data["exit_code"] == 1
     (software,) = data["series"][0]["changes"][0]["software"]
     assert software == {"name": "commit", "before": "a" * 40, "after": "b" * 40}
-    early = roslens("trend", nightly, "--suite", "none")
-    assert early.returncode == 2
-    assert early.stderr == (f"roslens: error: {nightly}: no suite 'none'; there are two_process\n")
+
+
+@pytest.mark.parametrize("verb", ["catalog", "trend"])
+@pytest.mark.parametrize("more", [(), ("--suite", "two_*")])
+def test_a_suite_that_no_recording_is_of(verb: str, more: tuple[str, ...], nightly: Path) -> None:
+    done = roslens(verb, nightly, "--suite", "none", *more)
+    message = f"roslens: error: {nightly}: no suite 'none'; there are two_process\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", message)
 
 
 @pytest.mark.parametrize("verb", ["catalog", "trend"])

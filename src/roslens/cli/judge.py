@@ -365,7 +365,7 @@ def trend(
     from roslens.fleet.cluster import Workers  # noqa: PLC0415
 
     opened, _ = show.updated(
-        where, file, collect=True, workers=Workers(workers, scheduler), console=Console()
+        where, file, suite, collect=True, workers=Workers(workers, scheduler), console=Console()
     )
     return show.run_trend(
         opened,
@@ -424,7 +424,7 @@ def catalog(
         raise UsageError("--table goes with --dataset")
     console = Console(stderr=as_json, width=None if sys.stdout.isatty() else 130)
     opened, changes = show.updated(
-        where, file, collect=collect, workers=Workers(workers, scheduler), console=console
+        where, file, suite, collect=collect, workers=Workers(workers, scheduler), console=console
     )
     chosen = opened.select(suite=suite or None, distro=distro or None, since=since, until=until)
     written = None if dataset is None else chosen.write_dataset(dataset, table or None)

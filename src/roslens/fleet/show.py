@@ -34,9 +34,21 @@ _MOST_ODD = 5
 
 
 def updated(
-    where: str, file: Path | None, *, collect: bool, workers: Workers, console: Console
+    where: str,
+    file: Path | None,
+    suites: Sequence[str],
+    *,
+    collect: bool,
+    workers: Workers,
+    console: Console,
 ) -> tuple[Catalog, Changes]:
-    """Update the catalog of a place, with a progress bar."""
+    """Update the catalog of a place, with a progress bar.
+
+    Raises
+    ------
+    UsageError
+        The place has no recording, or none of one of `suites`.
+    """
     tree = open_tree(where)
     catalog = Catalog(tree, default_file(tree) if file is None else file)
     with progress_bar(MofNCompleteColumn(), console) as progress:
@@ -46,6 +58,12 @@ def updated(
             progress.update(task, description="recordings", completed=done, total=total)
 
         changes = catalog.update(collect=collect, workers=workers, progress=step)
+    if unknown := [suite for suite in suites if not catalog.select(suite=suite)]:
+        existing = catalog.frame.collect()["suite"].unique().drop_nulls()
+        raise UsageError(
+            f"{catalog.tree.where}: no suite {' or '.join(map(repr, unknown))}; "
+            f"there are {', '.join(sorted(existing)) or 'none'}"
+        )
     return catalog, changes
 
 
@@ -112,12 +130,6 @@ def run_trend(
     """Detect changes over time, print them, write the requested files; return the exit code."""
     fraction = parse_threshold(threshold)
     rate = parse_threshold(false_alarms, "--false-alarms")
-    if suites and not found.select(suite=suites):
-        existing = found.frame.collect()["suite"].unique().drop_nulls()
-        raise UsageError(
-            f"{found.tree.where}: no suite {' or '.join(map(repr, suites))}; "
-            f"there are {', '.join(sorted(existing)) or 'none'}"
-        )
     chosen = found.select(suite=suites or None, since=since)
     series, left_out = series_of(chosen.rows, metrics)
     if not series:
