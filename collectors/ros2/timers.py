@@ -8,13 +8,11 @@ an executor queues the calls of timers, several in a row are late.
 
 No event shows the grid's phase: timers are reset, and their clock (often ``CLOCK_MONOTONIC_RAW``)
 runs at a slightly different rate from that of the events. The phase is estimated from the
-activations around: first by where they lie on the circle of one period, as mean direction and
-spread, then exactly by the least late of them.
+activations around, in two steps: of some places where the circle of one period can be cut, the one
+by which they were least late in all is chosen; then the least late of them is exactly on the grid.
 """
 
 from __future__ import annotations
-
-import math
 
 import polars as pl
 
@@ -24,11 +22,8 @@ _AROUND = 50
 """The number of activations on either side that the phase is estimated from."""
 _FEW = 10
 """The grid cannot be estimated from fewer activations between gaps."""
-_ONE = 2.0**40
-"""Sums of whole numbers do not depend on what was added and removed before."""
-_TURN = 1 / math.tau
-_SPREAD = (1 / 32, 1 / 2)
-"""How much earlier than the mean an activation may be, in periods, whatever the spread."""
+_CUTS = 16
+"""The number of places where the circle of one period may be cut."""
 _PART = "part"
 
 
@@ -52,7 +47,7 @@ def timer_activations(starts: pl.DataFrame) -> pl.DataFrame:
     rows = rows.with_columns(_points().over(_PART).alias("point"))
     rows = rows.with_columns(_served(pl.col("point")).over(_PART).alias("served"))
     rows = rows.with_columns((pl.col("since") - served * pl.col("grid_ns")).alias("after"))
-    phase = _of_around(pl.col("after"), "min")
+    phase = pl.col("after").rolling_min(2 * _AROUND + 1, min_samples=1, center=True)
     rows = rows.with_columns(
         (pl.col("after") - phase).over(_PART).alias("lateness_ns"),
         (phase - phase.first()).over(_PART).alias("drift_ns"),
@@ -69,28 +64,22 @@ def timer_activations(starts: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(known.then(name).alias(name) for name in grid)
 
 
-def _of_around(values: pl.Expr, kind: str) -> pl.Expr:
-    """Return the sum or least of the values of the activations around each."""
-    rolling = values.rolling_sum if kind == "sum" else values.rolling_min
-    return rolling(2 * _AROUND + 1, min_samples=1, center=True)
-
-
 def _points() -> pl.Expr:
     """Return the last point of the grid up to each start, of the activations of one timer."""
     since, period = pl.col("since"), pl.col("grid_ns")
-    angle = math.tau * (since % period) / period
-    around = _of_around(pl.ones(pl.len(), I64, eager=False), "sum")
-    x, y = (
-        _of_around((part * _ONE).round(mode="half_away_from_zero").cast(I64), "sum") / around / _ONE
-        for part in (angle.cos(), angle.sin())
-    )
-    mean = pl.arctan2(y, x) * _TURN
-    strength = (x * x + y * y).sqrt().clip(1e-9, 1.0)
-    deviation = (-2.0 * strength.log()).sqrt() * _TURN
-    # Count how often the mean went around the circle: no step is longer than half of it.
-    turns = mean.diff().round(mode="half_away_from_zero").fill_null(0.0).cum_sum()
-    edge = mean - turns - (2.0 * deviation).clip(*_SPREAD)
-    return (since / period - edge).floor().cast(I64)
+
+    def point(start: pl.Expr, cut: pl.Expr | int) -> pl.Expr:
+        return (start - cut * period // _CUTS) // period
+
+    # The lateness around each start and the cut in one number, of which the least is sought.
+    lateness = [
+        (since - cut * period // _CUTS - _served(point(since, cut)) * period)
+        .rolling_sum(2 * _AROUND + 1, min_samples=1, center=True) * _CUTS + cut
+        for cut in range(_CUTS)
+    ]  # fmt: skip
+    best = pl.min_horizontal(lateness) % _CUTS
+    passed = point(since, best) - point(since.shift(1), best)
+    return pl.when(period.is_not_null()).then(passed.fill_null(0).cum_sum())
 
 
 def _served(point: pl.Expr) -> pl.Expr:

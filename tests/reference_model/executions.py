@@ -19,9 +19,7 @@ from reference_model.gaps import Gaps, Stretch
 Spans: TypeAlias = list[tuple[int, int]]
 WAITS = {"rclcpp_executor_wait_for_work", "executor_wait_start"}
 STEP_NS = 10**8
-AROUND = 50
-_ONE = 2**40
-"""Sums of whole numbers do not depend on their order."""
+AROUND, CUTS = 50, 16
 _GRID = ("release_ns", "lateness_ns", "drift_ns", "skipped")
 
 
@@ -213,9 +211,7 @@ def _of_one(rows: Sequence[Row], period: int | None) -> None:
         return
     since = [row["start_ns"] - rows[0]["start_ns"] for row in rows]
     points = _points(since, period)
-    # The latest release that those after it leave, and the first one after the start before it.
-    latest = list(accumulate(reversed(points), lambda after, point: min(point, after - 1)))[::-1]
-    served = [latest[0], *map(min, latest[1:], (point + 1 for point in points))]
+    served = _served(points)
     after = [s - point * period for s, point in zip(since, served, strict=True)]
     phases = [min(around) for around in _around(after)]
     skipped = [b - a - 1 for a, b in pairwise(served)]
@@ -228,25 +224,22 @@ def _of_one(rows: Sequence[Row], period: int | None) -> None:
 
 def _points(since: Sequence[int], period: int) -> list[int]:
     """Return the number of the last point of the grid up to each start."""
-    angles = [2 * math.pi * (s % period) / period for s in since]
-    xs, ys = (_means([f(a) for a in angles]) for f in (math.cos, math.sin))
-    points, turns, last = [], 0, None
-    for s, x, y in zip(since, xs, ys, strict=True):
-        mean = math.atan2(y, x) / (2 * math.pi)
-        strength = min(max(math.sqrt(x**2 + y**2), 1e-9), 1.0)
-        spread = 2 * (math.sqrt(-2 * math.log(strength)) / (2 * math.pi))
-        spread = min(max(spread, 1 / 32), 1 / 2)
-        if last is not None:
-            # Count how often the mean went around the circle: by at most half of it at a time.
-            turns += int(mean - last + math.copysign(0.5, mean - last))
-        last = mean
-        points.append(math.floor(s / period - (mean - turns - spread)))
-    return points
+    late, points = [], []
+    for cut in range(CUTS):
+        offset = cut * period // CUTS
+        points.append([(s - offset) // period for s in since])
+        served = _served(points[cut])
+        lateness = [s - offset - n * period for s, n in zip(since, served, strict=True)]
+        late.append([sum(around) for around in _around(lateness)])
+    best = [min(range(CUTS), key=lambda cut: late[cut][n]) for n in range(len(since))]
+    passed = (points[cut][n] - points[cut][n - 1] for n, cut in enumerate(best) if n)
+    return list(accumulate(passed, initial=0))
 
 
-def _means(values: Iterable[float]) -> list[float]:
-    whole = [math.floor(v * _ONE + 0.5) for v in values]
-    return [sum(around) / len(around) / _ONE for around in _around(whole)]
+def _served(points: Sequence[int]) -> list[int]:
+    """Return the releases that activations serve: the latest that those after them leave."""
+    latest = list(accumulate(reversed(points), lambda after, point: min(point, after - 1)))[::-1]
+    return [latest[0], *map(min, latest[1:], (point + 1 for point in points))]
 
 
 def _around(values: Sequence[Any]) -> list[Sequence[Any]]:

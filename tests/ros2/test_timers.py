@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from random import Random
+
 import pytest
 from ros2_trace import Trace, at, findings, rows
 
@@ -73,6 +76,28 @@ def test_a_start_that_is_late_by_most_of_a_period_is_not_an_early_one() -> None:
         trace.run(100 * k + late.get(k, 0), CALLBACK)
     expected = [(100 * k, 1000 * late.get(k, 0), 0) for k in range(2, 32)]
     assert [row[3:] for row in found(trace)] == expected
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        pytest.param(lambda random: random.choice([*[40] * 9, 1]), id="two"),
+        pytest.param(lambda random: min(max(round(random.gauss(40, 10)), 0), 90), id="normal"),
+        pytest.param(lambda random: random.randrange(90), id="uniform"),
+    ],
+)
+@pytest.mark.parametrize("seed", range(4))
+def test_however_late_within_the_period_nothing_is_skipped(
+    late: Callable[[Random], int], seed: int
+) -> None:
+    """Each of 300 releases has its start, late by known times; the least late is on the grid."""
+    trace, random = timer(100), Random(seed)
+    after = [late(random) for _ in range(300)]
+    for k, us in enumerate(after, 2):
+        trace.run(100 * k + us, CALLBACK)
+    least = [min(after[max(k - 50, 0) : k + 51]) for k in range(300)]
+    expected = [(1000 * (us - low), 0) for us, low in zip(after, least, strict=True)]
+    assert [row[4:] for row in found(trace)] == expected
 
 
 def test_where_calls_of_a_timer_are_queued_each_serves_its_release() -> None:
