@@ -182,7 +182,9 @@ def _about(
     events: Events, objects: Objects, losses: pl.DataFrame, clocks: Clocks | None
 ) -> dict[str, Any]:
     processes = events.processes
-    hosts = processes["host"].unique().sort().to_list()
+    gaps = losses.filter(~is_kernel_loss() & pl.col("host").is_not_null())
+    # A host may have lost all of its events.
+    hosts = pl.concat([processes["host"], gaps["host"]]).unique().sort().to_list()
     number = {host: place for place, host in enumerate(hosts)}
     since = [
         sorted(
@@ -194,7 +196,6 @@ def _about(
     ]
     columns = ("host", "pid_ns", "vpid", "part", "end_ns")
     rows = zip(processes.select(columns).iter_rows(), since, strict=True)
-    gaps = losses.filter(~is_kernel_loss() & pl.col("host").is_in(hosts))
     return {
         "hosts": hosts,
         "processes": [

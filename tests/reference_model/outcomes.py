@@ -101,7 +101,7 @@ def decide(
 ) -> None:  # fmt: skip
     """Add outcome and reason to all rows of messages."""
     for subscription in objects.rows["subscriptions"]:
-        subscription |= {"_waits": [], "_strays": []}
+        subscription |= {"_waits": [], "_strays": [], "_queue": []}
     for take in takes_alone:
         if take["_subscription"]:
             take["_subscription"]["_strays"].append(take["take_ns"])
@@ -116,6 +116,10 @@ def decide(
             connection = row["_connection"] = connections[id(row["_publisher"]), id(subscription)]
             row["_place"] = len(connection)
             connection.append(row)
+            if subscription and row["publisher_host"] == row["_sub_proc"][0]:
+                queue = row["_queue"] = subscription["_queue"]
+                row["_queued"] = len(queue)
+                queue.append(row)
     for row in rows:
         if row["_fate"] is None and row["_taken"] is not None:
             ran = row["callback_start_ns"] is not None
@@ -142,10 +146,7 @@ def _rules(
     end = min(process_end, first(subscription["ended_ns"], FOREVER))
     stamped, sent = row["source_timestamp_ns"] is not None, row["rmw_publish_ns"] is not None
     same_host, depth = row["publisher_host"] == proc[0], subscription["queue_depth"]
-    later = [message["_pushed"] for message in connection[at + min(depth or MOST, MOST) :][:1]]
-    pushed = depth and later and later[0] < until and (
-        depth > 1 or later[0] - max([row["_pushed"], *before]) <= longest
-    )  # fmt: skip
+    pushed = same_host and depth and _pushed_out(row, min(depth, MOST), max([0, *before]), longest)
     return (
         # 1
         ("takes_not_recorded", not takes_recorded or subscription["_untaken"]),
@@ -162,10 +163,19 @@ def _rules(
         ("before_first_take", not before and after),
         ("never_taken", not before),
         # 6
-        ("pushed_out", same_host and after and pushed),
+        ("pushed_out", after and pushed),
         # 7
         ("depth_unknown", same_host and not depth and after),
         # 8
         ("overtaken", after),
         ("receiver_seen", True),
     )  # fmt: skip
+
+
+def _pushed_out(row: Row, depth: int, last_take: int, longest: int) -> bool:
+    """Whether later messages of any publisher of the host filled the subscription's history."""
+    later = row["_queue"][row["_queued"] + 1 :]
+    taken = [message["_taken"] for message in later if message["_taken"] is not None]
+    full = [message["_pushed"] for message in later[depth - 1 :][:1]]
+    soon = bool(full) and full[0] - max(row["_pushed"], last_take) <= longest
+    return bool(full and taken) and full[0] < taken[0] and (depth > 1 or soon)

@@ -273,6 +273,22 @@ def pushed_out(*, next_ms: float, depth: int = 3, host: str = "h0") -> Trace:
     return trace
 
 
+def pushed_out_by_another(*, host: str = "h0") -> Trace:
+    """Publish 2000 and, from another node, 3000 on one topic; the history holds one message.
+
+    The message of 3000 waits longest, 1000 us; the first publisher's next one comes after 3000 us.
+    """
+    trace = listener(depth=1)
+    trace.node(10, NODE + 16, "other", pid=3, host=host)
+    trace.publisher(25, OTHER, "/data", node=NODE + 16, pid=3, host=host)
+    for us in (500, 2000, 5000):
+        trace.publish(us, PUB)
+    trace.publish(3000, OTHER, pid=3, host=host)
+    for us, taken in ((500, 600), (3000, 4000), (5000, 5050)):
+        trace.receive(taken, SUB, CALLBACK, stamp=at(us + 2), pid=2)
+    return trace
+
+
 GAP = ("unknown", "gap", None)
 OVERTAKEN = ("lost", "overtaken", None)
 UNTOLD = ("unknown", "publication_not_recorded", None)
@@ -327,6 +343,12 @@ CASES: list[tuple[Callable[[], Trace], float | None, set[Said]]] = [
     (lambda: lost_before(left_out(), 1500, 1600), 2000, {("unknown", "still_in_buffer", None)}),
     (unheard, 1000, {("no_subscriber", "no_subscription", None)}),
     (lambda: unheard(gap=True), 1000, {("unknown", "subscription_unknown", None)}),
+    # A host may have lost all of its events, and with them a subscription.
+    (
+        lambda: lost_before(unheard(), 5, 10, "h1"),
+        1000,
+        {("unknown", "subscription_unknown", None)},
+    ),
     (full_buffer, 1000, {("overwritten", "place_overwritten", "exact")}),
     (full_buffer, 2000, {("unknown", "still_in_buffer", None)}),
     (lambda: lost_before(full_buffer(), 1500, 1600), 1000, {("unknown", "still_in_buffer", None)}),
@@ -391,6 +413,9 @@ CASES: list[tuple[Callable[[], Trace], float | None, set[Said]]] = [
     (lambda: pushed_out(next_ms=5.1), 2000, {("replaced", "pushed_out", None)}),
     (lambda: pushed_out(next_ms=4.9), 2000, {OVERTAKEN}),
     (lambda: pushed_out(next_ms=5.1, depth=4), 2000, {OVERTAKEN}),
+    # The history is the subscription's: another publisher of its host fills it, too.
+    (pushed_out_by_another, 2000, {("replaced", "pushed_out", None)}),
+    (lambda: pushed_out_by_another(host="h1"), 2000, {OVERTAKEN}),
     (lambda: pushed_out(next_ms=5.1, host="h1"), 2000, {OVERTAKEN}),
     # With depth 1 only messages within 50 us of it, or within the 2100 us that 3000 waited, count.
     (lambda: spoken(3000, 1000, 3000, depth=1), 2000, {OVERTAKEN}),

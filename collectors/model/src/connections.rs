@@ -31,46 +31,56 @@ pub struct Connection {
     last_take: i64,
     /// The take time of the earliest published message that was taken, of those decided by now.
     next_take: i64,
-    /// How many messages the history of the subscription holds.
-    depth: usize,
-    /// When the `depth` earliest published of the messages decided by now were handed to the
-    /// middleware, the earliest last.
-    pushes: VecDeque<i64>,
 }
 
 impl Connection {
-    fn new(model: &Model, subscription: Maybe<Subscription>, first: u32) -> Self {
+    const fn new(first: u32) -> Self {
         Self {
             first,
             count: 0,
             never_taken: 0,
             last_take: NEVER,
             next_take: NEVER,
-            depth: model.registry.depth(subscription),
+        }
+    }
+}
+
+/// The history of a subscription, which the messages of all publishers of its host share.
+struct History {
+    /// How many messages it holds.
+    depth: usize,
+    /// The take time of the earliest published message that was taken, of those decided by now.
+    next_take: i64,
+    /// When the `depth` earliest published of the messages decided by now were handed to the
+    /// middleware, the earliest last.
+    pushes: VecDeque<i64>,
+}
+
+impl History {
+    const fn new(depth: usize) -> Self {
+        Self {
+            depth,
+            next_take: NEVER,
             pushes: VecDeque::new(),
         }
     }
 
-    /// Return what comes after the message that is decided next.
-    fn after(&self) -> After {
+    /// Return when later messages filled it, if nothing later had been taken by then.
+    fn full_at(&self) -> i64 {
         let full = (self.pushes.front()).filter(|_| self.pushes.len() == self.depth);
-        After {
-            next_take: self.next_take,
-            full_at: full.copied().unwrap_or(NEVER),
-        }
+        full.filter(|time| **time < self.next_take)
+            .copied()
+            .unwrap_or(NEVER)
     }
 
     /// Note a message that was decided.
     fn on_decided(&mut self, row: &Message) {
-        self.never_taken += i64::from(row.decision.reason == Reason::NeverTaken);
-        if row.is_between() {
-            if row.take.is_some() {
-                self.next_take = row.taken;
-            }
-            self.pushes.push_back(row.push);
-            if self.pushes.len() > self.depth {
-                self.pushes.pop_front();
-            }
+        if row.take.is_some() {
+            self.next_take = row.taken;
+        }
+        self.pushes.push_back(row.push);
+        if self.pushes.len() > self.depth {
+            self.pushes.pop_front();
         }
     }
 }
@@ -103,7 +113,7 @@ impl Messages {
         let mut group: Vec<Message> = Vec::new();
         for (number, sent) in model.publications.rows.iter() {
             if group.first().is_some_and(|row| row.publish != sent.publish) {
-                messages.add(model, &mut facts, &mut group);
+                messages.add(&mut facts, &mut group);
             }
             let begin = group.len();
             messages
@@ -115,9 +125,9 @@ impl Messages {
                 facts.on_begin_above(message.publisher);
             }
         }
-        messages.add(model, &mut facts, &mut group);
+        messages.add(&mut facts, &mut group);
         unpublished(model, partners, &mut group);
-        messages.add(model, &mut facts, &mut group);
+        messages.add(&mut facts, &mut group);
         messages.decide(&Judge {
             model,
             partners,
@@ -127,7 +137,7 @@ impl Messages {
     }
 
     /// Append messages that were published at the same time.
-    fn add(&mut self, model: &Model, facts: &mut Facts, group: &mut Vec<Message>) {
+    fn add(&mut self, facts: &mut Facts, group: &mut Vec<Message>) {
         if group.len() > 1 {
             group.sort_by_key(|row| {
                 let never = row.take.is_none();
@@ -138,8 +148,7 @@ impl Messages {
         for mut row in group.drain(..) {
             facts.on_message(&row);
             let connection = self.connections.entry(row.ends());
-            let connection = connection
-                .or_insert_with(|| Connection::new(model, row.subscription, self.rows.count()));
+            let connection = connection.or_insert_with(|| Connection::new(self.rows.count()));
             row.last_take = connection.last_take;
             connection.count += 1;
             if row.is_between() {
@@ -151,6 +160,7 @@ impl Messages {
 
     /// Decide all messages, the last one first.
     fn decide(&mut self, judge: &Judge<'_>) {
+        let mut histories: HashMap<Maybe<Subscription>, History> = HashMap::default();
         for number in (0..self.rows.count()).rev().filter_map(Id::new) {
             let Some(row) = self.rows.edit(number) else {
                 continue;
@@ -158,8 +168,23 @@ impl Messages {
             let Some(connection) = self.connections.get_mut(&row.ends()) else {
                 continue;
             };
-            row.decision = judge.decide(row, connection.after());
-            connection.on_decided(row);
+            let history = histories.entry(row.subscription);
+            let history = history
+                .or_insert_with(|| History::new(judge.model.registry.depth(row.subscription)));
+            let after = After {
+                next_take: connection.next_take,
+                full_at: history.full_at(),
+            };
+            row.decision = judge.decide(row, after);
+            connection.never_taken += i64::from(row.decision.reason == Reason::NeverTaken);
+            if row.is_between() {
+                if row.take.is_some() {
+                    connection.next_take = row.taken;
+                }
+                if judge.is_on_one_host(row) {
+                    history.on_decided(row);
+                }
+            }
             self.approximate += u64::from(row.decision.how == Match::Approximate);
             let due = row.leg == Leg::Middleware && row.subscription.is_some();
             if due && row.decision.outcome == Outcome::Unknown {

@@ -126,7 +126,8 @@ impl Decision {
 pub struct After {
     /// The take time of the next message that was taken.
     pub next_take: i64,
-    /// When as many later messages had been published as the subscription's history holds.
+    /// When as many later messages had been published as the subscription's history holds, if
+    /// nothing later had been taken by then.
     pub full_at: i64,
 }
 
@@ -291,7 +292,7 @@ impl Judge<'_> {
     }
 
     /// Whether publisher and subscription are known to be on one host.
-    fn is_on_one_host(&self, row: &Message) -> bool {
+    pub fn is_on_one_host(&self, row: &Message) -> bool {
         let sender = get(&self.model.registry.publishers, row.publisher);
         let host = |process| self.model.identity.host(process);
         let from = host(sender.and_then(|publisher| publisher.process));
@@ -308,10 +309,7 @@ impl Judge<'_> {
     ) -> bool {
         let wait = after.full_at.saturating_sub(row.push.max(row.last_take));
         let soon = longest.is_some_and(|longest| wait <= longest);
-        self.is_on_one_host(row)
-            && after.full_at != NEVER
-            && after.full_at < after.next_take
-            && (soon || depth > 1)
+        self.is_on_one_host(row) && after.full_at != NEVER && (soon || depth > 1)
     }
 }
 

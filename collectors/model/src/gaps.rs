@@ -82,6 +82,8 @@ pub struct Gaps {
     /// Begin and end of each broken order by process, in the order in which they were found.
     broken: HashMap<Maybe<Process>, Vec<(i64, i64)>>,
     sorted: HashMap<Maybe<Process>, Stretches>,
+    /// When the first gap that the trace shows began; what is forgotten is none of these.
+    first: Option<i64>,
     /// End of the last gap that the trace shows.
     last: i64,
     /// The host of each process, and its number there.
@@ -102,6 +104,7 @@ impl Gaps {
         }
         let each = index.declared.values_mut().flat_map(Declared::each);
         each.for_each(Stretches::sort);
+        index.first = gaps.iter().map(|gap| gap.begin).min();
         index.last = gaps.iter().map(|gap| gap.end).max().unwrap_or(NEVER);
         index
     }
@@ -129,10 +132,8 @@ impl Gaps {
     }
 
     /// Return when the first gap that the trace shows began.
-    pub(crate) fn first(&self) -> Option<i64> {
-        let declared = self.declared.values();
-        let gaps = declared.filter_map(|gaps| gaps.all.0.first());
-        gaps.map(|(_, begin)| *begin).min()
+    pub(crate) const fn first(&self) -> Option<i64> {
+        self.first
     }
 
     /// Set the processes to which the gaps apply.
