@@ -16,8 +16,6 @@ from __future__ import annotations
 
 import polars as pl
 
-from roslens.collectors.ros2.types import I64
-
 _AROUND = 50
 """The number of activations on either side that the phase is estimated from."""
 _FEW = 10

@@ -6,7 +6,6 @@ The rules are those of docs/model.md, under "Processes and objects", "What a thr
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, chain, pairwise
