@@ -15,7 +15,7 @@ _FLAGS = ("-P", "-Xfrozen_modules=off")
 _LAUNCHER = [sys.executable, *_FLAGS, "-m", "roslens.kernel"]
 """The start of the lab kernel's command, as in ``kernels/python3/kernel.json``."""
 
-_FIRST = "from roslens.widgets.kernel import become; become()"
+_FIRST = "from roslens.widgets.kernel import become_kernel; become_kernel()"
 
 
 class PreparedKernel:
