@@ -90,7 +90,7 @@ def unpack(
         folder.mkdir(parents=True, exist_ok=True)
         with scratch_folder(folder, _SCRATCH) as scratch:
             notes = read_foreign(
-                "roslens.tracing.unpacking:take_apart",
+                "roslens.tracing.unpacking:unpack_into",
                 archive,
                 "an archive or a kernel trace",
                 options={"scratch": str(scratch), "folder": str(folder), "max_bytes": max_bytes},
