@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,7 +12,7 @@ import polars as pl
 from roslens.analysis.estimate import Estimate, Metric, largest_first
 from roslens.analysis.path.kinds import CODE, KIND, KINDS
 from roslens.analysis.path.path import Paths
-from roslens.analysis.reports.numbers import duration
+from roslens.analysis.reports.numbers import counted, duration
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.over_runs import value_over_runs
 from roslens.analysis.statistics.quantiles import least_samples, quantile
@@ -72,10 +72,13 @@ class Late:
         Time by kind in ns, in the order of `KINDS`, shape (messages, kinds).
     excess
         Time of each kind beyond the usual in ns, shape (messages, kinds).
-    of
-        Number of messages among which the late ones were looked for.
+    judged
+        Number of messages of which it can be told whether they were late.
+    untold
+        Number of messages between hosts whose clocks may be as far apart as those are from the
+        limit. They are not counted in `judged`.
     left_out
-        Number of messages before `since_ns`, which are not counted in `of`.
+        Number of messages before `since_ns`, which are counted in neither.
     limit
         The limit as text.
     """
@@ -86,6 +89,7 @@ class Late:
     spent: Floats
     excess: Floats
     judged: int
+    untold: int
     left_out: int
     limit: str = "its P99"
 
@@ -147,12 +151,16 @@ def late_messages(
     late, at most `MOST_USUAL` of them, spread evenly over the run. With fewer than `LEAST_USUAL`
     such messages it is 0, so all time counts. Only late messages and this sample get a path.
 
+    A message is late from 1 ns beyond the limit on, and between hosts if it is further beyond it
+    than their clocks may be apart.
+
     Parameters
     ----------
     deadline_ns
         Limit from publish to callback_end; none: the P99 of the subscription in this run.
     among
-        Filter on `Paths.messages`; none: all messages.
+        Filter on the columns that `Paths.messages` and `Paths.without_times` share; none: all
+        messages.
     chosen
         Filter for messages to return instead, whether late or not.
     since_ns
@@ -163,14 +171,18 @@ def late_messages(
     end = pl.col("callback_start_ns" if to_start else "callback_end_ns")
     rows = paths.messages.with_columns((end - pl.col("publish_ns")).alias("latency_ns"))
     rows = rows.with_row_index("row")
-    rows = rows if among is None else rows.filter(among)
-    count = rows.height
+    without_times = paths.without_times
+    if among is not None:
+        rows, without_times = rows.filter(among), without_times.filter(among)
+    count = rows.height + without_times.height
     warm = pl.col("publish_ns") >= since_ns
+    without_times = without_times.filter(warm)
     rows = rows.filter(warm if chosen is None else warm | chosen)
     keys = rows["subscription_id"].fill_null(-1).to_numpy()
     order = np.argsort(keys, kind="stable")
     groups = np.split(order, np.flatnonzero(np.diff(keys[order])) + 1) if keys.size else []
     latency = rows["latency_ns"].to_numpy().astype(np.float64)
+    bound = rows["clock_bound_ns"].to_numpy().astype(np.float64)
     late_by = np.zeros(latency.size)
     few = np.zeros(latency.size, bool)
     asked = None if chosen is None else rows.select(chosen.fill_null(value=False)).to_series()
@@ -182,7 +194,7 @@ def late_messages(
         few[group] = deadline_ns is None and group.size < least_samples(LATE_ABOVE)
         in_time = group[late_by[group] <= 0]
         if asked is None:
-            kept[group] = late_by[group] > 0
+            kept[group] = (late_by[group] >= 1) & (late_by[group] > bound[group])
         if in_time.size >= LEAST_USUAL and kept[group].any():
             at = np.linspace(0, in_time.size - 1, min(in_time.size, MOST_USUAL)).round()
             usual_of.append((group, in_time[at.astype(np.int64)]))
@@ -201,11 +213,13 @@ def late_messages(
     excess = np.maximum(spent - usual, 0)[is_late]
     path = path.with_columns(message).filter(is_late[place])
     limit = "its P99" if deadline_ns is None else "the deadline"
-    left_out = count - rows.height
+    left_out = count - rows.height - without_times.height
+    within = int(((bound > 0) & (np.abs(late_by) <= bound)).sum())
     rows = rows.with_columns(few=few)
     return Late(
-        rows[late], path, late_by[late], spent[is_late], excess, rows.height, left_out, limit
-    )
+        rows[late], path, late_by[late], spent[is_late], excess, rows.height - within,
+        within + without_times.height, left_out, limit,
+    )  # fmt: skip
 
 
 def explained(worst: pl.DataFrame, paths: Callable[[str], Paths]) -> pl.DataFrame:
@@ -246,10 +260,10 @@ MOST_USUAL = 1000
 def _sentence(row: Mapping[str, Any], limit: str) -> str:
     """Return text such as ``Took 52.4 ms, 42.1 ms more than its P99: /scan waited 39.8 ms ...``."""
     more = "more" if row["late_by_ns"] > 0 else "less"
-    sentence = (
-        f"Took {duration(row['latency_ns'])}, {duration(abs(row['late_by_ns']))} {more} than "
-        f"{_OF_FEW if row['few'] else limit}"
-    )
+    compared = f"{duration(abs(row['late_by_ns']))} {more} than" if row["late_by_ns"] else "as"
+    sentence = f"Took {duration(row['latency_ns'])}, {compared} {_OF_FEW if row['few'] else limit}"
+    if row["clock_bound_ns"]:
+        sentence += f", within {duration(row['clock_bound_ns'])} by the clocks of its hosts"
     if row["share"] is None:
         return f"{sentence}: no part of it took longer than usual"
     kind = row["cause"]
@@ -265,6 +279,18 @@ def _sentence(row: Mapping[str, Any], limit: str) -> str:
     if spent < _NEARLY_ALL * row["spent_ns"]:
         sentence += f"; {duration(row['spent_ns'])} in all"
     return sentence
+
+
+def untold_in_words(late: Iterable[Late]) -> str | None:
+    """Say of how many messages it cannot be told whether they were late; None if of all it can."""
+    untold = sum(of_run.untold for of_run in late)
+    if not untold:
+        return None
+    whether = "it was" if untold == 1 else "they were"
+    return (
+        f"Of {counted(untold, 'message')} between hosts it cannot be told whether {whether} late: "
+        "the clocks of the hosts may be as far apart as that (roslens info)."
+    )
 
 
 def lateness_by_cause(runs: Sequence[Run], late: Mapping[str, Late]) -> list[Estimate]:

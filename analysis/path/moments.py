@@ -22,14 +22,17 @@ def delivered_messages(
 ) -> pl.DataFrame:
     """Return delivered messages with `MOMENTS` and the threads that they depend on.
 
+    Messages of `messages_without_times` are left out.
+
     Returns
     -------
     ``message_id``, ``subscription_id``, `MOMENTS`, ``arrived`` (whether the arrival is known),
     ``execution`` (row of ``callback_instances``), ``callback_instance_id``, ``callback_id``,
     ``node``, ``topic``, ``publisher_node``, ``subscription_node``, and the threads
     ``host``, ``vpid``, ``tid`` (the executor's), ``sender_host``, ``sender_vpid``, ``sender``
-    (the publisher's), ``receiver`` (the middleware's), and ``itself`` (whether the publisher's
-    thread handed the message to the receiver).
+    (the publisher's), ``receiver`` (the middleware's), ``itself`` (whether the publisher's
+    thread handed the message to the receiver), and ``clock_bound_ns`` (as in ``messages``; 0 within
+    a host).
     """
     executions = tables["callback_instances"].with_row_index("execution").select(
         "callback_instance_id", "execution", "callback_id", "node", "host", "vpid",
@@ -39,11 +42,10 @@ def delivered_messages(
         "message_id", pl.col("vtid").cast(pl.Int64).alias("sender")
     ).unique("message_id", keep="none")  # fmt: skip
     messages = (
-        tables["messages"]
-        .filter(pl.col("outcome").cast(pl.String) == "delivered")
+        _ended(tables)
         .filter(
             pl.col("publish_ns") <= pl.col("callback_start_ns"),
-            pl.col("callback_start_ns") <= pl.col("callback_end_ns"),
+            pl.col("clock_bound_ns").is_not_null(),
         )
         .drop("host")
         .join(executions, on="callback_instance_id", maintain_order="left")
@@ -68,8 +70,33 @@ def delivered_messages(
     return messages.select(
         *_KEY, *MOMENTS, "arrived", "execution", "callback_instance_id", "callback_id", "node",
         "topic", "publisher_node", "subscription_node", "host", "vpid", "tid",
-        "sender_host", "sender_vpid", "sender", "receiver", "itself",
+        "sender_host", "sender_vpid", "sender", "receiver", "itself", "clock_bound_ns",
     )  # fmt: skip
+
+
+def messages_without_times(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """Return delivered messages between hosts of which the clocks do not tell how long they took.
+
+    Nothing bounds how far the clocks are apart, or by them the callback began before the message
+    was published. The columns are those of ``messages``.
+    """
+    before = pl.col("publish_ns") > pl.col("callback_start_ns")
+    bound = pl.col("clock_bound_ns")
+    return _ended(tables).filter(bound.is_null() | (before & (bound > 0)))
+
+
+def _ended(tables: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+    """Return delivered messages whose publication and callback end were recorded."""
+    # Within a host there is a latency without a bound.
+    one_host = pl.col("clock_bound_ns").is_null() & pl.col("latency_ns").is_not_null()
+    return (
+        tables["messages"]
+        .filter(
+            pl.col("outcome").cast(pl.String) == "delivered", pl.col("publish_ns").is_not_null()
+        )
+        .filter(pl.col("callback_start_ns") <= pl.col("callback_end_ns"))
+        .with_columns(pl.when(one_host).then(0).otherwise("clock_bound_ns").alias("clock_bound_ns"))
+    )
 
 
 def _with_arrival(

@@ -12,7 +12,7 @@ from roslens.analysis.path.causes import STATES, WAITING, Kernel, PieceCauses, P
 from roslens.analysis.path.groups import proven_groups
 from roslens.analysis.path.kernel import KernelView, kernel_view
 from roslens.analysis.path.lines import Axis, Layer, cut, edges_of
-from roslens.analysis.path.moments import MOMENTS, delivered_messages
+from roslens.analysis.path.moments import MOMENTS, delivered_messages, messages_without_times
 from roslens.analysis.path.names import named
 from roslens.analysis.reports.given import Tables
 from roslens.analysis.statistics.quantiles import quantile
@@ -31,8 +31,8 @@ _MOST_PIECES = 5_000_000
 class Paths:
     """One run: its messages with their moments, its threads, and the stretches on these threads.
 
-    Messages whose publication or callback end was not recorded have no path, nor have messages
-    whose callback began before their publication by the clocks of two hosts.
+    Messages whose publication or callback end was not recorded have no path, nor have those of
+    `without_times`.
 
     Parameters
     ----------
@@ -45,6 +45,8 @@ class Paths:
     ----------
     messages
         As `roslens.analysis.path.moments.delivered_messages` returns them.
+    without_times
+        As `roslens.analysis.path.moments.messages_without_times` returns them.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class Paths:
         self.executions = tables["callback_instances"].with_row_index("row").with_columns(tid)
         self.intervals = tables["executor_intervals"].with_columns(tid)
         self.messages = m = delivered_messages(tables, kernel)
+        self.without_times = messages_without_times(tables)
         ends = m["publish_ns"].min(), m["callback_end_ns"].max()
         first, last = (end if isinstance(end, int) else 0 for end in ends)
         self.axis = Axis(first - 1, last - first + 3)

@@ -21,6 +21,7 @@ from roslens.analysis.estimate import short_labels, telling_factors
 from roslens.analysis.figures.drawing import Drawing
 from roslens.analysis.measures.loss import biased_figures, health_findings
 from roslens.analysis.measures.services import INFRASTRUCTURE, unanswered
+from roslens.analysis.path.late import untold_in_words
 from roslens.analysis.reports.front import Front, with_interval
 from roslens.analysis.reports.numbers import counted, duration, significant
 from roslens.analysis.reports.table import ReportTable, Sentence
@@ -344,8 +345,10 @@ class FirstPage(Facts):
         late = self.late
         if late is None:
             return [Sentence(f"Not looked at unasked, of so many runs: roslens why {self._paths}")]
+        untold = untold_in_words(self._all.why.late_messages().values())
+        not_judged: list[Part] = [] if untold is None else [Sentence(untold)]
         if late.is_empty():
-            return [Sentence("No message was late.")]
+            return not_judged or [Sentence("No message was late.")]
         several, first = len(self._all.runs) > 1, late.head(_MOST)
         sentences: list[Part] = [
             Sentence(f"{row['run'] + ', at' if several else 'At'} {at} s: {row['sentence']}")
@@ -355,7 +358,12 @@ class FirstPage(Facts):
         ]
         more = late.height - len(sentences)
         again = f"{more:,} more: roslens why {self._paths}"
-        return [*sentences, *([Sentence(again)] if more > 0 else []), Sentence(_LATE)]
+        return [
+            *sentences,
+            *([Sentence(again)] if more > 0 else []),
+            *not_judged,
+            Sentence(_LATE),
+        ]
 
     def _chains(self) -> list[Part]:
         if self.chains is None:

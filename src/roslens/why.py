@@ -10,6 +10,7 @@ import polars as pl
 
 from roslens.analysis.estimate import Estimate, short_labels
 from roslens.analysis.path.kinds import KINDS
+from roslens.analysis.path.late import untold_in_words
 from roslens.analysis.reports.numbers import value_and_interval
 from roslens.analysis.reports.table import ReportTable
 from roslens.collectors.times import parse_duration
@@ -23,8 +24,9 @@ MOST_SHOWN = 20
 _DEFINITION = (
     "At: its publication, since the run's first event. A message is late if it takes longer, from "
     "publish to callback_end, than the deadline, or else than the P99 of its subscription in its "
-    "run without the start. Its cause is what took longest beyond its usual time; share is the "
-    "part of this cause in all time beyond the usual."
+    "run without the start; between hosts, by more than their clocks may be apart. Its cause is "
+    "what took longest beyond its usual time; share is the part of this cause in all time beyond "
+    "the usual."
 )
 
 
@@ -44,7 +46,8 @@ def run_why(
     UsageError
         A recording, topic or message does not exist, or the deadline or warm-up is not a duration.
     NotEnoughEvidenceError
-        No message has both its publication and the end of its callback recorded.
+        No message has both its publication and the end of its callback recorded, or of none it can
+        be told whether it was late.
     """
     opened = open_recordings(paths)
     why = opened.why
@@ -56,9 +59,12 @@ def run_why(
     late_by_run = why.late_messages(topic, None, deadline, warm_up_s) if message is None else {}
     judged = sum(lateness.judged for lateness in late_by_run.values())
     left_out = sum(lateness.left_out for lateness in late_by_run.values())
+    untold = untold_in_words(late_by_run.values())
     if message is None and not judged and not silences:
         raise NotEnoughEvidenceError(
-            f"all {left_out:,} messages are left out as warm-up: give a shorter --warm-up"
+            f"{untold[0].lower()}{untold[1:-1]}"
+            if untold
+            else f"all {left_out:,} messages are left out as warm-up: give a shorter --warm-up"
             if left_out
             else "of no message both the publication and the end of its callback were recorded"
         )
@@ -66,6 +72,7 @@ def run_why(
     if as_json:
         answer = {
             "messages": judged,
+            "untold": sum(lateness.untold for lateness in late_by_run.values()),
             "left_out": left_out,
             "silences": silences,
             "late": late.to_dicts(),
@@ -75,7 +82,7 @@ def run_why(
         return
     for row in silences:
         show_text(row["sentence"])
-    if judged:
+    if judged or untold:
         show_text(why.sentences(topic, deadline, warm_up_s)[0])
     if late.height:
         asked = "Late messages, the worst first" if message is None else "The message"

@@ -15,7 +15,7 @@ import roslens as rl
 from roslens.analysis.path.figures import path_plot
 from roslens.analysis.path.kernel import kernel_view
 from roslens.analysis.path.kinds import KINDS
-from roslens.analysis.path.late import late_messages
+from roslens.analysis.path.late import late_messages, untold_in_words
 from roslens.analysis.path.path import Paths
 
 KEY = ["message_id", "subscription_id"]
@@ -130,7 +130,7 @@ NOT_TOLD = [("transport_or_waiting", 110, 350, None)]
         # The system's clock was set while the message was on its way.
         ({"received_ns": 9_050}, NOT_TOLD),
         ({"received_ns": 9_401}, NOT_TOLD),
-        ({"publisher_host": "h1"}, NOT_TOLD),
+        ({"publisher_host": "h1", "clock_bound_ns": 10}, NOT_TOLD),
     ],
 )
 def test_without_the_kernel_the_reader_tells_what_was_transport(more, before):
@@ -580,6 +580,49 @@ def test_a_p99_of_few_messages_is_called_so(count: int, limit: str) -> None:
     (sentence,) = late_messages(Paths(tables, {})).frame()["sentence"]
     assert sentence.startswith("Took 2.00 ms, ")
     assert f" more than {limit}: " in sentence
+
+
+def test_between_hosts_only_what_the_clocks_tell_is_late() -> None:
+    """By hand, against 5 ms: only 16 ms within 4 ms is longer, and only 0.5 ms is not.
+
+    6 ms may be 2 ms, 4.9 ms may be 8.9 ms, of the fourth no bound is known, and the last was
+    received before it was published.
+    """
+    us = 1_000
+    took = [(16_000, 4_000), (500, 4_000), (6_000, 4_000), (4_900, 4_000), (9_000, None)]
+    ends = [(n * 20_000, lasts, bound) for n, (lasts, bound) in enumerate([*took, (-300, 4_000)])]
+    tables = run(
+        [
+            message(n, begin * us, None, *[(begin + lasts) * us] * 3, publisher_host="h1",
+                    clock_bound_ns=None if bound is None else bound * us,
+                    latency_ns=None if bound is None or lasts <= bound else lasts * us)
+            for n, (begin, lasts, bound) in enumerate(ends)
+        ],
+        [execution(n, (begin + lasts) * us, (begin + lasts) * us)
+         for n, (begin, lasts, _) in enumerate(ends)],
+    )  # fmt: skip
+    late = late_messages(Paths(tables, {}), 5_000 * us)
+    assert late.messages["message_id"].to_list() == [0]
+    assert (late.judged, late.untold, late.left_out) == (2, 4, 0)
+    (sentence,) = late.frame()["sentence"]
+    assert sentence.startswith(
+        "Took 16.0 ms, 11.0 ms more than the deadline, within 4.00 ms by the clocks of its hosts: "
+    )
+    assert (untold_in_words([late]) or "").startswith(
+        "Of 4 messages between hosts it cannot be told whether they were late: "
+    )
+
+
+@pytest.mark.parametrize(("more_ns", "late"), [(1, 0), (10, 1)])
+def test_a_message_is_late_from_1_ns_on(more_ns: int, late: int) -> None:
+    """By hand: the P99 of 100 lies 0.66 of the way from the 99th to the longest."""
+    ms = 1_000_000
+    ends = [(n * 9 * ms, (n * 9 + 1) * ms + more_ns * (n == 7)) for n in range(100)]
+    tables = run(
+        [message(n, begin, None, begin, begin, end) for n, (begin, end) in enumerate(ends)],
+        [execution(n, begin, end) for n, (begin, end) in enumerate(ends)],
+    )
+    assert late_messages(Paths(tables, {})).frame().height == late
 
 
 @pytest.mark.parametrize(

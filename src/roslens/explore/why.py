@@ -10,7 +10,7 @@ import polars as pl
 
 from roslens.analysis.estimate import Estimate
 from roslens.analysis.measures.measured_part import start_up_s
-from roslens.analysis.path.late import Late, late_messages, lateness_by_cause
+from roslens.analysis.path.late import Late, late_messages, lateness_by_cause, untold_in_words
 from roslens.analysis.path.path import Paths
 from roslens.analysis.reports.numbers import counted, value_and_interval
 from roslens.collectors.times import parse_duration
@@ -36,7 +36,8 @@ class Why:
 
     A message is late if more than the deadline passes from its publish to its callback_end.
     Without a deadline, it is late above the P99 of its subscription in its run, and the start of
-    the run is left out. Runs are analysed as a whole; views only select among their messages.
+    the run is left out. Between hosts it is late only if it is further beyond the limit than their
+    clocks may be apart. Runs are analysed as a whole; views only select among their messages.
     """
 
     def __init__(self, run: Runs) -> None:
@@ -128,6 +129,13 @@ class Why:
         )
         rows.insert_column(rows.get_column_index("publish_ns"), at_s.alias("at_s"))
         if message is not None and rows.is_empty():
+            number = pl.col("message_id") == message
+            for run in self._run.runs:
+                if self._paths_of(run.name).without_times.filter(number).height:
+                    raise UsageError(
+                        f"how long message {message} took cannot be told: the clocks of its hosts "
+                        "may be as far apart as that (roslens info)"
+                    )
             raise UsageError(f"no message {message} whose callback was seen to end")
         return rows
 
@@ -168,7 +176,7 @@ class Why:
         deadline: str | int | None = None,
         warm_up: float | None = None,
     ) -> list[str]:
-        """Describe how many messages were late or left out, and the most frequent causes.
+        """Describe how many messages were late, left out or untold, and the most frequent causes.
 
         Raises
         ------
@@ -189,6 +197,8 @@ class Why:
             most = ", 5 s at most," if warm_up is None else ""
             count = counted(left_out, "message")
             sentences[0] += f" The first {start} of each run{most} is left out as warm-up: {count}."
+        if untold := untold_in_words(of_runs):
+            sentences[0] += f" {untold}"
         shares = [
             share
             for share in shares_by_cause(self, topic, deadline, warm_up)
