@@ -34,7 +34,7 @@ LEAST_SAMPLES = 3
 LEAST_WAITING = 3
 """Least number of messages whose not being taken is no accident."""
 NEEDED = ("callback_instances", "executor_intervals", "publications", "messages", "callbacks",
-          "processes", "losses", "service_calls", "services")  # fmt: skip
+          "processes", "losses", "service_calls", "services", "health")  # fmt: skip
 SCHEMA: Mapping[str, pl.DataType] = {
     "run": pl.String(), "state": pl.Enum(["hung", "stopped_or_hung", "ended_or_hung"]),
     "host": pl.String(), "vpid": pl.Int32(), "vtid": pl.Int32(), "process": pl.String(),
@@ -59,7 +59,8 @@ def silences(
     tables
         The tables named in `NEEDED`.
     recorded_until_ns
-        Time until which the tracer recorded; None if it does not tell.
+        Time until which the tracer recorded; None if it does not tell. Of several hosts, each was
+        recorded until its own last event.
     sampled
         ``host``, ``vpid``, ``time_ns``, ``cpu_time_ns`` (may be null): the samples of processes.
     failure
@@ -81,13 +82,13 @@ def silences(
     ran = tables["callback_instances"].filter(is_callback())
     tables = {**tables, "callback_instances": ran}
     processes = tables["processes"].collect()
-    recorded = recorded_until_ns or processes["end_ns"].max()
+    last_event = pl.col("end_ns").max().over("host")
+    if recorded_until_ns is not None and processes["host"].n_unique() < 2:
+        last_event = pl.lit(recorded_until_ns, pl.Int64)
     last = sampled.group_by(_PROCESS).agg(sampled_ns=pl.col("time_ns").max())
     alive = processes.join(last, on=_PROCESS, how="left").select(
         *_PROCESS, "begin_ns", "sampled_ns", process="procname", process_ns="end_ns",
-        until_ns=pl.max_horizontal(
-            "end_ns", pl.min_horizontal("sampled_ns", pl.lit(recorded, pl.Int64))
-        ),
+        until_ns=pl.max_horizontal("end_ns", pl.min_horizontal("sampled_ns", last_event)),
     )  # fmt: skip
     threads = (
         _events(tables)
@@ -129,6 +130,8 @@ class _Silent:
         self.failure, self.sampled = failure, sampled
         self.waits, self.stuck = waits, deadlocked(waits)
         self.losses = tables["losses"].collect()
+        apart = pl.col("kind").cast(pl.String) == "clocks_not_bounded"
+        self.apart = set(tables["health"].filter(apart).select("host").collect()["host"])
         self.threads = {_key(row): row for row in threads.iter_rows(named=True)}
         silent = threads.filter(pl.col("until_ns") - pl.col("since_ns") >= LEAST_NS)
         self.silent = {_key(row) for row in silent.iter_rows(named=True)}
@@ -154,6 +157,7 @@ class _Silent:
         ).select("callback_id", subscription_id="owner_id").collect()  # fmt: skip
         self.messages = tables["messages"].select(
             "message_id", "subscription_id", "topic", "publish_ns",
+            host=pl.col("publisher_host").cast(pl.String),
             taken=pl.col("take_ns").is_not_null() | pl.col("callback_start_ns").is_not_null(),
         )  # fmt: skip
 
@@ -240,7 +244,7 @@ class _Silent:
             *(f"nothing more was published on {topic}"
               for topic in _overdue(sent, "publisher_id", "topic", "publish_ns", until)),
         ]  # fmt: skip
-        waiting = self._waiting(ran, since, until)
+        waiting = self._waiting(thread["host"], ran, since, until)
         not_taken = sum(count for _, count, _ in waiting)
         many = sum(overdue for _, _, overdue in waiting) >= LEAST_WAITING
         longest = None
@@ -305,20 +309,25 @@ class _Silent:
         )
         return not self.losses.filter(lost, pl.col("host").cast(pl.String) == host).is_empty()
 
-    def _waiting(self, ran: pl.DataFrame, since: int, until: int) -> list[tuple[str, int, int]]:
+    def _waiting(
+        self, host: str, ran: pl.DataFrame, since: int, until: int
+    ) -> list[tuple[str, int, int]]:
         """Count, by topic, the messages since `since` that were not taken.
 
         Topics of which none was published in time to be taken are left out; the second count is of
         those that were. A message of which the recording says that nobody subscribed to it counts,
-        too: the subscription is thought to have ended with its last event.
+        too: the subscription is thought to have ended with its last event. Those of another host
+        do not count if nothing bounds how far its clock and that of `host` are apart.
         """
+        far = pl.lit(value=True) if host in self.apart else pl.col("host").is_in(self.apart)
+        elsewhere = (pl.col("host") != host).fill_null(value=False)
         of_ran = self.subscriptions.join(ran.select("callback_id").unique(), on="callback_id")
         own = self.messages.filter(
             pl.col("subscription_id").is_in(of_ran["subscription_id"].to_list())
         )
         overdue = (pl.col("publish_ns") <= until - LEAST_NS).sum()
         return (
-            self.messages.filter(pl.col("publish_ns").is_between(since, until))
+            self.messages.filter(pl.col("publish_ns").is_between(since, until), ~(elsewhere & far))
             .select("message_id", "topic", "publish_ns")
             .unique()
             .join(own.select("subscription_id", "topic").unique(), on="topic")

@@ -79,6 +79,28 @@ def test_a_program_that_ends_with_its_recording_or_before() -> None:
     assert found(timer(1), recorded=60).is_empty(), "ten executions do not tell what is usual"
 
 
+@pytest.mark.parametrize(("own_end", "states"), [(10, []), (60, ["ended_or_hung"])])
+def test_each_host_was_recorded_until_its_own_last_event(own_end: int, states: list[str]) -> None:
+    """The timer of h0 fires until 10 s, while h1 and, or not, another program of h0 go on to 60."""
+    processes = [
+        {**P, "host": host, "vpid": vpid, "procname": "program", "begin_ns": 0,
+         "end_ns": end * SECOND}
+        for host, vpid, end in (("h0", 70, 10), ("h0", 80, own_end), ("h1", 70, 60))
+    ]  # fmt: skip
+    assert found(timer(10), processes=processes)["state"].to_list() == states
+
+
+@pytest.mark.parametrize("host", ["h0", "h1", None])
+def test_clocks_that_nothing_bounds_do_not_tell_what_was_published_since(host: str | None) -> None:
+    """Of which host nothing is known, or that none is apart, the three messages of h1 wait."""
+    ran = [{**instance, "kind": "subscription", "name": "/scan"} for instance in timer(10)]
+    callbacks = [{**P, "callback_id": 1, "kind": "subscription", "owner_id": 5}]
+    messages = [{**message, "publisher_host": "h1"} for message in sent(10.5, 11, 12)]
+    health = [] if host is None else [{"host": host, "kind": "clocks_not_bounded"}]
+    more = {"callbacks": callbacks, "messages": messages, "health": health}
+    assert found(ran, sampled=15, **more)["waiting"].to_list() == ([3] if host is None else [])
+
+
 def test_a_timer_was_cancelled_where_its_executor_goes_on() -> None:
     second_timer = timer(60, callback=2)
     assert found(timer(10) + second_timer, sampled=60).is_empty()
