@@ -62,7 +62,8 @@ def waits_for(tables: Mapping[str, pl.LazyFrame]) -> dict[Thread, list[Wait]]:
     A callback that ended counts if it ended `LEAST_NS` or more after the request: it ends when the
     program does, as by Ctrl-C. For a callback without an end, no row of ``service_calls`` tells
     that the request was sent within it: that is assumed if its node sent the request since then
-    and is inside no other callback.
+    and is inside no other callback. A callback that ended before it took the answer of a service
+    once is not thought to wait for that service.
 
     Parameters
     ----------
@@ -85,8 +86,16 @@ def waits_for(tables: Mapping[str, pl.LazyFrame]) -> dict[Thread, list[Wait]]:
         open_, left_on=["host", "client_node"], right_on=["host", "node"], coalesce=False
     ).filter(pl.col("asked_ns") >= pl.col("start_ns"))  # fmt: skip
     columns = ["service", "answered", "asked_ns", *_THREAD, "node", "kind", "name", "start_ns",
-               "end_ns"]  # fmt: skip
-    unanswered = pl.concat([ended.select(columns), since.select(columns)]).collect()
+               "end_ns", "callback_id"]  # fmt: skip
+    went_on = tables["service_calls"].join(
+        tables["callback_instances"].select("callback_id", "callback_instance_id", "end_ns"),
+        left_on="client_callback_instance_id", right_on="callback_instance_id",
+    ).filter(pl.col("response_taken_ns") > pl.col("end_ns"))  # fmt: skip
+    unanswered = (
+        pl.concat([ended.select(columns), since.select(columns)])
+        .join(went_on, on=["callback_id", "service"], how="anti")
+        .collect()
+    )
     if unanswered.is_empty():
         return {}
     nodes = tables["services"].select("service", "host", "node").drop_nulls().unique().collect()

@@ -234,6 +234,22 @@ def test_a_service_of_the_own_thread(used: float | None, verb: str | None, end: 
     assert verb is None or rows["sentence"].item().endswith(f"{ending}{end}")
 
 
+@pytest.mark.parametrize(("taken", "hung"), [(5.9, ["hung"]), (6.1, [])])
+def test_a_callback_that_once_ended_before_its_answer_does_not_wait_for_it(
+    taken: float, hung: list[str]
+) -> None:
+    """Its earlier execution lasted until 6 s; the answer was taken before or after that."""
+    earlier = inside(71, "/node", end=6, number=2) | {"start_ns": 5 * SECOND, "duration_ns": SECOND}
+    calls = [
+        request("/own", "/node", 5.1, client_callback_instance_id=2,
+                response_taken_ns=round(taken * SECOND)),
+        request("/own", "/node"),
+    ]  # fmt: skip
+    rows = found([earlier, inside(71, "/node")], sampled=14, used=0.01, service_calls=calls,
+                 services=serves(("/own", "/node")))  # fmt: skip
+    assert rows["state"].to_list() == hung
+
+
 def test_an_answer_that_only_the_own_thread_could_take() -> None:
     """The other node's thread is free and has answered."""
     free = timer(49, tid=72, callback=72)
