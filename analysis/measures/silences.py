@@ -116,6 +116,50 @@ def _events(tables: Mapping[str, pl.LazyFrame]) -> pl.LazyFrame:
     ]).drop_nulls()  # fmt: skip
 
 
+def unfinished(ran: pl.LazyFrame, acts: pl.LazyFrame) -> pl.DataFrame:
+    """Return the executions that threads have not left: nested ones after those they began in.
+
+    An execution without an end is over, as by an exception, if its thread began something else
+    since, unless its callback is known to run other work within itself, as by spinning, and did not
+    begin again.
+
+    Parameters
+    ----------
+    ran
+        Rows of ``callback_instances``.
+    acts
+        ``host``, ``vpid``, ``vtid``, ``time_ns``: when threads began something.
+    """
+    start = pl.col("start_ns")
+    open_ = ran.filter(pl.col("end_ns").is_null()).join(
+        acts.group_by(_THREAD).agg(last_ns=pl.col("time_ns").max()), on=_THREAD, how="left"
+    )
+    nests = (
+        ran.join(open_, on=[*_THREAD, "callback_id"], how="semi")
+        .drop_nulls("end_ns")
+        .sort("start_ns")
+        .join_asof(
+            acts.sort("time_ns"), left_on="start_ns", right_on="time_ns", by=_THREAD,
+            strategy="forward", allow_exact_matches=False, check_sortedness=False,
+        )
+        .filter(pl.col("time_ns") < pl.col("end_ns"))
+        .select(*_THREAD, "callback_id", nests=True)
+        .unique()
+    )  # fmt: skip
+    again = ran.group_by(*_THREAD, "callback_id").agg(latest_ns=start.max())
+    return (
+        open_.join(again, on=[*_THREAD, "callback_id"], how="left", nulls_equal=True)
+        .join(nests, on=[*_THREAD, "callback_id"], how="left", nulls_equal=True)
+        .filter(
+            (start >= pl.col("last_ns").fill_null(start))
+            | (pl.col("nests").fill_null(value=False) & (start == pl.col("latest_ns")))
+        )
+        .drop("last_ns", "latest_ns", "nests")
+        .sort("start_ns")
+        .collect()
+    )
+
+
 class _Silent:
     """Threads of one run that are silent at its end."""
 
@@ -141,6 +185,13 @@ class _Silent:
         # Include what other threads of the same executors ran.
         callbacks = pairs.join(silent, on=_THREAD, how="semi").select("callback_id").unique()
         self.ran = ran.join(callbacks.lazy(), on="callback_id").sort("start_ns").collect()
+        acts = ran.select(*_THREAD, time_ns="start_ns")
+        self.inside = {
+            _key(row): row
+            for row in unfinished(ran, acts)
+            .unique(_THREAD, keep="first", maintain_order=True)
+            .iter_rows(named=True)
+        }
         self.sent = (
             tables["publications"]
             .filter(pl.col("callback_instance_id").is_null())
@@ -169,7 +220,7 @@ class _Silent:
                 done.add(key)
                 yield row
         for key in sorted(self.silent):
-            call = self._unfinished_execution(key)
+            call = self.inside.get(key)
             row = None if call is None else self._row([key], call)
             if row is not None:
                 done.add(key)
@@ -218,14 +269,6 @@ class _Silent:
         return _silence(
             thread, "hung", (since, until), reasons, vtid=key[2], nodes=nodes, call=call
         )
-
-    def _unfinished_execution(self, key: Thread) -> dict[str, Any] | None:
-        """Return the execution that a thread never left, or None."""
-        ran = self.ran.filter(pl.col("vtid") == key[2], pl.col("vpid") == key[1],
-                              pl.col("host").cast(pl.String) == key[0])  # fmt: skip
-        if ran.is_empty() or ran["end_ns"][-1] is not None:
-            return None
-        return ran.row(-1, named=True)
 
     def _row(
         self, executor: list[Thread], call: dict[str, Any] | None = None

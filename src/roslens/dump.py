@@ -14,7 +14,7 @@ from pathlib import Path
 
 import polars as pl
 
-from roslens.analysis.measures.silences import NEEDED, silences
+from roslens.analysis.measures.silences import NEEDED, silences, unfinished
 from roslens.analysis.reports.numbers import counted, duration
 from roslens.analysis.reports.table import ReportTable
 from roslens.opening import open_as
@@ -208,18 +208,19 @@ def _activities(
     doing: dict[int, tuple[str, str]] = {}
     words = {"wait": "waits for work", "blocked": "waits for the executor's lock",
              "busy": "the executor's own work"}  # fmt: skip
-    since: dict[int, int] = {}
     states = tables["executor_intervals"].filter(vpid=vpid).sort("begin_ns").collect()
     for row in states.unique("vtid", keep="last", maintain_order=True).iter_rows(named=True):
-        since[row["vtid"]] = row["begin_ns"]
         if row["end_ns"] is None:
             doing[row["vtid"]] = words[row["state"]], duration(now - row["begin_ns"])
-    calls = tables["callback_instances"].filter(vpid=vpid).sort("start_ns").collect()
-    for row in calls.unique("vtid", keep="last", maintain_order=True).iter_rows(named=True):
-        # A callback whose end was lost is over if its thread did something else since.
-        if row["end_ns"] is None and row["start_ns"] >= since.get(row["vtid"], 0):
-            callback = f"in the {row['kind']} callback {row['name'] or '?'} of {row['node'] or '?'}"
-            doing[row["vtid"]] = callback, duration(now - row["start_ns"])
+    thread = pl.col("host", "vpid", "vtid")
+    calls = tables["callback_instances"].filter(vpid=vpid)
+    acts = pl.concat([
+        calls.select(thread, time_ns="start_ns"),
+        tables["executor_intervals"].filter(vpid=vpid).select(thread, time_ns="begin_ns"),
+    ])  # fmt: skip
+    for row in unfinished(calls, acts).iter_rows(named=True):
+        callback = f"in the {row['kind']} callback {row['name'] or '?'} of {row['node'] or '?'}"
+        doing[row["vtid"]] = callback, duration(now - row["start_ns"])
     return doing
 
 

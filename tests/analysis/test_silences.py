@@ -6,7 +6,7 @@ from synthetic import table
 from tests.samples import SAMPLES
 
 import roslens as rl
-from roslens.analysis.measures.silences import NEEDED, silences
+from roslens.analysis.measures.silences import NEEDED, silences, unfinished
 
 SECOND = 10**9
 P = {"host": "h0", "vpid": 70}
@@ -120,6 +120,38 @@ def test_a_thread_inside_a_callback() -> None:
     assert found([*timer(10), INSIDE], recorded=15).is_empty()
     slow = {**INSIDE, "start_ns": SECOND, "end_ns": 3 * SECOND, "duration_ns": 2 * SECOND}
     assert found([slow, INSIDE], sampled=15).is_empty()
+
+
+def within(start_ns: int, callback: int, end: int | None = 100_000) -> dict:
+    """Make an execution that begins 0.2 ms after another and, unless it has no end, takes 0.1."""
+    return {**INSIDE, "callback_id": callback, "name": f"timer {callback}",
+            "start_ns": start_ns + 200_000, "duration_ns": end,
+            "end_ns": None if end is None else start_ns + 200_000 + end}  # fmt: skip
+
+
+def test_a_thread_inside_a_callback_that_runs_others_within_itself() -> None:
+    """Each execution of 1 ms has another one within; so has the one that never ends."""
+    earlier = timer(10)
+    nested = [within(row["start_ns"], 2) for row in [*earlier, INSIDE]]
+    (row,) = found([*earlier, *nested, INSIDE], sampled=15).to_dicts()
+    assert (row["callback"], row["since_ns"]) == ("100 ms", 10 * SECOND)
+    assert "has been inside the timer callback 100 ms since 10.0 s" in row["sentence"]
+    # If none is known to have others within, it was left, as by an exception.
+    (row,) = found([*earlier, nested[-1], INSIDE], sampled=50).to_dicts()
+    assert (row["callback"], row["state"]) == (None, "stopped_or_hung")
+    assert "it fell silent after 10.0 s" in row["sentence"]
+
+
+def test_the_innermost_callback_comes_last_and_one_that_began_again_is_over() -> None:
+    earlier = timer(10)
+    nested = [within(row["start_ns"], 2) for row in earlier]
+    left = {**INSIDE, "start_ns": 9 * SECOND + SECOND // 20}
+    rows = [*earlier, *nested, left, INSIDE, within(10 * SECOND, 3, None)]
+    ran = table("callback_instances", *rows).lazy()
+    acts = ran.select("host", "vpid", "vtid", time_ns="start_ns")
+    assert unfinished(ran, acts).select("name", "start_ns").rows() == [
+        ("100 ms", 10 * SECOND), ("timer 3", 10 * SECOND + 200_000)
+    ]  # fmt: skip
 
 
 def test_other_threads_of_the_executor_go_on_beside_one_inside_a_callback() -> None:
