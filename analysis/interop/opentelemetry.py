@@ -51,14 +51,19 @@ def otlp_json(runs: Iterable[tuple[str, Mapping[str, pl.DataFrame]]]) -> str:
 
 def _request(run: str, tables: Mapping[str, pl.DataFrame]) -> dict[str, Any]:
     spans = sorted([*_callbacks(tables), *_publications(tables), *_calls(tables)])
-    keys = {span.key for span in spans}
-    # A parent begins before its children, so its trace is known by then.
+    parents = {span.key: span.parent for span in spans}
     trace_of: dict[Key, str] = {}
     resources: dict[tuple[str | None, int | None, str | None], list[dict[str, Any]]] = {}
     for span in spans:
-        parent = span.parent if span.parent in keys else None
-        trace = trace_of.get(parent) if parent else None
-        trace_of[span.key] = trace or _number(run, span.key, 16)
+        # By the clocks of two hosts, a parent can begin after its children.
+        way, key = [], span.key
+        while key not in trace_of:
+            trace_of[key] = ""
+            way.append(key)
+            parent = parents[key]
+            if parent in parents:
+                key = parent
+        trace_of.update(dict.fromkeys(way, trace_of[key] or _number(run, key, 16)))
         fields = {
             "traceId": trace_of[span.key],
             "spanId": _number(run, span.key, 8),
@@ -68,8 +73,8 @@ def _request(run: str, tables: Mapping[str, pl.DataFrame]) -> dict[str, Any]:
             "endTimeUnixNano": str(span.end_ns),
             "attributes": _attributes(span.attributes),
         }
-        if parent and trace:
-            fields["parentSpanId"] = _number(run, parent, 8)
+        if span.parent in parents:
+            fields["parentSpanId"] = _number(run, span.parent, 8)
         resources.setdefault(span.place, []).append(fields)
     programs = {
         (host, vpid): name

@@ -9,10 +9,11 @@ from typing import Any
 import polars as pl
 import pytest
 from mcap.reader import make_reader
+from synthetic import table
 from tests.samples import RUN, SAMPLES
 
 import roslens as rl
-from roslens.analysis.interop.opentelemetry import CONSUMER, PRODUCER
+from roslens.analysis.interop.opentelemetry import CONSUMER, NEEDED, PRODUCER, otlp_json
 from roslens.export import export
 from roslens.export_formats import Format
 from roslens.recording import UsageError
@@ -66,6 +67,29 @@ def test_spans_follow_messages(tmp_path: Path) -> None:
         assert (len(span["traceId"]), len(span["spanId"])) == (32, 16)
         assert int(span["startTimeUnixNano"]) <= int(span["endTimeUnixNano"])
     assert {"service.name", "process.pid", "roslens.run"} <= exported[0]["of"].keys()
+
+
+@pytest.mark.parametrize("received", [1_000, 900])
+def test_a_parent_that_begins_with_its_child_or_later_is_its_parent(
+    received: int, tmp_path: Path
+) -> None:
+    """One message is published at 950 ns; its callback publishes another one as it begins."""
+    callback = {"callback_instance_id": 7, "host": "h1", "vpid": 2, "kind": "subscription",
+                "start_ns": received, "end_ns": received + 500}  # fmt: skip
+    sent = [
+        {"message_id": 1, "host": "h0", "vpid": 1, "topic": "/x", "publish_ns": 950},
+        {"message_id": 2, "host": "h1", "vpid": 2, "topic": "/y", "publish_ns": received,
+         "callback_instance_id": 7},
+    ]  # fmt: skip
+    message = {"message_id": 1, "topic": "/x", "callback_instance_id": 7, "outcome": "delivered"}
+    rows = {"callback_instances": [callback], "publications": sent, "messages": [message]}
+    tables = {name: table(name, *rows.get(name, [])) for name in NEEDED}
+    (tmp_path / "o.json").write_text(otlp_json([("run", tables)]))
+    by_name = {span["name"]: span for span in spans(tmp_path / "o.json")}
+    first, ran, second = (by_name[x] for x in ("publish /x", "subscription /x", "publish /y"))
+    assert "parentSpanId" not in first
+    assert (ran["parentSpanId"], second["parentSpanId"]) == (first["spanId"], ran["spanId"])
+    assert len({span["traceId"] for span in by_name.values()}) == 1
 
 
 def test_a_chain_is_one_trace(tmp_path: Path) -> None:
