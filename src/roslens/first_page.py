@@ -341,12 +341,18 @@ class FirstPage(Facts):
         return [ReportTable([*self._heading, *columns], rows, caption, notes, left=left,
                             minor=["process"])]  # fmt: skip
 
+    @cached_property
+    def _late_untold(self) -> str | None:
+        """Say of how many messages it cannot be told whether they were late, if there are any."""
+        if self.late is None:
+            return None
+        return untold_in_words(self._all.why.late_messages().values())
+
     def _late_parts(self) -> list[Part]:
         late = self.late
         if late is None:
             return [Sentence(f"Not looked at unasked, of so many runs: roslens why {self._paths}")]
-        untold = untold_in_words(self._all.why.late_messages().values())
-        not_judged: list[Part] = [] if untold is None else [Sentence(untold)]
+        not_judged: list[Part] = [] if self._late_untold is None else [Sentence(self._late_untold)]
         if late.is_empty():
             return not_judged or [Sentence("No message was late.")]
         several, first = len(self._all.runs) > 1, late.head(_MOST)
@@ -405,7 +411,8 @@ class FirstPage(Facts):
             "recorded": self.recorded, "not_seen": self.not_seen,
             "looks_wrong": [{"what": x.sentence, "command": x.command} for x in self.suspicions],
             "topics": rows(self.topics), "callbacks": rows(self.callbacks),
-            "processes": rows(self.processes), "late": rows(self.late), "chains": rows(self.chains),
+            "processes": rows(self.processes), "late": rows(self.late),
+            "late_not_told": self._late_untold, "chains": rows(self.chains),
         }, indent=1)  # fmt: skip
 
     def html(self) -> str:
