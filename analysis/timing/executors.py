@@ -90,7 +90,7 @@ def with_executor(rows: pl.DataFrame, executors: Sequence[TimedExecutor]) -> pl.
     return rows.join(numbers, on=_THREAD, how="left", maintain_order="left")
 
 
-def grouped(rows: pl.DataFrame, executors: Sequence[TimedExecutor]) -> pl.DataFrame:
+def grouped(rows: pl.DataFrame) -> pl.DataFrame:
     """Add ``group`` and ``reentrant``, as far as they show, and ``excluding`` to executions.
 
     No event states a callback group. A callback that ran at the same time as itself is reentrant,
@@ -98,7 +98,7 @@ def grouped(rows: pl.DataFrame, executors: Sequence[TimedExecutor]) -> pl.DataFr
     ``excluding`` is the assumed group: where nothing shows it, that of the callback's node, as by
     default.
     """
-    pairs = _concurrent_pairs(rows, max(executor.threads for executor in executors))
+    pairs = _concurrent_pairs(rows)
     reentrant = sorted({a for a, b in pairs if a == b})
     separate = sorted({max(a, b) for a, b in pairs if a != b} - set(reentrant))
     own_group = pl.format("{}#{}", pl.col("node").fill_null("?"), "callback_id")
@@ -111,18 +111,18 @@ def grouped(rows: pl.DataFrame, executors: Sequence[TimedExecutor]) -> pl.DataFr
     )
 
 
-def _concurrent_pairs(rows: pl.DataFrame, threads: int) -> set[tuple[int, int]]:
+def _concurrent_pairs(rows: pl.DataFrame) -> set[tuple[int, int]]:
     """Return pairs of callbacks of one node that ran at the same time."""
     pairs: set[tuple[int, int]] = set()
-    node = ["host", "vpid", "node"]
-    ordered = rows.sort("start_ns")
-    for step in range(1, threads):
-        overlaps = ordered.select(
-            "callback_id",
-            other=pl.col("callback_id").shift(step).over(node),
-            overlap=pl.col("start_ns") < pl.col("end_ns").shift(step).over(node),
-        ).filter("overlap")
-        pairs |= set(overlaps.select("callback_id", "other").unique().iter_rows())
+    for of_node in rows.sort("start_ns", "end_ns").partition_by("host", "vpid", "node"):
+        places = np.arange(of_node.height)
+        # All that started after an execution and before its end ran beside it.
+        ended = of_node["start_ns"].search_sorted(of_node["end_ns"], "left").to_numpy()
+        counts = np.maximum(ended.astype(np.int64) - places - 1, 0)
+        later = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts - places - 1, counts)
+        callbacks = of_node["callback_id"]
+        overlaps = pl.DataFrame({"a": callbacks[np.repeat(places, counts)], "b": callbacks[later]})
+        pairs |= set(overlaps.unique().iter_rows())
     return pairs
 
 

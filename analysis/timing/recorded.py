@@ -91,7 +91,7 @@ def recorded_timing(tables: Tables, run: Run, warm_up_s: float | None = None) ->
     executors = recorded_executors(executions, intervals, run)
     intervals = with_executor(intervals, executors)
     executions = with_waits(with_executor(executions, executors), intervals)
-    waited = delayed(grouped(executions, executors), intervals, executors)
+    waited = delayed(grouped(executions), intervals, executors)
     by_kernel, executions = _with_cpu_time(waited.filter(counts), frames["callback_scheduling"])
     executions = executions.with_columns(number=pl.int_range(pl.len()).over("callback_id"))
     published = _published(executions, sent, begin)

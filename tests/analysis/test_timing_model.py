@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import random
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,6 +17,7 @@ from tests.samples import SAMPLES
 
 import roslens as rl
 from roslens.analysis.runs import Run
+from roslens.analysis.timing.executors import _concurrent_pairs
 from roslens.analysis.timing.recorded import polls_of, recorded_timing
 from roslens.analysis.timing.schema import TimingModel
 from roslens.recording import NotEnoughEvidenceError, UsageError
@@ -248,6 +251,27 @@ def test_what_ran_beside_itself_is_reentrant_and_what_ran_beside_another_is_in_a
         "#3": 2,
         "#4": 1,
         "#5": 1,
+    }
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_every_pair_that_ran_at_the_same_time_is_found_as_by_comparing_all(seed: int) -> None:
+    """A long execution may overlap several later ones of other threads."""
+    draw = random.Random(seed)
+    calls = []
+    for thread in range(draw.randint(2, 4)):
+        end = 0
+        for _ in range(draw.randint(2, 14)):
+            start = end + draw.randint(0, 19)
+            end = start + draw.choice([1, 2, 40])
+            call = execution(len(calls), draw.randint(1, 6), start, end)
+            calls.append(call | {"vtid": thread, "node": f"/n{draw.randint(1, 2)}"})
+    found = _concurrent_pairs(pl.DataFrame(calls))
+    assert {frozenset(pair) for pair in found} == {
+        frozenset((a["callback_id"], b["callback_id"]))
+        for a, b in itertools.combinations(calls, 2)
+        if a["node"] == b["node"]
+        and max(a["start_ns"], b["start_ns"]) < min(a["end_ns"], b["end_ns"])
     }
 
 
