@@ -11,7 +11,7 @@ from roslens.analysis.statistics.quantiles import quantile
 from roslens.analysis.timing.executors import ON_WAIT_SETS
 from roslens.analysis.timing.schema import TimedCallback, TimingModel
 from roslens.analysis.what_if.changes import Changes, changed, with_own_work
-from roslens.analysis.what_if.system import QUANTILES, counting, simulated
+from roslens.analysis.what_if.system import QUANTILES, counting, simulated, wake_ups
 from roslens.recording.arrays import Floats, np
 
 BARS = {"latency_p50": 0.10, "latency_p99": 0.20}
@@ -445,16 +445,8 @@ def _assumptions(models: Sequence[TimingModel], changes: Changes) -> list[str]:
             sentences.append(
                 f"Queues without end, as no depth was recorded: {', '.join(unbounded)}."
             )
-        unseen = [
-            callback.name or "?"
-            for callback in map(model.callbacks.__getitem__, counting(model))
-            if not callback.handovers.value_ns
-        ]
-        if unseen and changes != Changes():
-            sentences.append(
-                "No message found an idle thread, so wake-ups are taken from other callbacks: "
-                f"{', '.join(dict.fromkeys(unseen))}."
-            )
+        if changes != Changes():
+            sentences += _wake_ups_not_seen(model)
         sentences += [f"Left out: {part.what}: {part.why}." for part in model.left_out]
     if changes.cpus is not None and any(m.execution_time == "duration" for m in models):
         sentences.append(
@@ -462,3 +454,20 @@ def _assumptions(models: Sequence[TimingModel], changes: Changes) -> list[str]:
             "they lost to others already: with fewer CPUs the prediction is too long."
         )
     return list(dict.fromkeys(sentences))
+
+
+def _wake_ups_not_seen(model: TimingModel) -> list[str]:
+    """Name subscriptions whose messages woke no thread, and say how long they take to wake one."""
+    taken: list[str] = []
+    unknown: list[str] = []
+    for callback in map(model.callbacks.__getitem__, counting(model)):
+        if not callback.handovers.value_ns:
+            seen = wake_ups(callback, model.callbacks).value_ns
+            (taken if seen else unknown).append(callback.name or "?")
+    sentences = {
+        "No message found an idle thread, so wake-ups are taken from other callbacks": taken,
+        "No message to any callback of the executor found an idle thread, so how long it takes to "
+        "wake one is not known. It counts as no time: where a thread is idle, predicted latencies "
+        "are too low": unknown,
+    }
+    return [f"{text}: {', '.join(dict.fromkeys(of))}." for text, of in sentences.items() if of]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from roslens.analysis.timing.schema import Samples, TimedCallback, TimingModel
@@ -162,22 +162,36 @@ def _callback(
 def _filled(
     callback: TimedCallback, every: Sequence[TimedCallback], key: Literal["handovers", "gaps"]
 ) -> Samples:
-    """Return samples of the callback, else of its executor's callbacks, else its other samples.
-
-    All callbacks wake a thread alike, whereas the length of a gap depends on what is taken.
-    """
+    """Return samples of the callback, else of its executor's callbacks, else its other samples."""
     samples: Samples = getattr(callback, key)
     if samples.value_ns:
         return samples
-    similar = [
-        getattr(peer, key)
-        for peer in every
-        if peer.executor == callback.executor and (key == "handovers" or peer.kind == callback.kind)
-    ]
-    pooled = Samples.together(similar)
+    if key == "handovers":
+        pooled = wake_ups(callback, every)
+    else:
+        # The length of a gap depends on what is taken.
+        pooled = Samples.together(
+            peer.gaps
+            for peer in every
+            if (peer.executor, peer.kind) == (callback.executor, callback.kind)
+        )
     if pooled.value_ns:
         return pooled
     return callback.gaps if key == "handovers" else callback.handovers
+
+
+def wake_ups(callback: TimedCallback, every: Iterable[TimedCallback]) -> Samples:
+    """Return the handovers of the callback's executor; of messages alone, if it takes messages.
+
+    All messages wake a thread alike. Timers do not tell how long that takes: when they are due is
+    known only from their starts, so that the least late of them has no handover.
+    """
+    return Samples.together(
+        peer.handovers
+        for peer in every
+        if peer.executor == callback.executor
+        and not (peer.kind == "timer" and callback.kind == "subscription")
+    )
 
 
 def _series(samples: Samples) -> dict[str, list[int]]:
