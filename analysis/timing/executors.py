@@ -8,7 +8,7 @@ from typing import Literal
 import polars as pl
 
 from roslens.analysis.runs import Run
-from roslens.analysis.timing.schema import ExecutorKind, TimedExecutor
+from roslens.analysis.timing.schema import OF_ONE_THREAD, ExecutorKind, TimedExecutor
 from roslens.collectors.ros2.blocked import executors_of
 from roslens.recording.arrays import np
 
@@ -19,7 +19,6 @@ _NAMES: Mapping[str, ExecutorKind] = {
     "eventscbgmultithreaded": "EventsCBG",
 }  # fmt: skip
 """Executor kinds by their names in the factor ``executor`` of suites."""
-OF_ONE_THREAD = ("SingleThreaded", "Events")
 ON_WAIT_SETS = ("SingleThreaded", "MultiThreaded")
 _THREAD = ("host", "vpid", "vtid")
 
@@ -32,7 +31,8 @@ def recorded_executors(
     Parameters
     ----------
     rows
-        Executions in order: ``host``, ``vpid``, ``vtid``, ``callback_id``.
+        Executions in order: ``host``, ``vpid``, ``vtid``, ``callback_id``, ``start_ns``,
+        ``end_ns``.
     intervals
         Intervals from `on_wait_sets`.
     """
@@ -44,12 +44,33 @@ def recorded_executors(
         tuple(members[host, vpid, vtid]) for host, vpid, vtid, _ in pairs.iter_rows()
     )
     waiting = set(intervals.select(_THREAD).unique().iter_rows())
-    return [_executor(threads, not waiting.isdisjoint(threads), run) for threads in first]
+    waits = intervals.select(*_THREAD, start_ns="begin_ns", end_ns="end_ns").drop_nulls()
+    spans = (
+        pl.concat([rows.select(*_THREAD, "start_ns", "end_ns"), waits])
+        .group_by(_THREAD)
+        .agg(pl.col("start_ns").min(), pl.col("end_ns").max())
+    )
+    active = {(host, vpid, vtid): span for host, vpid, vtid, *span in spans.iter_rows()}
+    return [
+        _executor(
+            threads,
+            _most_at_once([active[thread] for thread in threads]),
+            not waiting.isdisjoint(threads),
+            run,
+        )
+        for threads in first
+    ]
 
 
-def _executor(threads: Sequence[tuple[str, int, int]], waits: bool, run: Run) -> TimedExecutor:
+def _most_at_once(spans: Sequence[Sequence[int]]) -> int:
+    """Return how many of the threads were active at once; one thread may follow another."""
+    return max(1, *(sum(a <= start < b for a, b in spans) for start, _ in spans))
+
+
+def _executor(
+    threads: Sequence[tuple[str, int, int]], count: int, waits: bool, run: Run
+) -> TimedExecutor:
     host, vpid, _ = threads[0]
-    count = len(threads)
     kind: ExecutorKind
     kind_from: Literal["manifest", "events"] = "manifest"
     named = _NAMES.get(str(run.cell.get("executor")).lower())

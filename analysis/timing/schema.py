@@ -15,6 +15,7 @@ from roslens.recording.models import Strict
 from roslens.recording.text import first_problem
 
 ExecutorKind = Literal["SingleThreaded", "MultiThreaded", "Events", "EventsCBG"]
+OF_ONE_THREAD: tuple[ExecutorKind, ...] = ("SingleThreaded", "Events")
 LONGEST_NS = 2**60
 """36 years: the greatest time, so that sums do not overflow."""
 Times = list[Annotated[int, Field(ge=0, le=LONGEST_NS)]]
@@ -69,7 +70,9 @@ class TimedExecutor(Strict):
     kind_from: Literal["manifest", "events", "given"] = Field(
         description="events: which events of executors there are, and on how many threads"
     )
-    threads: int = Field(ge=1, le=1024, description="as many as executed something, or as was said")
+    threads: int = Field(
+        ge=1, le=1024, description="as many as were active at once, or as was said"
+    )
     host: str | None = None
     vpid: int | None = None
     vtids: list[int] = Field(default_factory=list)
@@ -176,7 +179,9 @@ class TimingModel(Strict):
         """Return the model with an executor kind the recording did not name; None: unchanged."""
         if kind is None:
             return self
-        named = {"kind": kind, "kind_from": "given"}
+        named = {"kind": kind, "kind_from": "given"} | (
+            {"threads": 1} if kind in OF_ONE_THREAD else {}
+        )
         return self.model_copy(
             update={"executors": [executor.model_copy(update=named) for executor in self.executors]}
         )

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import get_args
 
 from roslens.analysis.reports.numbers import duration
-from roslens.analysis.timing.executors import OF_ONE_THREAD, ON_WAIT_SETS
+from roslens.analysis.timing.executors import ON_WAIT_SETS
 from roslens.analysis.timing.schema import (
+    OF_ONE_THREAD,
     ExecutorKind,
     Publication,
     Samples,

@@ -8,7 +8,7 @@ import random
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import polars as pl
 import pytest
@@ -19,7 +19,7 @@ import roslens as rl
 from roslens.analysis.runs import Run
 from roslens.analysis.timing.executors import _concurrent_pairs
 from roslens.analysis.timing.recorded import polls_of, recorded_timing
-from roslens.analysis.timing.schema import TimingModel
+from roslens.analysis.timing.schema import ExecutorKind, TimingModel
 from roslens.recording import NotEnoughEvidenceError, UsageError
 
 CHAIN = SAMPLES / "chain.tar.zst"
@@ -252,6 +252,26 @@ def test_what_ran_beside_itself_is_reentrant_and_what_ran_beside_another_is_in_a
         "#4": 1,
         "#5": 1,
     }
+
+
+def test_threads_of_an_executor_are_those_active_at_once() -> None:
+    """One thread takes over from another at 100 ms, as a program that spins elsewhere later."""
+    tables = two_in_one_thread()
+    for row in tables.rows["callback_instances"]:
+        row["vtid"] = 10 if row["start_ns"] < 100 * MS else 11
+    model = recorded_timing(tables, Run("r"), warm_up_s=0)
+    (executor,) = model.executors
+    assert (executor.kind, executor.threads, executor.vtids) == ("SingleThreaded", 1, [10, 11])
+    # The first thread runs once more at the end, so both were active from 100 ms on.
+    tables.rows["callback_instances"][-1]["vtid"] = 10
+    model = recorded_timing(tables, Run("r"), warm_up_s=0)
+    (executor,) = model.executors
+    assert (executor.kind, executor.threads) == ("MultiThreaded", 2)
+    # What is said to be an executor of one thread has one.
+    said = [model.executed_by(kind).executors[0].threads for kind in get_args(ExecutorKind)]
+    assert dict(zip(get_args(ExecutorKind), said, strict=True)) == {
+        "SingleThreaded": 1, "MultiThreaded": 2, "Events": 1, "EventsCBG": 2
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", range(50))
