@@ -14,7 +14,8 @@ from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.over_runs import refused_estimate, value_over_runs
 
 _OF = "of the time between the first and the last executor event, mean over the executor's threads"
-WAIT = Metric("executor_wait", f"waiting for work, part {_OF}", "1", None, "fraction")
+_WAITING = f"waiting for work outside of callbacks, part {_OF}"
+WAIT = Metric("executor_wait", _WAITING, "1", None, "fraction")
 CALLBACKS = Metric("executor_callbacks", f"inside of callbacks, part {_OF}", "1", None, "fraction")
 BLOCKED = Metric(
     "executor_blocked",
@@ -64,7 +65,8 @@ def busy_per_run(intervals: pl.LazyFrame, losses: pl.LazyFrame | None = None) ->
     Returns
     -------
     ``run``, ``threads``, and ``wait``, ``callbacks``, ``blocked``, ``overhead``, ``cpu``: parts of
-    the time, 0..1; ``cpu`` is null unless the kernel was recorded.
+    the time, 0..1; ``cpu`` is null unless the kernel was recorded. A wait inside of a callback, as
+    of one that spins, is time of the callback.
     """
     duration = pl.col("duration_ns")
     whole = duration.sum()
@@ -75,7 +77,7 @@ def busy_per_run(intervals: pl.LazyFrame, losses: pl.LazyFrame | None = None) ->
         .filter(~pl.col("paused"))
         .group_by(_THREAD)
         .agg(
-            wait=duration.filter(pl.col("state") == "wait").sum() / whole,
+            wait=(duration - pl.col("callback_ns")).filter(pl.col("state") == "wait").sum() / whole,
             callbacks=pl.col("callback_ns").sum() / whole,
             blocked=duration.filter(pl.col("state") == "blocked").sum() / whole,
             cpu=pl.col("cpu_ns").sum() / duration.filter(pl.col("cpu_ns").is_not_null()).sum(),

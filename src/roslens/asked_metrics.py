@@ -119,7 +119,7 @@ def _busy(report: LatencyReport, _: Sequence[str]) -> list[Estimate]:
     paused = pl.col("run").is_in(paused_runs(report.losses))
     waiting = busy_per_run(report.tables.table("executor_intervals").filter(~paused), report.losses)
     busy = waiting.with_columns(busy=1 - pl.col("wait"))
-    metric = Metric("executor_busy", WAIT.definition.replace("waiting", "not waiting"), "1")
+    metric = Metric("executor_busy", f"inside of callbacks, or not {WAIT.definition}", "1")
     return [
         value_over_runs(metric, members[0].cell, values, len(values), report.level)
         for members in cells_of(report.counting).values()

@@ -156,6 +156,20 @@ def test_where_the_time_of_two_threads_went() -> None:
     assert again["overhead"].to_list() == [pytest.approx(0.30 - 0.125)]
 
 
+def test_a_wait_inside_of_a_callback_is_time_of_the_callback() -> None:
+    # 20 of 100 waiting; then a callback of 70, of which it spins and waits for 60; then 10 more.
+    rows: list[dict[str, object]] = [
+        {"run": "r", "host": "h0", "vpid": 1, "vtid": 1, "state": state, "begin_ns": begin,
+         "duration_ns": took, "executed": 0, "callback_ns": inside}
+        for begin, state, took, inside in (
+            (0, "wait", 20, 0), (20, "busy", 5, 5), (25, "wait", 60, 60), (85, "busy", 15, 5),
+        )
+    ]  # fmt: skip
+    (row,) = busy_per_run(table("executor_intervals", rows)).to_dicts()
+    parts = {name: row[name] for name in ("wait", "callbacks", "blocked", "overhead")}
+    assert parts == pytest.approx({"wait": 0.2, "callbacks": 0.7, "blocked": 0, "overhead": 0.1})
+
+
 def test_callbacks_and_threads_tell_of_executors_without_events() -> None:
     # Measured from 100 to 200. Thread 1: 100 to 120 (of one that began before), 130 to 160 with one
     # nested from 140 to 150: 50 of 100. Thread 2: 10. CPU time is known of thread 1: 40 in 80.

@@ -622,7 +622,9 @@ def _busy(run: Run) -> dict[str, float]:
     for rows in threads.values():
         states: dict[str, int] = defaultdict(int)
         for i in rows:
-            states[i["state"]] += i["duration_ns"]
+            # A callback that spins waits inside of itself: that is the callback's time.
+            inside = i["callback_ns"] if i["state"] == "wait" else 0
+            states[i["state"]] += i["duration_ns"] - inside
             states["callbacks"] += i["callback_ns"]
         whole = sum(i["duration_ns"] for i in rows)
         parts.append([states[state] / whole for state in ("wait", "callbacks", "blocked")])
