@@ -204,27 +204,25 @@ def periods(instances: pl.LazyFrame, losses: pl.LazyFrame, runs: Sequence[Run]) 
     regular = pl.Series([period_of_gaps(of_key) for of_key in gaps["gaps"]], dtype=pl.Float64)
     expected = pl.coalesce(pl.when(pl.col("own_ns") > 0).then("own_ns"), regular)
     told = pl.col("expected_ns").null_count() == 0
+    first = pl.struct(key).is_first_distinct()
+    # A late start lengthens one interval and shortens the next, which cancels.
+    more = ((pl.col("interval_ns") / pl.col("expected_ns")).round() - 1).sum().over(key)
     return (
         starts.lazy()
         .join(gaps.lazy().select(*key, "period_ns", expected_ns=expected), on=key, nulls_equal=True)
+        .with_columns(skipped=more.clip(lower_bound=0).cast(pl.Int64))
         .group_by("cell", *CALLBACK)
         .agg(
             pl.len().alias("count"),
             *(
                 pl.when(told).then(value).alias(name)
                 for name, value in {
-                    "period_ns": pl.col("period_ns")
-                    .filter(pl.struct(key).is_first_distinct())
-                    .mean(),
+                    "period_ns": pl.col("period_ns").filter(first).mean(),
                     "jitter_p50_ns": supported_quantile_of(jitter, 0.5),
                     "jitter_p99_ns": supported_quantile_of(jitter, 0.99),
                     "jitter_max_ns": jitter.max(),
                     "overruns": (pl.col("duration_ns") > pl.col("expected_ns")).sum(),
-                    # A late start lengthens one interval and shortens the next, which cancels.
-                    "skipped": ((pl.col("interval_ns") / pl.col("expected_ns")).round() - 1)
-                    .sum()
-                    .clip(lower_bound=0)
-                    .cast(pl.Int64),
+                    "skipped": pl.col("skipped").filter(first).sum(),
                 }.items()
             ),
         )

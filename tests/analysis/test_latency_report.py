@@ -584,6 +584,18 @@ def test_periods_by_hand() -> None:
     assert sorted(frame.rows()) == [("function", 28, 15, 0, 0, 0), ("timer", 8, 11, 2, 1, 0)]
 
 
+def test_a_burst_in_one_run_does_not_make_up_for_periods_skipped_in_another() -> None:
+    """By hand: run a skips the starts at 20 and 30 ns; run b has three starts where one is due."""
+    starts = [("a", start) for start in (0, 10, 40, 50)] + [("b", at) for at in (0, 1, 2, 10, 20)]
+    instances = pl.LazyFrame(starts, schema=["run", "start_ns"], orient="row").with_columns(
+        callback_id=1, kind=pl.lit("timer"), name=pl.lit("10 ns"), node=pl.lit("/n"), vtid=1,
+        host=pl.lit("h"), vpid=1, end_ns=pl.col("start_ns"), duration_ns=1,
+    )  # fmt: skip
+    losses = Tables().table("losses").with_columns(run=pl.lit("a"))
+    frame = periods(instances, losses, [Run("a", {}), Run("b", {})])
+    assert frame.select("count", "skipped").rows() == [(9, 2)]
+
+
 def test_what_does_not_begin_periodically_has_neither_jitter_nor_overruns() -> None:
     """By hand: pairs (1 and 19 ns apart), five starts, and a 10 ns timer with one time of 13 ns."""
     starts = [
