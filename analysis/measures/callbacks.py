@@ -112,13 +112,16 @@ def durations(
     -------
     ``cell``, ``kind``, ``name`` (as in `number_namesakes`), ``node``, ``runs``, ``count``,
     ``unfinished`` (started, no end recorded), ``mean_ns``, ``p50_ns``, ``p90_ns``, ``p99_ns``,
-    ``max_ns``, ``busy`` (its part of the recorded time of its process, from the first to the last
-    event; of the run, if the process is not known). Mean, percentiles and ``busy`` are computed
+    ``max_ns``, ``busy`` (the part of the recorded time of its process, from the first to the last
+    event, in which it ran, counted once where it ran beside itself; of the run's time, if the
+    process is not known). Mean, percentiles and ``busy`` are computed
     per run and averaged over the runs in which the callback ran, without executions that began
     while the tracer lost events: long ones lose their end more often. A percentile is null where
     one of these runs has too few executions for its interval.
     """
     d = pl.when(~pl.col("paused")).then("duration_ns")
+    end = pl.col("at") + d
+    before = end.fill_null(0).cum_max().shift(1).over(*_PROCESS, *CALLBACK)
     lived = recorded_time(
         processes.select(*_PROCESS, "begin_ns", "end_ns"), losses, "begin_ns", "end_ns"
     )
@@ -133,6 +136,8 @@ def durations(
         with_cells(number_namesakes(instances), cells)
         .select(*_PROCESS, "cell", *CALLBACK, "end_ns", "duration_ns", at="start_ns")
         .pipe(recorded_time, losses, "at")
+        .sort("at")
+        .with_columns(ran_ns=(end - pl.max_horizontal("at", before)).clip(lower_bound=0))
         .join(of_process, on=_PROCESS, how="left")
         .join(of_run, on="run", how="left")
         .group_by("run", "cell", *CALLBACK)
@@ -141,7 +146,7 @@ def durations(
             unfinished=pl.col("end_ns").null_count(),
             mean_ns=d.mean(),
             max_ns=pl.col("duration_ns").max(),
-            busy=pl.when(d.count() > 0, whole > 0).then(d.sum() / whole),
+            busy=pl.when(d.count() > 0, whole > 0).then(pl.col("ran_ns").sum() / whole),
             **{name: supported_quantile_of(d, q) for name, q in percentiles.items()},
         )
         .group_by("cell", *CALLBACK)

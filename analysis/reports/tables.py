@@ -290,7 +290,7 @@ def durations_table(durations: pl.DataFrame) -> ReportTable:
         notes=[
             "A description, without intervals: means over runs; the longest is that of all runs.",
             "-: too few to tell; P50 needs 6 in each run, P90 29, P99 299.",
-            "Busy: share of the recorded time of its process.",
+            "Busy: share of its process's recorded time in which it ran, alone or beside itself.",
             *hidden_rows(durations.height),
         ],
         left=frozenset({"cell", "kind", "name", "node"}),

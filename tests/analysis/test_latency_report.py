@@ -483,7 +483,8 @@ def test_durations_are_those_of_a_run_averaged_over_runs() -> None:
     assert row["p50_ns"] == (3.5 * us + 20 * us) / 2
     assert row["mean_ns"] == pytest.approx((3.5 + 321 / 18) / 2 * us)
     assert row["p90_ns"] is row["p99_ns"] is None
-    assert row["busy"] == pytest.approx((21 / 1_000 + 321 / 500) / 2)
+    # They begin every us and overlap: from 0 to 5 + 6 us in run a, to 17 + 20 us in run b.
+    assert row["busy"] == pytest.approx((11 / 1_000 + 37 / 500) / 2)
     # One execution of 1 us in 1 ms is 0.1 % of the time.
     assert (rows["once"]["busy"], rows["once"]["p50_ns"]) == (0.001, None)
     assert (rows["no end"]["unfinished"], rows["no end"]["busy"]) == (1, None)

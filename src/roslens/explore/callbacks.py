@@ -99,7 +99,7 @@ class Callbacks(OfMessages):
         ``cell``, ``kind``, ``name`` (the second of two that a node has at once, such as two 10 ms
         timers, is ``10 ms #2``), ``node``, ``runs``, ``count``, ``unfinished``, ``mean_ns``,
         ``p50_ns``, ``p90_ns``, ``p99_ns``, ``max_ns`` (ns), ``busy`` (part of the recorded time of
-        its process, 0..1).
+        its process in which it ran, 0..1; once where it ran beside itself).
 
         Raises
         ------
