@@ -48,7 +48,7 @@ class Executors(Noun[ExecutorsReport]):
         Returns
         -------
         One row per interval: ``run``, the factors, all columns of ``executor_intervals``
-        (``state``: wait, execute or blocked; ``begin_ns``, ``end_ns``: ns since the epoch;
+        (``state``: wait, busy or blocked; ``begin_ns``, ``end_ns``: ns since the epoch;
         ``duration_ns``, ``callback_ns``: ns).
         """
         rows = self._run.table("executor_intervals").filter(self._counting)
