@@ -140,15 +140,23 @@ class FirstPage(Facts):
             yield Suspicion(text, f"roslens report latency {self._paths} -p {chosen}")
 
     def _late_timers(self) -> Iterator[Suspicion]:
-        skipped, late = pl.col("skipped"), pl.col("lateness_ns").max()
-        timers = self._all.table("timer_activations").group_by("node", "period_ns").agg(
-            skipped.sum(), len=skipped.count(), late=late
-        )  # fmt: skip
+        kind, skipped = ["node", "period_ns"], pl.col("skipped")
+        late, longest = pl.col("lateness_ns").max(), skipped.max()
+        timers = (
+            self._all.table("timer_activations")
+            .group_by("run", "timer_id", *kind)
+            .agg(skipped.sum(), len=skipped.count(), late=late, longest=longest)
+            .group_by(kind)
+            .agg(pl.col("skipped", "len", "longest").sum(), pl.col("late").max())
+        )
         skipping = timers.filter(pl.col("skipped") > 0).sort("late", descending=True).collect()
         for row in skipping.head(_MOST).iter_rows(named=True):
             due = row["skipped"] + row["len"]
+            # No event shows that a timer was cancelled or reset, which leaves one long gap.
+            in_one_gap = 1 < row["longest"] > row["skipped"] / 2
             yield Suspicion(
-                f"The {duration(row['period_ns'])} timer of {row['node'] or 'an unknown node'} "
+                f"{'Unless it was cancelled or reset meanwhile, the' if in_one_gap else 'The'} "
+                f"{duration(row['period_ns'])} timer of {row['node'] or 'an unknown node'} "
                 f"did not run {row['skipped']:,} of the {due:,} times that it was due; "
                 f"its latest start came {duration(row['late'])} after it was due.",
                 f"roslens lab {self._paths}",

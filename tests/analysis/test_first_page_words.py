@@ -47,6 +47,26 @@ def test_a_late_message_among_few_is_told_without_a_median(tmp_path: Path) -> No
     assert page(tmp_path / "in_time").suspicions == []
 
 
+@pytest.mark.parametrize(("skipped", "said"), [((0, 1, 50, 0), True), ((20, 11, 20, 0), False)])
+def test_a_timer_may_have_been_cancelled_if_most_was_skipped_at_once(
+    tmp_path: Path, skipped: tuple[int, ...], *, said: bool
+) -> None:
+    """51 of 55 times that it was due, 50 of them in one gap; or 20 of 51 in the longest one."""
+    write_run(tmp_path / "r", latencies_ns=[1000] * 10)
+    activations = [
+        {"timer_id": 1, "node": "/n", "period_ns": 100_000_000, "skipped": count,
+         "lateness_ns": 5_000_000_000 if count else 0}
+        for count in skipped
+    ]  # fmt: skip
+    written(tmp_path / "r", "timer_activations", *activations)
+    (late,) = page(tmp_path / "r").suspicions
+    assert late.sentence == (
+        f"{'Unless it was cancelled or reset meanwhile, the' if said else 'The'} 100 ms timer of "
+        "/n did not run 51 of the 55 times that it was due; its latest start came 5.00 s after it "
+        "was due."
+    )
+
+
 def test_what_some_runs_lack_is_said_of_these(tmp_path: Path) -> None:
     """Only run 1 lacks the kernel and all lack allocations; run 2 has the kernel, no callbacks."""
     runs(tmp_path, 3)
