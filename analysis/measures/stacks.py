@@ -354,7 +354,7 @@ def speeds(functions: pl.DataFrame, runs: int) -> dict[str, float]:
 def changed(
     base: pl.DataFrame,
     new: pl.DataFrame,
-    runs: tuple[Sequence[str], Sequence[str]],
+    executions: tuple[pl.DataFrame, pl.DataFrame],
     level: float,
     time: Time = "self_ns",
 ) -> pl.DataFrame:
@@ -369,8 +369,9 @@ def changed(
     ----------
     base, new
         From `per_execution`.
-    runs
-        The runs of each side; a function that a run lacks took no time in it.
+    executions
+        The executions of each side, from `ended`: a function that a run lacks took no time in it,
+        but runs in which the callback did not run say nothing about its functions.
     time
         The time that is compared.
 
@@ -380,6 +381,7 @@ def changed(
     ``high`` (ns per execution), ``common`` (factor by which all functions became slower, which is
     not in the change; null if unknown), ``p_holm``, ``confirmed``, ``refused``.
     """
+    runs = [side["run"].unique().sort().to_list() for side in executions]
     numbers = [{name: f"{side} {name}" for name in members} for side, members in enumerate(runs)]
     sides = [
         functions.filter(pl.col("run").is_in(list(renamed))).with_columns(
@@ -396,19 +398,23 @@ def changed(
         {tuple(key): ns for *key, ns in side.select(*_FUNCTION, "run", time).iter_rows()}
         for side in sides
     ]
+    ran = [set(side.select("run", *CALLBACK).unique().iter_rows()) for side in executions]
     rows = []
-    for key in _compared(sides, runs, time).iter_rows():
+    for key in _compared(sides, time).iter_rows():
         values = [
             [
                 of_side.get((*key, run), 0.0) / slower.get(run, 1.0) * means[0]
-                for run in renamed.values()
+                for name, run in renamed.items()
+                if (name, *key[: len(CALLBACK)]) in ran_in
             ]
-            for of_side, renamed in zip(taken, numbers, strict=True)
+            for of_side, renamed, ran_in in zip(taken, numbers, ran, strict=True)
         ]
-        before, after = (float(np.mean(ns)) if ns else math.nan for ns in values)
+        before, after = (float(np.mean(ns)) if ns else None for ns in values)
         if min(map(len, values)) < MINIMUM_RUNS:
-            few = f"{len(values[0])} and {len(values[1])} runs; at least {MINIMUM_RUNS} a side"
-            rows.append((*key, before, after, after - before, None, None, None, few))
+            counts = " and ".join(str(len(ns)) for ns in values)
+            few = f"ran in {counts} runs; at least {MINIMUM_RUNS} a side"
+            change_ns = None if before is None or after is None else after - before
+            rows.append((*key, before, after, change_ns, None, None, None, few))
         else:
             change = difference_of_means(Spread.of(values[1]), Spread.of(values[0]), level)
             rows.append(
@@ -424,17 +430,15 @@ def changed(
             common=pl.lit(means[1] / means[0] if slower else None, dtype=pl.Float64),
             confirmed=(pl.col("p_holm") < 1 - level).fill_null(value=False),
         )
-        .sort(pl.col("change_ns").abs(), descending=True, maintain_order=True)
+        .sort(pl.col("change_ns").abs(), descending=True, nulls_last=True, maintain_order=True)
     )
 
 
-def _compared(
-    sides: Sequence[pl.DataFrame], runs: Sequence[Sequence[str]], time: Time
-) -> pl.DataFrame:
+def _compared(sides: Sequence[pl.DataFrame], time: Time) -> pl.DataFrame:
     """Return the functions with enough of their callback's time on at least one side."""
     functions = []
-    for side, names in zip(sides, runs, strict=True):
-        means = side.group_by(_FUNCTION).agg(pl.col(time).sum() / max(1, len(names)))
+    for side in sides:
+        sums = side.group_by(_FUNCTION).agg(pl.col(time).sum())
         enough = pl.col(time) >= LEAST_SHARE * pl.col(time).sum().over(CALLBACK)
-        functions.append(means.filter(enough).select(_FUNCTION))
+        functions.append(sums.filter(enough).select(_FUNCTION))
     return pl.concat(functions).unique().sort(_FUNCTION)

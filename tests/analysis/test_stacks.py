@@ -335,11 +335,19 @@ def per_run(generator: np.random.Generator, means: dict[str, float], side: str) 
     return pl.DataFrame(rows, schema=PER_RUN, orient="row")
 
 
+def executed(*runs: str) -> pl.DataFrame:
+    """Return an execution of the callback of `per_run` in each run."""
+    rows = [(run, "timer", "/x", "/n") for run in runs]
+    return pl.DataFrame(
+        rows, schema=dict.fromkeys(("run", "kind", "name", "node"), pl.String), orient="row"
+    )
+
+
 def test_false_alarms_and_what_is_found() -> None:
     """1,000 comparisons without a change name one in at most 5 %, as Holm promises."""
     generator = np.random.default_rng(46)
     means = {f"f{k}": 1.0 for k in range(10)}
-    runs = [f"a{k}" for k in range(5)], [f"b{k}" for k in range(5)]
+    runs = executed(*(f"a{k}" for k in range(5))), executed(*(f"b{k}" for k in range(5)))
     alarms = 0
     for _ in range(1000):
         table = changed(per_run(generator, means, "a"), per_run(generator, means, "b"), runs, 0.95)
@@ -369,7 +377,7 @@ def test_a_slower_machine_is_no_change_of_a_function() -> None:
         )
         for speeds, doubled in [((1.0, 1.0, 1.0), 1), ((1.2, 1.25, 1.3), 2)]
     ]
-    runs = ["r0", "r1", "r2"]
+    runs = executed("r0", "r1", "r2")
     table = changed(*sides, (runs, runs), 0.95)
     first = table.row(0, named=True)
     assert (first["function"], first["confirmed"]) == ("f0", True)
@@ -397,17 +405,41 @@ def test_a_function_that_a_side_lacks_took_no_time_there() -> None:
         ]
         functions = time_by_function(pl.concat(attributed))
         sides.append(per_execution(functions, pl.concat(run_instances)))
-    names = [f"r{k}" for k in range(3)]
-    table = changed(*sides, (names, names), 0.95)
+    ran = pl.concat(run_instances)
+    table = changed(*sides, (ran, ran), 0.95)
     rows = {row["function"]: row for row in table.iter_rows(named=True)}
     # 5 ns in two executions; runs that do not differ at all.
     assert set(rows) == {"f", "g"}
     assert [rows["f"][column] for column in ("base_ns", "new_ns", "change_ns")] == [2.5, 0.0, -2.5]
     assert rows["g"]["change_ns"] == 2.5
-    lone_run = changed(sides[0], sides[1], (names[:1], names), 0.95)
-    assert lone_run["refused"].to_list() == ["1 and 3 runs; at least 3 a side"] * 2
+    lone_run = changed(sides[0], sides[1], (ran.filter(pl.col("run") == "r0"), ran), 0.95)
+    assert lone_run["refused"].to_list() == ["ran in 1 and 3 runs; at least 3 a side"] * 2
     assert lone_run["low"].null_count() == 2
     assert not lone_run["confirmed"].any()
+
+
+def test_a_run_in_which_a_callback_did_not_run_says_nothing_about_its_functions() -> None:
+    """By hand: f takes 100 ns where its callback runs; another callback runs in all runs."""
+    taken = [100.0, 100.0, 100.0, 100.0]
+    names = ["r0", "r1", "r2", "r3"]
+    base = pl.DataFrame(
+        [("timer", "/x", "/n", "f", run, ns, ns) for run, ns in zip(names, taken, strict=True)],
+        schema=PER_RUN, orient="row",
+    )  # fmt: skip
+    other = executed(*names).with_columns(name=pl.lit("/y"))
+    all_ran = pl.concat([executed(*names), other])
+    for ran, after, refused in ((4, 100, None), (3, 100, None), (2, 100, 2), (0, None, 0)):
+        new = base.filter(pl.col("run").is_in(names[:ran]))
+        new_ran = pl.concat([executed(*names[:ran]), other])
+        (row,) = changed(base, new, (all_ran, new_ran), 0.95).iter_rows(named=True)
+        assert (row["base_ns"], row["new_ns"], row["confirmed"]) == (100, after, False)
+        assert row["change_ns"] == (0 if ran else None)
+        why = f"ran in 4 and {refused} runs; at least 3 a side"
+        assert row["refused"] == (None if refused is None else why)
+    # Executions without samples of the function took no time in it.
+    idle = pl.concat([executed(*names), other])
+    (row,) = changed(base, base.clear(), (all_ran, idle), 0.95).iter_rows(named=True)
+    assert (row["new_ns"], row["change_ns"]) == (0, -100)
 
 
 def test_frames_of_a_flame_graph_by_hand() -> None:

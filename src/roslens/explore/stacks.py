@@ -201,7 +201,8 @@ class Stacks:
         One row per callback and function, the greatest change first: ``base_ns``, ``new_ns``,
         ``change_ns``, ``low``, ``high`` (ns of CPU time per execution), ``common``: the factor by
         which all functions became slower, such as by a slower machine, which is excluded from the
-        changes; ``p_holm``, ``confirmed``, ``refused`` (why there is no interval).
+        changes; ``p_holm``, ``confirmed``, ``refused`` (why there is no interval). Runs in which
+        the callback did not run do not count.
 
         Raises
         ------
@@ -216,8 +217,8 @@ class Stacks:
         base, newer = (
             per_execution(time_by_function(side._samples), side._executions) for side in sides
         )
-        names = [side._executions["run"].unique().sort().to_list() for side in sides]
-        return changed(base, newer, (names[0], names[1]), level, time)
+        executions = sides[0]._executions, sides[1]._executions
+        return changed(base, newer, executions, level, time)
 
     def plot(
         self, node: str | None = None, name: str | None = None, *, waits: bool = False
