@@ -138,7 +138,7 @@ def stopped_table(chains: Sequence[FollowedChain]) -> ReportTable | None:
 
 _WHY: Mapping[str, str] = {
     "no_output": "the node published nothing on it",
-    "unfinished": "its last callback has no end in the trace",
+    "unfinished": "its callback has no end in the trace: how it went on is not known",
     "unknown": "the trace's edge or what the tracer lost forbids saying",
     "no_subscriber": "nobody subscribed",
     "not_matched": "the subscription had taken nothing of that publisher before",

@@ -20,7 +20,7 @@ from types import SimpleNamespace
 import numpy as np
 import polars as pl
 import pytest
-from ros2_trace import Trace
+from ros2_trace import Trace, at
 
 from roslens.analysis.reports.numbers import seen
 from roslens.collectors.ros2.live import Model
@@ -206,6 +206,51 @@ def test_a_deadline_is_missed_as_soon_as_it_passed(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert found(tmp_path, chain.format(150), 300) == [[(200, 250)]]
     assert found(tmp_path, chain.replace("/m", "/x").format(1), 300) == [[]]
+
+
+@pytest.mark.parametrize("outcome", ["lost", "replaced", "overwritten"])
+def test_a_message_that_did_not_arrive_misses_its_deadline(outcome: str, tmp_path: Path) -> None:
+    """The message of 50, whatever became of it, is not at the end at 71."""
+    tables = live_tables(frames())
+    instead = pl.when(pl.col("outcome") == "lost").then(pl.lit(outcome)).otherwise("outcome")
+    messages = tables.frame("messages")
+    assert (messages["outcome"] == "lost").sum() == 1
+    tables._frames["messages"] = messages.with_columns(outcome=instead.cast(pl.String))
+    text = "triggers: [deadline of /n -> /a -> /m > 21 ms]"
+    (hit,) = Triggers(settings(tmp_path, text)).hits(tables, T0, T0 + 72 * MS)
+    assert (hit.at_ns, hit.value, hit.at_least) == (T0 + 71 * MS, 22 * MS, True)
+
+
+@pytest.mark.parametrize("publishes", [True, False])
+def test_what_a_callback_published_is_known_when_it_has_ended(
+    publishes: bool, tmp_path: Path
+) -> None:
+    """Of the message of 200 ms, the callback of /m still runs at 230 ms, 9 ms past the deadline.
+
+    If /m published after 1 ms, /o was done after 4 ms; if not, nothing can have reached /o.
+    """
+    trace, of = Trace(), [{"pid": pid} for pid in (1, 2, 3)]
+    for place, name in enumerate("nmo"):
+        trace.node(-90e3, 0x10, name, **of[place])
+    for place, topic in enumerate(("/a", "/b")):
+        trace.publisher(-80e3, 0x20, topic, node=0x10, **of[place])
+        trace.subscription(-80e3, 0x30, topic, node=0x10, callback=0x40, **of[place + 1])
+    for us in (0, 100e3, 200e3):
+        trace.publish(us, 0x20, **of[0])
+        trace.take(us + 1e3, 0x30, stamp=at(us + 2), **of[1])
+        trace.run(us + 1e3 + 3, 0x40, lasts=None if us == 200e3 else 50e3, **of[1])
+        if us != 200e3 or publishes:
+            trace.publish(us + 2e3, 0x20, **of[1])
+            trace.take(us + 3e3, 0x30, stamp=at(us + 2e3 + 2), **of[2])
+            trace.run(us + 3e3 + 3, 0x40, lasts=1e3, **of[2])
+    trace.emit(230e3, "rcl_publish", message=1, publisher_handle=77, pid=4)
+    chain = "/n -> /a -> /m -> /b -> /o"
+    given = settings(tmp_path, f"triggers: [deadline of {chain} > 21 ms]")
+    tables, end = live_tables(trace.frames()), at(230e3)
+    hits = [(h.at_ns, h.value) for h in Triggers(given).hits(tables, at(0), end)]
+    assert hits == ([] if publishes else [(at(221e3), 30 * MS)])
+    table = chain_figures(watched_chains([], given), tables, at(0), end)
+    assert table.select("complete", "missed").rows() == [(2, len(hits))]
 
 
 def test_what_a_chain_took_and_missed_in_a_window(tmp_path: Path) -> None:

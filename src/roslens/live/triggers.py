@@ -14,6 +14,7 @@ import polars as pl
 from roslens.analysis.flow.chain import Chain
 from roslens.analysis.flow.chains import ChainInstances, chain_instances
 from roslens.analysis.measures.loss import loss_of
+from roslens.analysis.measures.samples import LOST
 from roslens.analysis.verdicts.budgets import Budget
 from roslens.collectors.schema.tables import TABLES
 from roslens.live.processes import Processes
@@ -236,7 +237,7 @@ class Tables:
             try:
                 instances = chain_instances(self, Chain.of(chain))
             except UsageError:
-                kinds = dict.fromkeys(("run", "outcome", "match"), pl.String)
+                kinds = dict.fromkeys(("run", "outcome", "stopped_at", "match"), pl.String)
                 times = dict.fromkeys(("begin_ns", "end_ns", "latency_ns"), pl.Int64)
                 more = {"at_least": pl.Boolean, "clock_bound_ns": pl.Float64}
                 none = pl.DataFrame(schema={**times, **kinds, **more})
@@ -393,13 +394,27 @@ def deadlines(one: Trigger, tables: Tables) -> pl.DataFrame:
 
     Instances that never reached the end count if they are lost or within a callback, or if no
     later instance was completed: they may still be on their way. Instances whose message a node did
-    not use, or nobody waits for, do not count.
+    not use, or nobody waits for, do not count, nor do those within a callback that may already have
+    published: what a callback published is known when it has ended.
     """
-    instances = tables.instances_of(str(one.subject)).instances
+    chain = Chain.of(str(one.subject))
+    # What a node published outside of all callbacks that have ended may be from one that goes on.
+    loose = (
+        tables.frame("publications")
+        .filter(pl.col("topic").is_in(chain.topics), pl.col("callback_instance_id").is_null())
+        .group_by(stopped_at=pl.col("node").cast(pl.String))
+        .agg(loose_ns=pl.col("publish_ns").max())
+    )
+    instances = tables.instances_of(str(chain)).instances.join(loose, on="stopped_at", how="left")
     done = pl.col("outcome") == "complete"
     last = pl.col("begin_ns").filter(done).max()
-    under_way = pl.col("outcome").is_in(("lost", "unfinished")) | (
-        pl.col("outcome").is_in(("unknown", "taken")) & (pl.col("begin_ns") > last)
+    may_have_published = (pl.col("stopped_at") != chain.nodes[-1]) & (
+        pl.col("loose_ns") > pl.col("begin_ns")
+    ).fill_null(value=False)
+    under_way = (
+        pl.col("outcome").is_in(LOST)
+        | ((pl.col("outcome") == "unfinished") & ~may_have_published)
+        | (pl.col("outcome").is_in(("unknown", "taken")) & (pl.col("begin_ns") > last))
     )
     # Until one instance is complete, it is not known that this is a chain.
     instances = instances.filter((done | under_way) & last.is_not_null())
