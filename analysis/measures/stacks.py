@@ -58,29 +58,29 @@ def assign_to_executions(samples: pl.LazyFrame, executions: pl.LazyFrame) -> pl.
     """
     finished = (
         executions.drop_nulls("end_ns")
-        .sort("start_ns")
+        # Of those that began at the same time, the last to end holds the others.
+        .sort("start_ns", "end_ns", descending=[False, True])
+        .with_row_index("place")
         .select(
-            *_THREAD, _NUMBER, *CALLBACK, "duration_ns", "start_ns", "end_ns",
+            *_THREAD, _NUMBER, *CALLBACK, "duration_ns", "start_ns", "end_ns", "place",
+            before=pl.col("place").shift(1).over(_THREAD),
             last_ns=pl.col("end_ns").cum_max().over(_THREAD),
         )
         .collect()
     )  # fmt: skip
-    rest = samples.collect().sort("time_ns").with_row_index("row").with_columns(at="time_ns")
-    every, parts = rest, []
-    while rest.height:
-        joined = rest.sort("at").join_asof(
-            finished, left_on="at", right_on="start_ns", by=_THREAD, check_sortedness=False
-        )
-        parts.append(joined.filter(pl.col("time_ns") < pl.col("end_ns")))
-        # The sample may be in an execution that began before this one and goes on longer.
-        rest = joined.filter(
-            pl.col("time_ns") >= pl.col("end_ns"), pl.col("time_ns") < pl.col("last_ns")
-        ).select(*every.drop("at").columns, at=pl.col("start_ns") - 1)
-    matched = (
-        pl.concat(parts) if parts else finished.clear().with_columns(row=pl.lit(0, dtype=pl.UInt32))
+    every = samples.collect().sort("time_ns").with_row_index("row")
+    joined = every.join_asof(
+        finished, left_on="time_ns", right_on="start_ns", by=_THREAD, check_sortedness=False
     )
-    columns = matched.select("row", _NUMBER, *CALLBACK, "duration_ns")
-    return every.join(columns, on="row", how="left", maintain_order="left").drop("row", "at")
+    goes_on = pl.col("time_ns") < pl.col("end_ns")
+    columns = ("row", _NUMBER, *CALLBACK, "duration_ns")
+    found = [joined.filter(goes_on).select(columns)]
+    # The sample may be in an execution that began before this one and goes on longer.
+    longer = ~goes_on & (pl.col("time_ns") < pl.col("last_ns"))
+    while (rest := joined.filter(longer)).height:
+        joined = rest.select("row", "time_ns", place="before").join(finished, on="place")
+        found.append(joined.filter(goes_on).select(columns))
+    return every.join(pl.concat(found), on="row", how="left", maintain_order="left").drop("row")
 
 
 def as_samples(waits: pl.LazyFrame) -> pl.LazyFrame:

@@ -252,6 +252,18 @@ def test_a_sample_belongs_to_the_innermost_execution_of_its_thread() -> None:
     assert elsewhere["callback_instance_id"].to_list() == [4, None]
 
 
+def test_executions_that_begin_at_the_same_time_as_one_within() -> None:
+    """By hand: 0 holds 1, which holds 2, and all begin at 100; 3 takes no time."""
+    instances = executions(
+        (0, 1, "timer", 100, 140), (1, 1, "service", 100, 130), (2, 1, "service", 100, 120),
+        (3, 1, "service", 100, 100),
+    )  # fmt: skip
+    expected = {99: None, 100: 2, 119: 2, 120: 1, 130: 0, 139: 0, 140: None}
+    taken = samples(*((1, at, "f") for at in expected))
+    attributed = assign_to_executions(taken.lazy(), instances.lazy())
+    assert dict(attributed.select("time_ns", "callback_instance_id").iter_rows()) == expected
+
+
 def test_shares_by_hand() -> None:
     """Ten executions have two samples each; f calls itself and g; the last is the slow one."""
     timers = executions(
