@@ -161,8 +161,10 @@ class LeaksReport(Report[LeaksParameters]):
     @cached_property
     def kept_estimates(self) -> list[Estimate]:
         """Bytes that callbacks keep per execution."""
-        table = self.tables.table("callback_allocations")
-        return sites.kept_by_callback(table, self.counting, self.level)
+        allocations, instances = (
+            self.tables.table(name) for name in ("callback_allocations", "callback_instances")
+        )
+        return sites.kept_by_callback(allocations, instances, self.counting, self.level)
 
     @cached_property
     def growing(self) -> list[Estimate]:

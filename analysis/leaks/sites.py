@@ -9,7 +9,7 @@ import polars as pl
 from roslens.analysis.estimate import Cell, Estimate, Metric, largest_first
 from roslens.analysis.leaks.leak import Leak
 from roslens.analysis.leaks.series import Series
-from roslens.analysis.measures.callbacks import readable
+from roslens.analysis.measures.callbacks import number_namesakes
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.over_runs import value_over_runs
 from roslens.recording.arrays import np
@@ -147,26 +147,29 @@ KEPT = Metric(
 
 
 def kept_by_callback(
-    allocations: pl.LazyFrame, runs: Sequence[Run], level: float = 0.95
+    allocations: pl.LazyFrame, instances: pl.LazyFrame, runs: Sequence[Run], level: float = 0.95
 ) -> list[Estimate]:
     """Estimate ``callback_kept`` of each cell and callback, those that keep most first.
 
-    Cells gain ``callback``.
+    Cells gain ``callback``, its node and its name as in `number_namesakes`.
 
     Parameters
     ----------
-    allocations
-        ``callback_allocations`` with ``run``.
+    allocations, instances
+        ``callback_allocations`` and ``callback_instances`` with ``run``.
     """
+    names = number_namesakes(instances).select("run", "callback_instance_id", "name")
     called = pl.concat_str(
         [
             pl.col("node").fill_null("(node unknown)"),
-            pl.coalesce(readable(pl.col("name")), "kind", pl.lit("-")),
+            pl.coalesce("name", "kind", pl.lit("-")),
         ],
         separator=" ",
     )
     rows = (
-        allocations.group_by("run", callback=called)
+        allocations.drop("name")
+        .join(names, on=["run", "callback_instance_id"], how="left")
+        .group_by("run", callback=called)
         .agg(kept=pl.col("kept_bytes").mean(), executions=pl.len())
         .collect()
     )

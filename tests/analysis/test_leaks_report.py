@@ -131,6 +131,15 @@ def test_what_the_tracer_s_buffers_may_explain_is_said(tmp_path: Path) -> None:
     assert "The tracer's buffers (2.10 MB)" in repr(report(tmp_path / "large").verdicts())
 
 
+def instances_of(allocations: pl.LazyFrame) -> pl.LazyFrame:
+    """Return executions of two callbacks in turn; each lasts 1 ns."""
+    execution = pl.col("callback_instance_id").cast(pl.Int64)
+    return allocations.drop("kept_bytes").with_columns(
+        host=pl.lit("h"), vpid=1, callback_id=execution % 2, start_ns=execution,
+        end_ns=execution + 1,
+    )  # fmt: skip
+
+
 def test_callbacks_that_keep_what_they_allocate() -> None:
     rows = pl.LazyFrame(
         {
@@ -139,10 +148,11 @@ def test_callbacks_that_keep_what_they_allocate() -> None:
             "name": ["/t", "/t", "/t", "/t", None],
             "kind": ["subscription"] * 4 + ["timer"],
             "kept_bytes": [1000, 3000, 2100, 1900, 0],
+            "callback_instance_id": [1, 3, 1, 1, 5],
         }
     )
     runs = [Run("a"), Run("b"), Run("c")]
-    first, second = kept_by_callback(rows, runs)
+    first, second = kept_by_callback(rows, instances_of(rows), runs)
     # 2000, 2100, 1900 per run: 2000 +- 4.303 x 100 / sqrt 3
     assert first.cell == {"callback": "/n /t"}
     assert first.value == pytest.approx(2000)
@@ -150,6 +160,23 @@ def test_callbacks_that_keep_what_they_allocate() -> None:
     assert (first.runs, first.samples) == (3, 4)
     assert second.cell == {"callback": "(node unknown) timer"}
     assert second.refused is not None
+
+
+def test_two_timers_of_a_node_with_one_period_keep_what_each_keeps() -> None:
+    """By hand: of two 10 ms timers, the first keeps 1000 B per execution, the second none."""
+    runs = [Run(name) for name in "abc"]
+    rows = pl.LazyFrame(
+        [
+            (run.name, "/n", "timer", "10 ms", number, 1000 * (number % 2 == 0))
+            for run in runs
+            for number in range(10)
+        ],
+        schema=["run", "node", "kind", "name", "callback_instance_id", "kept_bytes"],
+        orient="row",
+    )
+    estimates = kept_by_callback(rows, instances_of(rows), runs)
+    kept = {e.cell["callback"]: (e.value, e.samples) for e in estimates}
+    assert kept == {"/n 10 ms": (1000, 15), "/n 10 ms #2": (0, 15)}
 
 
 def test_the_traced_heap_stands_in_where_none_was_sampled() -> None:
