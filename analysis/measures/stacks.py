@@ -83,6 +83,31 @@ def assign_to_executions(samples: pl.LazyFrame, executions: pl.LazyFrame) -> pl.
     return every.join(pl.concat(found), on="row", how="left", maintain_order="left").drop("row")
 
 
+def after_open_starts(samples: pl.DataFrame, executions: pl.LazyFrame) -> pl.DataFrame:
+    """Return samples outside of executions for which an execution without an end may account.
+
+    Parameters
+    ----------
+    samples, executions
+        From `assign_to_executions`, and its executions.
+
+    Returns
+    -------
+    The samples before which the last execution to begin on their thread is one whose end was not
+    recorded.
+    """
+    begun = executions.select(*_THREAD, "start_ns", last_end_ns="end_ns").sort("start_ns").collect()
+    return (
+        samples.filter(pl.col(_NUMBER).is_null())
+        .sort("time_ns")
+        .join_asof(
+            begun, left_on="time_ns", right_on="start_ns", by=_THREAD, check_sortedness=False
+        )
+        .filter(pl.col("start_ns").is_not_null() & pl.col("last_end_ns").is_null())
+        .select(samples.columns)
+    )
+
+
 def as_samples(waits: pl.LazyFrame) -> pl.LazyFrame:
     """Return waits in the form of samples, without the kernel's functions, in which all waits end.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from roslens.analysis.figures.stacks import function_shares
+from roslens.analysis.measures.callbacks import number_namesakes
 from roslens.analysis.measures.stacks import (
     CALLBACK,
     as_samples,
@@ -71,6 +72,7 @@ def functions_parts(
     """
     if not any(table.head(1).collect().height for table in (samples, waits)):
         return []
+    instances = number_namesakes(instances)
     waited, sampled = (
         assign_to_executions(as_samples(waits), instances),
         assign_to_executions(samples, instances),

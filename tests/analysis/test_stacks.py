@@ -9,6 +9,7 @@ import shutil
 import struct
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -29,6 +30,7 @@ from roslens.analysis.measures.stacks import (
 )
 from roslens.analysis.reports.functions import functions_parts
 from roslens.collectors.schema import CPU_SAMPLES, TABLES, WAITS
+from roslens.explore.stacks import Stacks
 from roslens.recording import UsageError
 from roslens.tracing.sampling.stacks import forget_old_maps, tables_of, unseen
 
@@ -262,6 +264,28 @@ def test_executions_that_begin_at_the_same_time_as_one_within() -> None:
     taken = samples(*((1, at, "f") for at in expected))
     attributed = assign_to_executions(taken.lazy(), instances.lazy())
     assert dict(attributed.select("time_ns", "callback_instance_id").iter_rows()) == expected
+
+
+def test_two_timers_of_a_node_with_one_period_and_a_callback_that_never_ended() -> None:
+    """By hand: of two timers, the first takes 10 ns in f, the second 5 ns in g; at 200 one hangs.
+
+    Samples are of 5 ns; that at 55 is outside, and two follow the start at 200.
+    """
+    instances = executions(
+        (0, 1, "timer", 0, 50), (1, 1, "timer", 60, 70), (2, 1, "timer", 100, 150),
+        (3, 1, "timer", 160, 170), (4, 1, "timer", 200, None),
+    ).with_columns(callback_id=pl.Series([1, 2, 1, 2, 1]))  # fmt: skip
+    taken = samples(
+        *((1, at, ("f",)) for at in (10, 20, 55, 110, 120, 210, 220)),
+        *((1, at, ("g",)) for at in (65, 165)),
+    )
+    run = SimpleNamespace(
+        cpu_samples=taken.lazy(), waits=WAITS.empty().lazy(), table=lambda _: instances.lazy()
+    )
+    stacks = Stacks(run)
+    rows = stacks.functions().select("name", "function", "total_ns", "executions").rows()
+    assert rows == [("/x", "f", 10, 2), ("/x #2", "g", 5, 2)]
+    assert "Of 9 samples 1 lie outside of callbacks, 2 after the start" in stacks.sentences()[-1]
 
 
 def test_shares_by_hand() -> None:

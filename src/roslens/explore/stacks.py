@@ -10,9 +10,11 @@ import polars as pl
 from roslens.analysis.figures.flame import Flame, frames_of
 from roslens.analysis.figures.picture import Picture
 from roslens.analysis.figures.stacks import function_shares
+from roslens.analysis.measures.callbacks import number_namesakes
 from roslens.analysis.measures.stacks import (
     TIMES,
     Time,
+    after_open_starts,
     as_samples,
     assign_to_executions,
     busiest,
@@ -50,17 +52,19 @@ class Stacks:
         self._run = run
 
     @cached_property
+    def _callbacks(self) -> pl.LazyFrame:
+        return number_namesakes(self._run.table("callback_instances"))
+
+    @cached_property
     def _samples(self) -> pl.DataFrame:
-        samples = assign_to_executions(self._run.cpu_samples, self._run.table("callback_instances"))
+        samples = assign_to_executions(self._run.cpu_samples, self._callbacks)
         if not samples.height:
             raise UsageError("no stacks were recorded: record with 'roslens record --stacks'")
         return samples
 
     @cached_property
     def _waits(self) -> pl.DataFrame:
-        waits = assign_to_executions(
-            as_samples(self._run.waits), self._run.table("callback_instances")
-        )
+        waits = assign_to_executions(as_samples(self._run.waits), self._callbacks)
         if not waits.height:
             raise UsageError("no waits were recorded: record with 'roslens record --waits'")
         return waits
@@ -68,14 +72,14 @@ class Stacks:
     @cached_property
     def _executions(self) -> pl.DataFrame:
         """Return the executions that have ended, of the runs with samples."""
-        return ended(self._samples, self._run.table("callback_instances"))
+        return ended(self._samples, self._callbacks)
 
     def _samples_and_executions(
         self, node: str | None = None, name: str | None = None, *, waits: bool
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return the samples or waits of callbacks, and all executions of the runs with any."""
         frame, executions = (
-            (self._waits, ended(self._waits, self._run.table("callback_instances")))
+            (self._waits, ended(self._waits, self._callbacks))
             if waits
             else (self._samples, self._executions)
         )
@@ -102,11 +106,13 @@ class Stacks:
             return ["Waits were recorded, but no CPU samples.", *waiting]
         table, samples = self.functions(), self._samples
         sentences = dominant_functions(table)
-        out = samples["callback_instance_id"].null_count()
+        unended = after_open_starts(samples, self._callbacks).height
+        out = samples["callback_instance_id"].null_count() - unended
         nameless = samples.filter(pl.col("path").str.starts_with("[")).height
         cut = samples.height - int(samples["whole"].sum())
         sentences.append(
-            f"Of {samples.height:,} samples {out:,} lie outside of callbacks, {nameless:,} in "
+            f"Of {samples.height:,} samples {out:,} lie outside of callbacks, "
+            f"{unended:,} after the start of one whose end was not recorded, {nameless:,} in "
             f"functions without symbols, and {cut:,} do not reach their thread's first function."
         )
         process = ["run", "host", "vpid"]
@@ -127,7 +133,8 @@ class Stacks:
         Parameters
         ----------
         node, name
-            Filters on the callback, as in ``run.callbacks.frame``. None: also outside callbacks.
+            Filters on the callback: full names or patterns with ``*``; a name is one of
+            ``run.callbacks.summary``. None: also outside callbacks.
         waits
             Whether to return every wait instead, with the execution in which it began.
 
