@@ -198,6 +198,11 @@ class LeaksReport(Report[LeaksParameters]):
             sentences.append(
                 f"Memory climbs in {len(climbing)} of {cells}, most in {label}: {most}."
             )
+            if there := [e for e in self.growing if e.cell.items() >= leak.per_second.cell.items()]:
+                sentences.append(
+                    f"There, the memory held by {_site(there[0])} grows most: "
+                    f"{with_interval(there[0])}."
+                )
         elif judged := [
             candidate for candidate in self.leaks if candidate.verdict != "not_enough_evidence"
         ]:
@@ -209,9 +214,6 @@ class LeaksReport(Report[LeaksParameters]):
                 climb = significant(max(*known_limits, self.parameters.margin), 3)
                 text += f"; a climb of {climb} B/s would have been found"
             sentences.append(f"{text}.")
-        if climbing and self.growing:
-            first = self.growing[0]
-            sentences.append(f"Most is held by {_site(first)}: {with_interval(first)}.")
         if unsure:
             sentences.append(f"Whether memory climbs is not known in {unsure} of {cells}.")
         return sentences
@@ -258,7 +260,7 @@ class LeaksReport(Report[LeaksParameters]):
             )
             parts.append(Sentence(text, loud=True))
         else:
-            parts.append(f"Memory climbs in none of {counted(len(self.leaks), 'cell')}.")
+            parts += self.sentences()
         parts.append(
             f"A slope matters from {significant(self.parameters.margin, 3)} B/s on "
             f"({significant(self.parameters.margin * 3600 / 1e6, 3)} MB per hour); smaller "
@@ -330,7 +332,7 @@ class LeaksReport(Report[LeaksParameters]):
 
 def _site(estimate: Estimate) -> str:
     caller = estimate.cell["called_by"]
-    by = "" if caller == "other" else f", in the {caller}"
+    by = "" if caller == "other" else f" in the {caller}"
     return f"{estimate.cell['function']}{by}"
 
 

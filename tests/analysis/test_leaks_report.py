@@ -18,6 +18,7 @@ from roslens.analysis.runs import Run
 from roslens.collectors.schema import RESOURCES
 from roslens.recording import UsageError
 from roslens.recording.manifest import TracingSettings
+from roslens.recording.schema import ALLOCATION_SITES
 
 PERIOD_NS = 100_000_000
 MESSAGES = 600
@@ -120,6 +121,42 @@ def test_sections_can_be_drawn(campaign: Path) -> None:
     assert "6 runs" in repr(leaks.over_time())
     assert "in 100 % of the peaks" in repr(leaks.why_no_peak())
     assert "data:image/png" in leaks.over_time()._repr_html_()
+
+
+def test_the_function_that_grows_most_is_one_of_the_cell_that_climbs(tmp_path: Path) -> None:
+    """By hand: grows gains 1,000 B in 0.1 s where memory climbs, and fill 20 times that elsewhere.
+
+    There, memory is stable, as another function frees as much.
+    """
+    for repetition in range(3):
+        for leak in (0, 1000):
+            folder = leaking(tmp_path / f"r{repetition}_{leak}", leak, repetition)
+            gains = {"grows": 1000} if leak else {"fill": 20_000, "drain": -20_000}
+            rows = [
+                {"time_ns": START + tick * PERIOD_NS, "host": "h0", "vpid": SUBSCRIBER,
+                 "function": function, "file": "a.cpp", "line": 1, "module": "a.so",
+                 "called_by": "callback", "path": function, "live_blocks": 1,
+                 "live_bytes": gain * tick if gain > 0 else gain * (tick - MESSAGES)}
+                for function, gain in gains.items()
+                for tick in range(MESSAGES)
+            ]  # fmt: skip
+            ALLOCATION_SITES.conform(pl.DataFrame(rows)).write_parquet(
+                folder / "allocation_sites.parquet"
+            )
+    leaks = report(tmp_path)
+    assert leaks.growing[0].cell["function"] == "fill (a.cpp:1)"
+    _, there = leaks.sentences()
+    assert there.startswith("There, the memory held by grows (a.cpp:1) in the callback grows most")
+    assert "0.01000 MB/s" in there
+
+
+def test_cells_that_cannot_be_judged_are_none_without_a_climb(tmp_path: Path) -> None:
+    leaking(tmp_path / "r0", 0, 0, status="failed")
+    leaks = report(tmp_path)
+    not_known = "Whether memory climbs is not known in 1 of 1 cell."
+    assert leaks.sentences() == [not_known]
+    assert "climbs in none" not in repr(leaks.verdicts())
+    assert not_known in repr(leaks.verdicts())
 
 
 def test_what_the_tracer_s_buffers_may_explain_is_said(tmp_path: Path) -> None:
