@@ -109,7 +109,7 @@ def perfetto_tables(recordings: Recordings, path: str) -> dict[str, pl.DataFrame
     tables = tables_of_one(recordings, path) | _tables(recordings, ["executor_intervals"])
     tables["cpu_samples"] = recordings.cpu_samples.collect()
     name = recordings.runs[0].name
-    late = recordings.why.late_messages()[name]
+    late = recordings.why.lateness_by_run()[name]
     sentences = late.with_causes.select("message", why="sentence")
     tables["late"] = late.path.join(sentences, on="message", maintain_order="left")
     events = recordings.kernel_events(name, cut=True)

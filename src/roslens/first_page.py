@@ -354,7 +354,7 @@ class FirstPage(Facts):
         """Say of how many messages it cannot be told whether they were late, if there are any."""
         if self.late is None:
             return None
-        return untold_in_words(self._all.why.late_messages().values())
+        return untold_in_words(self._all.why.lateness_by_run().values())
 
     def _late_parts(self) -> list[Part]:
         late = self.late

@@ -56,7 +56,7 @@ def run_why(
     late = why(topic, message, deadline, warm_up_s).sort(
         "late_by_ns", descending=True, maintain_order=True
     )
-    late_by_run = why.late_messages(topic, None, deadline, warm_up_s) if message is None else {}
+    late_by_run = why.lateness_by_run(topic, None, deadline, warm_up_s) if message is None else {}
     judged = sum(lateness.judged for lateness in late_by_run.values())
     left_out = sum(lateness.left_out for lateness in late_by_run.values())
     untold = untold_in_words(late_by_run.values())

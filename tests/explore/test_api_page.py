@@ -36,7 +36,7 @@ NOTEBOOKS: dict[type, str] = {
     Communication: "communication",
 }  # fmt: skip
 NOUNS = (*NOTEBOOKS, Callbacks, Loss, Comparison, Why, Stacks, Timing, WhatIf)
-MADE_BY = {"found", "recorded", "of", "to_json"}
+MADE_BY = {"lateness_by_run", "recorded", "of", "to_json"}
 """Verbs by which roslens makes a noun or its JSON."""
 
 

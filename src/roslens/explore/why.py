@@ -116,7 +116,7 @@ class Why:
         UsageError
             There is no such topic or message, or the deadline is not a duration.
         """
-        late_by_run = self.late_messages(topic, message, deadline, warm_up)
+        late_by_run = self.lateness_by_run(topic, message, deadline, warm_up)
         rows = pl.concat(
             late.frame().select(pl.lit(name).alias("run"), pl.all())
             for name, late in late_by_run.items()
@@ -183,7 +183,7 @@ class Why:
         UsageError
             As in `frame`.
         """
-        of_runs = self.late_messages(topic, None, deadline, warm_up).values()
+        of_runs = self.lateness_by_run(topic, None, deadline, warm_up).values()
         total, late = (
             sum(lateness.judged for lateness in of_runs),
             sum(len(lateness.late_by) for lateness in of_runs),
@@ -235,7 +235,7 @@ class Why:
         """
         from roslens.analysis.path.figures import causes_plot  # noqa: PLC0415  (a second)
 
-        return picture(causes_plot(self._late_messages(topic, deadline, warm_up)))
+        return picture(causes_plot(self._lateness(topic, deadline, warm_up)))
 
     def waterfall(
         self,
@@ -257,21 +257,21 @@ class Why:
         """
         from roslens.analysis.path.figures import path_plot  # noqa: PLC0415  (a second)
 
-        return picture(path_plot(self._late_messages(topic, deadline, warm_up)))
+        return picture(path_plot(self._lateness(topic, deadline, warm_up)))
 
-    def _late_messages(
+    def _lateness(
         self, topic: str | None, deadline: str | int | None, warm_up: float | None
     ) -> list[Late]:
         late = [
             lateness
-            for lateness in self.late_messages(topic, None, deadline, warm_up).values()
+            for lateness in self.lateness_by_run(topic, None, deadline, warm_up).values()
             if len(lateness.late_by)
         ]
         if not late:
             raise UsageError("no message was late; give a shorter deadline")
         return late
 
-    def late_messages(
+    def lateness_by_run(
         self,
         topic: str | None = None,
         message: int | None = None,
@@ -330,7 +330,7 @@ def shares_by_cause(
     why: Why, topic: str | None, deadline: str | int | None, warm_up: float | None
 ) -> list[Estimate]:
     """Return the estimates behind `Why.estimates`; errors are those of `Why.frame`."""
-    late_by_run = why.late_messages(topic, None, deadline, warm_up)
+    late_by_run = why.lateness_by_run(topic, None, deadline, warm_up)
     return lateness_by_cause(why._run.runs, late_by_run)
 
 
