@@ -371,11 +371,14 @@ def compare_sides(
 
 
 def runs_without_messages(side: Side, estimate: Estimate) -> int:
-    """Count the runs of a cell that have no message from which its estimate could be made."""
-    of_chain = "chain" in estimate.cell and not estimate.metric.endswith("_bound")
-    if not of_chain and not re.fullmatch(r"loss|latency_(sent_)?(mean|p[\d.]+)", estimate.metric):
-        return 0
+    """Count the runs of a cell that have nothing from which its estimate could be made.
+
+    An estimate of a topic, service, timer or chain has it in its cell, unless it is the work topic.
+    """
     cell = _cell_of_runs(side, estimate)
+    of_work_topic = re.match(r"loss$|latency_|callback_duration_", estimate.metric)
+    if estimate.metric.endswith("_bound") or not (of_work_topic or cell != estimate.cell):
+        return 0
     return max(0, sum(run_cell == cell for run_cell in side.cells) - estimate.runs)
 
 
@@ -393,16 +396,23 @@ def failed_runs(side: Side, estimate: Estimate) -> int:
 
 def silent_in_words(silent: int, estimate: Estimate, of: str = "") -> str:
     """Say what `runs_without_messages` means; a message without a callback has no latency."""
-    noun = "message of it" if estimate.metric == "loss" else "message of it with a latency"
-    if "chain" in estimate.cell:
-        noun = _OF_CHAINS.get(estimate.metric, "instance that reached the chain's end")
+    noun = next(noun for start, noun in _NOUNS.items() if estimate.metric.startswith(start))
     return f"{silent} of {silent + estimate.runs} runs{of} had no {noun}"
 
 
-_OF_CHAINS = {
+_NOUNS = {
+    "loss": "message of it",
+    "latency": "message of it with a latency",
+    "service_latency": "call of it with a latency",
+    "callback_duration": "execution of its callback",
+    "period": "two publications of it in a row",
+    "timer_jitter": "two executions of the timer's callback in a row",
     "chain_rate": "instance of the chain, or lost too many events for a rate",
     "chain_complete": "instance of which it is known whether it reached the chain's end",
+    "response_time": "instance that reached the chain's end",
+    "": "value of it",
 }
+"""What a run lacks that has no value of a metric, by the beginning of the metric's name."""
 
 
 def _unless_silent(c: Comparison, base: Side, new: Side) -> Comparison:

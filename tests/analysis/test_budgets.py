@@ -242,6 +242,30 @@ def test_no_budget_is_kept_by_runs_without_messages() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("factor", "metric", "lacking"),
+    [
+        ("topic", "period_p90", "two publications of it in a row"),
+        ("topic", "callback_duration_p90", "execution of its callback"),
+        ("timer", "timer_jitter_p90", "two executions of the timer's callback in a row"),
+        ("service", "service_latency_p90", "call of it with a latency"),
+        ("chain", "response_time_p90", "instance that reached the chain's end"),
+    ],
+)
+def test_no_budget_is_kept_by_runs_without_what_it_is_about(
+    factor: str, metric: str, lacking: str
+) -> None:
+    """Three of six runs have a value; those of another cell are none of them."""
+    cell = {"executor": "single", factor: "scan"}
+    estimate = value_over_runs(Metric(metric, "", "ns", "lower"), cell, [1.0, 1.01, 1.02], 3)
+    runs = [{"executor": "single"}] * 6 + [{"executor": "multi"}] * 2
+    (check,) = check_budgets(
+        [parse_budget(f"{metric} < 1 s")], replace(side(estimate), cells=runs)
+    ).checks
+    assert check.verdict == "not_enough_evidence"
+    assert check.notes == (f"3 of 6 runs had no {lacking}",)
+
+
 @pytest.mark.parametrize("name", ["0", "0.0", "100", "250"])
 def test_percentiles_lie_between_0_and_100(name: str) -> None:
     with pytest.raises(UsageError, match=f"no percentile P{name}; give one above 0 and below 100"):
