@@ -251,6 +251,7 @@ def estimates_of_run(
     opened = open_as(Runs, [path])
     run_cell = opened.runs[0].cell
     estimates = measured(opened, metrics, topics)[1]
+    estimates = estimates if topics else _application_only(estimates)
     run_metrics = {e.metric for e in estimates if e.cell == run_cell}
     return [
         replace(e, cell=_without_ignored(e.cell, [*run_cell]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,7 +20,15 @@ from roslens.analysis.statistics.sequential import (
     confidence_sequence,
     resolution_of,
 )
-from roslens.analysis.verdicts.comparison import Comparison, Comparisons, Key, compare_sides, key_of
+from roslens.analysis.verdicts.comparison import (
+    Comparison,
+    Comparisons,
+    Key,
+    SideName,
+    Unmatched,
+    compare_sides,
+    key_of,
+)
 from roslens.analysis.verdicts.race import decided
 from roslens.analysis.verdicts.statement import Verdict
 from roslens.compare import (
@@ -66,7 +74,15 @@ METHOD = (
 
 @dataclass
 class _Race:
-    """State of a race: values and intervals of the pairs so far."""
+    """State of a race: values and intervals of the pairs so far.
+
+    Attributes
+    ----------
+    lacking
+        By cell, number of pairs after the opening in which A and B had no value.
+    only_in
+        The side that has a metric of a cell that the other side lacks, and that is not raced.
+    """
 
     metrics: Sequence[str]
     topics: Sequence[str]
@@ -77,6 +93,8 @@ class _Race:
     metric: Metric | None = None
     cells: list[Key] = field(default_factory=list)
     pairs: list[Pair] = field(default_factory=list)
+    lacking: dict[Key, list[int]] = field(default_factory=dict)
+    only_in: dict[tuple[str, Key], SideName] = field(default_factory=dict)
 
     @property
     def better(self) -> Better:
@@ -95,23 +113,30 @@ class _Race:
 
     def add(self, pairs: Sequence[Pair]) -> bool:
         """Add the newest of the pairs so far; return whether the race is over."""
-        measured = self._measured(pairs[-1])
+        of_a, of_b = measured = self._measured(pairs[-1])
+        seen = list(self.values)
         if len(pairs) == 1:
             # The number of cells that share the level is fixed before any comparison.
-            self.cells = self.cells or list(measured)
+            self.cells = self.cells or [key for key in of_a if key in of_b]
             self.values = {key: ([], []) for key in self.cells}
+            self.lacking = {key: [0, 0] for key in self.cells}
+            seen = list(dict.fromkeys([*self.cells, *of_a, *of_b]))
         self.pairs = list(pairs)
-        for key in [k for k in self.values if k not in measured and len(pairs) <= OPENING]:
-            # The order of the remaining runs of this cell would no longer be random.
-            where = cell_label(dict(key))
-            self._print(f"{where}: not measured in each of the first runs, and left out")
-            del self.values[key]
+        if len(pairs) <= OPENING:
+            # The order of the remaining runs of a cell that lacks one would no longer be random.
+            for key in [key for key in seen if key not in of_a or key not in of_b]:
+                self._leave_out(key, *measured)
         if not self.values:
             raise UsageError("nothing was measured in each of the first runs of the race")
-        for key, (a, b) in self.values.items():
-            if key in measured:
-                a.append(measured[key][0])
-                b.append(measured[key][1])
+        for key, values in self.values.items():
+            if key in of_a and key in of_b:
+                for of_side, side in zip(values, measured, strict=True):
+                    of_side.append(_value(side[key]))
+            else:
+                lacking = [key not in side for side in measured]
+                self.lacking[key] = [
+                    n + more for n, more in zip(self.lacking[key], lacking, strict=True)
+                ]
         verdicts = {
             key: decided(interval, self.threshold, self.precision, self.better)
             for key, interval in self.intervals().items()
@@ -119,8 +144,20 @@ class _Race:
         self._print_progress(pairs[-1], verdicts)
         return "regression" in verdicts.values() or None not in verdicts.values()
 
-    def _measured(self, pair: Pair) -> dict[Key, tuple[float, float]]:
-        """Return the values of A and B of the raced metric, by cell."""
+    def _leave_out(self, key: Key, of_a: Collection[Key], of_b: Collection[Key]) -> None:
+        where = cell_label(dict(key))
+        self._print(f"{where}: not measured in each of the first runs, and left out")
+        self.values.pop(key, None)
+        self._note_one_sided(not_none(self.metric).name, key, of_a, of_b)
+
+    def _note_one_sided(
+        self, metric: str, key: Key, of_a: Collection[Key], of_b: Collection[Key]
+    ) -> None:
+        if (key in of_a) != (key in of_b):
+            self.only_in[metric, key] = "base" if key in of_a else "new"
+
+    def _measured(self, pair: Pair) -> tuple[Mapping[Key, Estimate], Mapping[Key, Estimate]]:
+        """Return what A and B have of the raced metric, by cell."""
         sides = [
             estimates_of_run(pair.folders[name], self.metrics or _BY_DEFAULT, self.topics)
             for name in SIDES
@@ -130,14 +167,14 @@ class _Race:
             a, b = (
                 {key_of(e.cell): e for e in estimates if _has_value(e, name)} for estimates in sides
             )
-            shared = {key: (a[key], b[key]) for key in a if key in b}
-            if not shared:
-                continue
-            if self.metric is None:
-                self._choose(next(iter(shared.values()))[0])
-            return {key: (_value(first), _value(second)) for key, (first, second) in shared.items()}
-        if self.metric is not None:
-            return {}
+            if self.metric is not None:
+                return a, b
+            shared = [e for key, e in a.items() if key in b]
+            if shared:
+                self._choose(shared[0])
+                return a, b
+            for key in [*a, *b]:
+                self._note_one_sided(name, key, a, b)
         measured = sorted(
             {e.metric for estimates in sides for e in estimates if e.value is not None}
         )
@@ -331,11 +368,17 @@ def _compared(state: _Race, ended: Ended, threshold: float) -> Comparisons:
     notes = [] if ended.ending == "decided" else [f"the race ended undecided: {ended.ending}"]
     if ended.left_out:
         notes.append(f"{counted(len(ended.left_out), 'pair')} left out, for a run failed")
+    raced = {(metric.name, key) for key in state.values}
     return replace(
         comparisons,
         compared=[
             _judged(c, intervals[key_of(c.base.cell)], state, threshold)
             for c in comparisons.compared
+        ],
+        unmatched=[
+            Unmatched(name, dict(key), side)
+            for (name, key), side in state.only_in.items()
+            if (name, key) not in raced
         ],
         notes=[*notes, *comparisons.notes],
     )
@@ -347,6 +390,11 @@ def _judged(c: Comparison, i: RatioInterval, state: _Race, threshold: float) -> 
         ratio, low, high = _inverse(ratio, low, high)
     verdict = decided(i, state.threshold or threshold, math.inf, state.better)
     assert verdict is not None
+    of_a, of_b = state.lacking[key_of(c.base.cell)]
+    dropped = counted(len(state.pairs) - c.base.runs, "pair")
+    note = f"{dropped} left out: no value in {counted(of_a, 'run')} of A and in {of_b} of B"
+    if of_b > of_a and verdict in ("no_difference", "improvement"):
+        verdict = "not_enough_evidence"
     return Comparison(
         base=c.base,
         new=c.new,
@@ -359,6 +407,7 @@ def _judged(c: Comparison, i: RatioInterval, state: _Race, threshold: float) -> 
         difference=c.difference,
         shift=c.shift,
         delta=c.delta,
+        notes=(note,) if of_a or of_b else (),
     )
 
 

@@ -7,16 +7,24 @@ import re
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from command_line import Roslens
 from tests.programs import roslens_command, wait_for
 
+from roslens.analysis.estimate import Estimate, Metric
+from roslens.analysis.statistics.over_runs import value_over_runs
+from roslens.analysis.verdicts import comparison
+from roslens.race import run_race
 from roslens.recording import read_manifest
 from roslens.tracing.host import HostLimits
 from roslens.tracing.interruption import Interruption
-from roslens.tracing.race import wait_for_calm
+from roslens.tracing.lttng import TracingOptions
+from roslens.tracing.race import Ended, Pair, wait_for_calm
 
 QUICK = ("--pause", "0", "--output", "out")
 SUITE = """
@@ -153,6 +161,94 @@ def test_two_suites_race_by_the_latency_of_their_topic(roslens: Roslens, tmp_pat
                 if topic == "/samples" and end
             )
             assert told_of_run == pytest.approx(took[len(took) // 2], rel=0.5)
+
+
+def race_of(
+    monkeypatch: pytest.MonkeyPatch,
+    folder: Path,
+    values: Callable[[str, int], dict[str, float]],
+) -> tuple[int, dict[str, Any]]:
+    """Race runs whose latencies by topic are given by side and pair; nothing is recorded."""
+
+    def estimates(run: Path, *_: object) -> list[Estimate]:
+        metric = Metric("latency_p50", "", "ns", "lower")
+        given = values(run.parent.name, int(run.name))
+        return [value_over_runs(metric, {"topic": t}, [v], 1) for t, v in given.items()]
+
+    def racing(_: object, enough: Callable[[list[Pair]], bool], **__: object) -> Ended:
+        done: list[Pair] = []
+        for n in range(60):
+            places = {side: folder / side / str(n) for side in "ab"}
+            manifests: Any = {side: SimpleNamespace(order=2 * n + i) for i, side in enumerate("ab")}
+            done.append(Pair(n, places, manifests))
+            if enough(done):
+                return Ended(folder, "decided", ())
+        return Ended(folder, "max-time", ())
+
+    monkeypatch.setattr("roslens.race.estimates_of_run", estimates)
+    monkeypatch.setattr("roslens.race.race", racing)
+    side = SimpleNamespace(what="x")
+    monkeypatch.setattr("roslens.race.side_of_command", lambda *_, **__: side)
+    loaded = comparison.Side("side", [], [], 60)
+    monkeypatch.setattr("roslens.race.load_side", lambda *_: loaded)
+    nothing: Any = dict.fromkeys(("build", "time_limit", "output", "markdown_file", "plot_file"))
+    code = run_race(
+        ["x", "---", "x"], [], [], only=[], metrics=[], topics=[], threshold="5%",
+        precision=None, max_time=1, pause=0, seed=1, options=TracingOptions(), ros="none",
+        trace_rclpy=False, json_file=None, **nothing,
+    )  # fmt: skip
+    return code, json.loads((folder / "race.json").read_text())
+
+
+def latency(side: str, pair: int) -> float:
+    """Return that of B 30 % below that of A, with little noise."""
+    return {"a": 1e6, "b": 0.7e6}[side] * (1 + 0.001 * (pair % 3))
+
+
+def test_a_topic_that_only_one_side_delivers_wins_no_race(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def values(side: str, pair: int) -> dict[str, float]:
+        dead = {} if side == "b" else {"/dead": 1e6}
+        return {**dead, "/b": latency(side, pair)}
+
+    code, result = race_of(monkeypatch, tmp_path, values)
+    assert code == 3
+    assert [(c["cell"], c["verdict"]) for c in result["comparisons"]] == [
+        ({"topic": "/b"}, "improvement")
+    ]
+    assert result["unmatched"] == [
+        {"metric": "latency_p50", "cell": {"topic": "/dead"}, "only_in": "base"}
+    ]
+
+
+@pytest.mark.parametrize(("silent", "verdict"), [("a", "improvement"), ("b", None)])
+def test_pairs_in_which_b_delivers_nothing_win_no_race(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, silent: str, verdict: str | None
+) -> None:
+    """One side is silent in every second pair from the fifth on, which is counted by hand.
+
+    Two topics share the 5 %: eight runs show nothing, as one of 70 orders has 1.4 %, above 1.25 %.
+    """
+
+    def values(side: str, pair: int) -> dict[str, float]:
+        is_silent = side == silent and pair >= 4 and pair % 2 == 0
+        both = {"/whole": latency(side, pair), "/at_times": latency(side, pair)}
+        return {"/whole": both["/whole"]} if is_silent else both
+
+    code, result = race_of(monkeypatch, tmp_path, values)
+    pairs = len(result["race"]["order"]) // 2
+    dropped = len(range(4, pairs, 2))
+    assert dropped > 0
+    whole, at_times = result["comparisons"]
+    assert (whole["verdict"], whole["notes"]) == ("improvement", [])
+    assert whole["base"]["runs"] == pairs == at_times["base"]["runs"] + dropped
+    assert at_times["verdict"] == (verdict or "not_enough_evidence")
+    assert at_times["confirmed"] == (True if verdict else None)
+    assert code == (0 if verdict else 3)
+    (note,) = at_times["notes"]
+    assert f"no value in {dropped} run" in note or f"and in {dropped} of B" in note
+    assert note.startswith(f"{dropped} pair")
 
 
 def git(folder: Path, *arguments: str) -> str:
