@@ -148,7 +148,8 @@ class _Race:
         where = cell_label(dict(key))
         self._print(f"{where}: not measured in each of the first runs, and left out")
         self.values.pop(key, None)
-        self._note_one_sided(not_none(self.metric).name, key, of_a, of_b)
+        assert self.metric is not None
+        self._note_one_sided(self.metric.name, key, of_a, of_b)
 
     def _note_one_sided(
         self, metric: str, key: Key, of_a: Collection[Key], of_b: Collection[Key]

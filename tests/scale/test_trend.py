@@ -338,6 +338,28 @@ def test_series_of_a_catalog(nightly: Path) -> None:
     assert left_out == ["20 recordings were disturbed by other work on their host"]
 
 
+def test_topics_are_series_of_their_own(nightly: Path) -> None:
+    """In 12 of 20 nights /a was the busiest topic, then /b; resources are about no topic."""
+    number = pl.col("campaign").str.tail(2).cast(pl.Int64)
+    rows = rl.catalog(nightly, update=False).frame.collect()
+    rows = rows.with_columns(
+        work_topic=pl.lit(None, pl.String),
+        topic=pl.when(number < 12).then(pl.lit("/a")).otherwise(pl.lit("/b")),
+        cpu=pl.lit(0.5),
+    )
+    series, left_out = series_of(rows, ["latency_p99", "cpu"])
+    assert [(s.metric, s.cell.get("topic"), len(s.nights), s.silent) for s in series] == [
+        ("latency_p99", "/a", 12, 8),
+        ("latency_p99", "/b", 8, 0),
+        ("cpu", None, 20, 0),
+    ]
+    assert [text.partition(" campaigns")[0][-2:] for text in left_out] == [" 8", "12"]
+    assert find_trends(series).exit_code == 3
+    # The work topic is no part of a cell, as in reports.
+    (p99,), _ = series_of(rows.with_columns(work_topic="topic"), ["latency_p99"])
+    assert ("topic" in p99.cell, len(p99.nights)) == (False, 20)
+
+
 def test_the_verb(nightly: Path, tmp_path: Path) -> None:
     files = ("--plot", tmp_path / "t.png", "--json", tmp_path / "t.json")
     done = roslens("trend", nightly, *files)

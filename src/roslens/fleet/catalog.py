@@ -29,7 +29,7 @@ from roslens.tracing.ros.cache import cache_folder
 NAME = "catalog.parquet"
 Moment: TypeAlias = "str | datetime | timedelta"
 Names: TypeAlias = "str | Sequence[str]"
-_VERSION = "roslens.catalog", "3"
+_VERSION = "roslens.catalog", "4"
 
 
 @dataclass(frozen=True)

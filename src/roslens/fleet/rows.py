@@ -35,6 +35,8 @@ METRICS = (
     "rss",
 )
 """Metrics of the first topic of a latency report (the work topic, else the busiest)."""
+OF_PROCESSES = ("cpu", "pss", "rss")
+"""Those of `METRICS` that are about no topic."""
 
 ROW: Mapping[str, pl.DataType] = {
     "path": pl.String(),
@@ -59,6 +61,7 @@ ROW: Mapping[str, pl.DataType] = {
     "cpu_count": pl.Int64(),
     "kernel": pl.String(),
     "work_topic": pl.String(),
+    "topic": pl.String(),
     "discarded_events": pl.Int64(),
     "lost_packets": pl.Int64(),
     "warnings": pl.Int64(),
@@ -75,7 +78,8 @@ ROW: Mapping[str, pl.DataType] = {
     "stamp": pl.String(),
 }
 """Columns of a catalog. ``path`` and ``tables`` are relative to its root; ``factors`` and
-``packages`` are JSON; ``problem`` is why a recording cannot be read, null if it can."""
+``packages`` are JSON; ``topic`` is that of `METRICS`; ``problem`` is why a recording cannot be
+read, null if it can."""
 
 
 @dataclass(frozen=True)
@@ -173,8 +177,8 @@ def _table_columns(opened: Recordings, place: Place) -> dict[str, Any]:
     }
 
 
-def key_metrics(opened: Recordings) -> dict[str, float]:
-    """Return each of `METRICS` that this run has, by the latency report's definitions."""
+def key_metrics(opened: Recordings) -> dict[str, float | str | None]:
+    """Return the topic and each of `METRICS` that this run has, as the latency report has them."""
     from roslens.analysis.latency.report import LatencyParameters, LatencyReport  # noqa: PLC0415
 
     parameters = LatencyParameters.checked({"recordings": [str(opened.recordings[0].path)]})
@@ -183,8 +187,13 @@ def key_metrics(opened: Recordings) -> dict[str, float]:
         return {}
     (callbacks,) = report.callback_estimates(report.groups[:1])
     main = [*report.main_estimates, *callbacks, *report.resource_estimates]
+    first = report.groups[0]
+    topic = first.topic if first.topic or not first.topics_of_run else opened.runs[0].work_topic
     return {
-        e.metric: e.per_run[0]
-        for e in main
-        if e.metric in METRICS and len(e.per_run) == 1 and e.value is not None
+        "topic": topic,
+        **{
+            e.metric: e.per_run[0]
+            for e in main
+            if e.metric in METRICS and len(e.per_run) == 1 and e.value is not None
+        },
     }

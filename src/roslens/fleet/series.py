@@ -9,10 +9,11 @@ from typing import Any
 
 import polars as pl
 
+from roslens.analysis.estimate import cell_label
 from roslens.analysis.measures.loss import MAY_BIAS
 from roslens.analysis.measures.resources import CPU, PSS, RSS
 from roslens.analysis.verdicts.trend import MACHINE, Night, Series
-from roslens.fleet.rows import METRICS
+from roslens.fleet.rows import METRICS, OF_PROCESSES
 from roslens.recording import UsageError
 
 _UNITS = {"loss": "1", **{metric.name: metric.unit for metric in (CPU, PSS, RSS)}}
@@ -20,6 +21,8 @@ _UNITS = {"loss": "1", **{metric.name: metric.unit for metric in (CPU, PSS, RSS)
 
 def series_of(rows: pl.DataFrame, metrics: Sequence[str]) -> tuple[list[Series], list[str]]:
     """Make one series per metric and cell (suite and factors), with campaigns in time order.
+
+    The topic is part of the cell unless it is the work topic, as in a latency report.
 
     Parameters
     ----------
@@ -58,6 +61,11 @@ def series_of(rows: pl.DataFrame, metrics: Sequence[str]) -> tuple[list[Series],
         )
         if (count := mask.sum())
     ]  # fmt: skip
+    usable = usable.with_columns(
+        topic=pl.when(pl.col("topic").eq_missing(pl.col("work_topic")))
+        .then(None)
+        .otherwise("topic")
+    )
     cell_columns = ("suite", "factors")
     groups = usable.sort("start", "path").partition_by(
         cell_columns, as_dict=True, maintain_order=True
@@ -66,21 +74,32 @@ def series_of(rows: pl.DataFrame, metrics: Sequence[str]) -> tuple[list[Series],
     series = []
     for metric in dict.fromkeys(metrics):
         for (suite, factors), members in sorted(groups.items(), key=str):
-            cell = {"suite": suite, **json.loads(factors)}
-            nights, dropped = _nights(members, metric)
-            if dropped:
-                left_out.append(
-                    f"{metric} has no finite value in any run of {dropped} "
-                    f"campaign{'s' * (dropped != 1)} of {suite}"
+            values = members.select("topic", pl.col(metric).is_finite().fill_null(value=False))
+            topics = values.filter(metric)["topic"].unique().sort().to_list()
+            for topic in [None] if metric in OF_PROCESSES else topics or [None]:
+                of_topic = (
+                    members
+                    if metric in OF_PROCESSES
+                    else members.with_columns(
+                        pl.when(pl.col("topic").eq_missing(pl.lit(topic))).then(metric)
+                    )
                 )
-            if nights:
-                silent = whole_groups[suite, factors].filter(
-                    pl.col("start") > nights[-1].start,
-                    ~pl.col("campaign").is_in([night.campaign for night in nights]),
-                )
-                count = silent["campaign"].n_unique()
-                unit = _UNITS.get(metric, "ns")
-                series.append(Series(metric, unit, cell, tuple(nights), silent=count))
+                nights, dropped = _nights(of_topic, metric)
+                cell = {"suite": suite, **json.loads(factors)}
+                cell |= {} if topic is None else {"topic": topic}
+                if dropped:
+                    left_out.append(
+                        f"{metric} has no finite value in any run of {dropped} "
+                        f"campaign{'s' * (dropped != 1)} of {cell_label(cell)}"
+                    )
+                if nights:
+                    silent = whole_groups[suite, factors].filter(
+                        pl.col("start") > nights[-1].start,
+                        ~pl.col("campaign").is_in([night.campaign for night in nights]),
+                    )
+                    count = silent["campaign"].n_unique()
+                    unit = _UNITS.get(metric, "ns")
+                    series.append(Series(metric, unit, cell, tuple(nights), silent=count))
     return series, left_out
 
 
