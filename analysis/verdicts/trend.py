@@ -211,9 +211,12 @@ def find_trends(
             else []
         )
         found = _with_changes(found, points, threshold)
-        judged.append(
-            replace(found, refused=_end_is_silent(found) or _end_is_far(found, threshold))
+        refused = (
+            _end_is_silent(found)
+            or _end_lacks_values(found, false_alarms, permutations)
+            or _end_is_far(found, threshold)
         )
+        judged.append(replace(found, refused=refused))
     return Trends(tuple(judged), threshold, false_alarms)
 
 
@@ -230,6 +233,31 @@ def _end_is_silent(series: Series) -> str | None:
         return None
     last = "last campaign" if series.silent == 1 else f"last {series.silent} campaigns"
     return f"no run of the {last} completed with a finite value, so nothing is known of the end"
+
+
+def _end_lacks_values(series: Series, false_alarms: float, permutations: int) -> str | None:
+    """Refuse if more runs lack a value in the newest level, of values or of their lack."""
+    nights = series.nights
+    lacking = [night.left_out / (night.left_out + len(night.values)) for night in nights]
+    if not any(lacking):
+        return None
+    points = change_points(lacking, false_alarms=false_alarms, permutations=permutations)
+    begins = {*(begin for begin, _ in series.levels), *(point.index for point in points)}
+    if min(lacking[-LEAST:]) > max(lacking[:-LEAST]):
+        begins.add(len(nights) - LEAST)
+    *_, before, newest, end = sorted({*begins, len(nights), -1})
+    if before < 0:
+        return None
+    (left, of_left), (right, of_right) = (
+        (sum(n.left_out for n in part), sum(n.left_out + len(n.values) for n in part))
+        for part in (nights[before:newest], nights[newest:end])
+    )
+    if right * of_left <= left * of_right:
+        return None
+    return (
+        f"{right} of {of_right} runs since {nights[newest].campaign} have no finite value, but "
+        f"{left} of {of_left} before, so that values alone do not tell whether it got worse"
+    )
 
 
 def _end_is_far(series: Series, threshold: float) -> str | None:

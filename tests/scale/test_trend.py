@@ -173,6 +173,26 @@ def test_an_end_without_a_value_is_no_good_news() -> None:
     assert find_trends([replace(series(worse), silent=1)]).exit_code == 1
 
 
+@pytest.mark.parametrize("begin", [4, 12, 17])
+def test_more_runs_without_a_value_at_the_end_are_no_good_news(begin: int) -> None:
+    """Two of three runs are infinite from a night on; their values are those of the others."""
+    unchanged = series(noisy(1e6, 20, 1))
+    nights = [
+        replace(night, values=night.values[:1], left_out=2) if n >= begin else night
+        for n, night in enumerate(unchanged.nights)
+    ]
+    (trend,) = find_trends([replace(unchanged, nights=tuple(nights))]).series
+    assert trend.changes == ()
+    assert trend.refused == (
+        f"{2 * (20 - begin)} of {3 * (20 - begin)} runs since night{begin:03d} have no finite "
+        f"value, but 0 of {3 * begin} before, so that values alone do not tell whether it got worse"
+    )
+    # The other way round, and in every sixth night.
+    assert find_trends([replace(unchanged, nights=tuple(nights[::-1]))]).exit_code == 0
+    some = [replace(night, left_out=n % 6 == 0) for n, night in enumerate(unchanged.nights)]
+    assert find_trends([replace(unchanged, nights=tuple(some))]).exit_code == 0
+
+
 def test_that_nothing_was_found_is_not_that_nothing_changed() -> None:
     table = trend_table(find_trends([series(noisy(1e6, 14, 1))]))
     assert table.rows[0][0] == "no change found (1)"
@@ -332,6 +352,10 @@ def test_series_of_a_catalog(nightly: Path) -> None:
     assert (len(p99.nights), p99.silent) == (18, 1)
     with pytest.raises(UsageError, match="no metric"):
         series_of(rows, ["latency_p12"])
+    whole = pl.concat([rows, rows.with_columns(latency_p99=math.inf)])
+    (p99,), left_out = series_of(whole, ["latency_p99"])
+    assert {(len(n.values), n.left_out) for n in p99.nights} == {(1, 1)}
+    assert left_out[0].startswith("latency_p99 has no finite value in 20 of 40 runs of ")
     more = rows.with_columns(disturbances=pl.lit(1), cpu_model=pl.lit("A"), cpu_count=pl.lit(2))
     (p99,), left_out = series_of(more, ["latency_p99", "latency_p99"])
     assert {(n.disturbed, n.software["machine"]) for n in p99.nights} == {(True, "A, 2 CPUs")}

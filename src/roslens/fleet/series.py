@@ -92,6 +92,12 @@ def series_of(rows: pl.DataFrame, metrics: Sequence[str]) -> tuple[list[Series],
                         f"{metric} has no finite value in any run of {dropped} "
                         f"campaign{'s' * (dropped != 1)} of {cell_label(cell)}"
                     )
+                if lacking := sum(night.left_out for night in nights):
+                    runs = lacking + sum(len(night.values) for night in nights)
+                    left_out.append(
+                        f"{metric} has no finite value in {lacking} of {runs} runs of "
+                        f"{cell_label(cell)}, which are left out"
+                    )
                 if nights:
                     silent = whole_groups[suite, factors].filter(
                         pl.col("start") > nights[-1].start,
