@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any
 
 from roslens.analysis.estimate import Cell, not_none
@@ -90,12 +90,13 @@ class Change:
         Ratio after / before with its 95 % interval, above 1 is worse; None if it cannot be
         computed, as after a level of zero.
     verdict
-        Verdict by the rule of comparisons; ``not_comparable`` if the machine changed as well,
-        ``not_enough_evidence`` if the host disturbed all campaigns of one side only.
+        Verdict by the rule of comparisons; ``not_comparable`` if the machine changed near the place
+        as well, ``not_enough_evidence`` if the host disturbed most campaigns of one side only.
     lasts
         Whether the last level is still as bad: worse than before the change by the threshold.
     software
-        What software changed as well: name, version before, version after.
+        What software changed near the place, which is not known to the night: name, version
+        before, version after.
     """
 
     index: int
@@ -292,7 +293,7 @@ def _with_changes(series: Series, points: Sequence[ChangePoint], threshold: floa
     sides = list(pairwise([*begins, len(means)]))
     parts = [_level(means[begin:end]) for begin, end in sides]
     levels = [float(np.mean(part)) for part in parts]
-    disturbed = [all(night.disturbed for night in series.nights[a:b]) for a, b in sides]
+    disturbed = [2 * sum(n.disturbed for n in series.nights[a:b]) > b - a for a, b in sides]
     changes = []
     for number, point in enumerate(points):
         before, after = (Spread.of(part) for part in parts[number : number + 2])
@@ -302,8 +303,8 @@ def _with_changes(series: Series, points: Sequence[ChangePoint], threshold: floa
         verdict: Verdict = "regression" if after.mean > before.mean else "improvement"
         if effect is not None:
             verdict = verdict_of(effect, threshold)
-        differences = _differences(series.nights[point.index - 1], series.nights[point.index])
-        if any(name == MACHINE and old and new for name, old, new in differences):
+        near = series.nights[point.index - LEAST : point.index + LEAST]
+        if len({night.software.get(MACHINE) for night in near} - {None}) > 1:
             verdict = "not_comparable"
         elif disturbed[number] != disturbed[number + 1]:
             verdict = "not_enough_evidence"
@@ -316,16 +317,18 @@ def _with_changes(series: Series, points: Sequence[ChangePoint], threshold: floa
                 effect=effect,
                 verdict=verdict,
                 lasts=levels[-1] > before.mean * (1 + threshold),
-                software=differences,
+                software=_differences(near),
             )
         )
-    near = [value for part in parts for value in part]
+    drawn_near = [value for part in parts for value in part]
     return replace(
         series,
         changes=tuple(changes),
         levels=tuple(zip(begins, levels, strict=True)),
         odd=tuple(
-            n for n, (mean, value) in enumerate(zip(means, near, strict=True)) if mean != value
+            n
+            for n, (mean, value) in enumerate(zip(means, drawn_near, strict=True))
+            if mean != value
         ),
     )
 
@@ -337,13 +340,18 @@ def _level(nights: Sequence[float]) -> list[float]:
     return [float(value) for value in winsorised(np.asarray(nights))]
 
 
-def _differences(old: Night, new: Night) -> tuple[tuple[str, str | None, str | None], ...]:
-    names = sorted(old.software.keys() | new.software.keys(), key=lambda n: (n != "commit", n))
-    return tuple(
-        (name, old.software.get(name), new.software.get(name))
-        for name in names
-        if old.software.get(name) != new.software.get(name)
+def _differences(nights: Sequence[Night]) -> tuple[tuple[str, str | None, str | None], ...]:
+    """Return what software changed from the first to the last night, or meanwhile and back."""
+    names = sorted(
+        {n for night in nights for n in night.software}, key=lambda n: (n != "commit", n)
     )
+    changes: list[tuple[str, str | None, str | None]] = []
+    for name in names:
+        versions = [version for version, _ in groupby(n.software.get(name) for n in nights)]
+        if versions[0] != versions[-1]:
+            versions = [versions[0], versions[-1]]
+        changes += [(name, old, new) for old, new in pairwise(versions)]
+    return tuple(changes)
 
 
 def _series_json(series: Series) -> dict[str, Any]:

@@ -313,7 +313,8 @@ def test_another_machine_or_other_work_on_it_is_no_regression(
         replace(
             night,
             software={} if machines[n >= 20] is None else {"machine": str(machines[n >= 20])},
-            disturbed=disturbed[n >= 20],
+            # Of each side most nights are, but not all.
+            disturbed=disturbed[n >= 20] and n % 5 > 0,
         )
         for n, night in enumerate(series(values).nights)
     ]
@@ -321,6 +322,33 @@ def test_another_machine_or_other_work_on_it_is_no_regression(
     (change,) = trends.series[0].changes
     assert change.verdict == verdict
     assert trends.exit_code == (1 if verdict == "regression" else 3)
+
+
+@pytest.mark.parametrize("moved", [17, 18, 20, 22, 23])
+def test_a_machine_that_changed_near_the_place_is_named(moved: int) -> None:
+    """The place is the 20th night; a change two nights off may have been that of the machine."""
+    values = [*noisy(1e6, 20, 1), *noisy(1.2e6, 6, 2)]
+    nights = [
+        replace(
+            night,
+            software={"machine": "old" if n < moved else "new", "commit": str(n), "rclcpp": "28.1"},
+            disturbed=n in (3, 20),
+        )
+        for n, night in enumerate(series(values).nights)
+    ]
+    (change,) = find_trends([replace(series(values), nights=tuple(nights))]).series[0].changes
+    assert change.index == 20
+    is_near = moved in (18, 20, 22)
+    assert change.verdict == ("not_comparable" if is_near else "regression")
+    machine = [("machine", "old", "new")] * is_near
+    assert change.software == (("commit", "17", "22"), *machine)
+
+
+def test_software_that_came_and_went_near_the_place_is_named() -> None:
+    values = [*noisy(1e6, 20, 1), *noisy(1.2e6, 6, 2)]
+    commits = ["a"] * 19 + ["b"] + ["a"] * 6
+    (change,) = find_trends([series(values, commits)]).series[0].changes
+    assert change.software == (("commit", "a", "b"), ("commit", "b", "a"))
 
 
 @pytest.fixture
