@@ -173,19 +173,9 @@ def effect_sentence(
     what
         Name of the quantity that is larger or smaller, such as ``the median latency``.
     at_p99
-        The effects on P99: the sentence says if they point the other way.
+        The effects on P99: the sentence says if they significantly point the other way.
     """
-    sure = [
-        e
-        for e in found
-        if len(e.factors) == 1
-        and e.scale == "ratio"
-        and e.value is not None
-        and e.low is not None
-        and e.high is not None
-        and (e.low > 1 or e.high < 1)
-        and (e.p_holm is None or e.p_holm < 0.05)
-    ]
+    sure = [e for e in found if len(e.factors) == 1 and _is_sure(e)]
     if not sure:
         return None
     e = max(sure, key=lambda effect: abs(log(not_none(effect.value))))
@@ -197,11 +187,19 @@ def effect_sentence(
     )
 
 
+def _is_sure(effect: FactorEffect) -> bool:
+    """Return whether the interval of a ratio excludes 1, also after Holm's correction."""
+    e = effect
+    if e.scale != "ratio" or e.value is None or e.low is None or e.high is None:
+        return False
+    return (e.low > 1 or e.high < 1) and (e.p_holm is None or e.p_holm < 0.05)
+
+
 def _contrary(effect: FactorEffect, at_p99: Sequence[FactorEffect]) -> str:
     key = (effect.factors, effect.levels, effect.references)
     for e in at_p99:
-        if (e.factors, e.levels, e.references) == key and e.value is not None:
-            contrary = (e.value - 1) * (not_none(effect.value) - 1) < 0
+        if (e.factors, e.levels, e.references) == key and _is_sure(e):
+            contrary = (not_none(e.value) - 1) * (not_none(effect.value) - 1) < 0
             return "; at P99 it is the other way round" if contrary else ""
     return ""
 

@@ -7,6 +7,7 @@ import math
 import re
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,9 +28,11 @@ from roslens.analysis.measures.samples import run_samples, topic_groups
 from roslens.analysis.metrics import read_metrics
 from roslens.analysis.path.late import explained
 from roslens.analysis.path.path import NEEDED, Paths
+from roslens.analysis.reports.front import effect_sentence
 from roslens.analysis.reports.numbers import significant, value_and_interval
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.runs import Run
+from roslens.analysis.statistics.factorial import BY_BLOCK, FactorEffect
 from roslens.first_page import FirstPage
 from roslens.recording import UsageError
 from roslens.widgets.start import StartPage
@@ -78,6 +81,25 @@ def test_where_p99_ranks_the_other_way_round_the_answer_says_so(tmp_path: Path) 
     sentences = " ".join(report_of(tmp_path).sentences())
     assert re.search(r"from 1\.0\S* ms[^(]*\(cell=a\) to 2\.0\S* ms[^(]*\(cell=b\)\.", sentences)
     assert re.search(r"other way round: 9\.0\S* ms[^(]*\(cell=a\) and 2\.0\S* ms", sentences)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "p", "contrary"),
+    [(0.7, 0.9, 0.01, True), (0.7, 1.1, 0.2, False), (0.7, 0.9, 0.06, False)],
+)
+def test_p99_is_the_other_way_round_only_with_evidence(
+    low: float, high: float, p: float, contrary: bool
+) -> None:
+    """The median rises by 30 %, P99 falls by 20 %: with its interval below 1, after Holm."""
+    median = FactorEffect(
+        ("executor",), ("B",), ("A",), "ratio", 1.3, 1.28, 1.32, 0.001, 4, BY_BLOCK, p_holm=0.001
+    )
+    p99 = replace(median, value=0.8, low=low, high=high, p=p, p_holm=p)
+    more = "; at P99 it is the other way round" if contrary else ""
+    assert effect_sentence([median], "The median", [p99]) == (
+        "The median with executor B is 30 % above that with A: 1.30 [1.28, 1.32], from 4 "
+        f"repetitions{more}."
+    )
 
 
 def test_samples_are_what_was_written(tmp_path: Path) -> None:
