@@ -415,25 +415,37 @@ _NOUNS = {
 """What a run lacks that has no value of a metric, by the beginning of the metric's name."""
 
 
-def _unless_silent(c: Comparison, base: Side, new: Side) -> Comparison:
+def _unless_silent(
+    c: Comparison,
+    base: Side,
+    new: Side,
+    names: tuple[object, object] = ("BASE", "NEW"),
+    *,
+    either: bool = False,
+) -> Comparison:
     """Withdraw "no worse" if a larger part of NEW's than of BASE's runs had nothing to measure.
 
-    Runs that failed had nothing, either.
+    Runs that failed had nothing, either. If neither side is the old one (`either`), the same holds
+    the other way round.
     """
-    silent = [runs_without_messages(side, e) for side, e in ((base, c.base), (new, c.new))]
+    sides = ((base, c.base), (new, c.new))
+    silent = [runs_without_messages(side, e) for side, e in sides]
     notes = [
         silent_in_words(count, e, f" of {name}")
-        for count, e, name in zip(silent, (c.base, c.new), ("BASE", "NEW"), strict=True)
+        for count, (_, e), name in zip(silent, sides, names, strict=True)
         if count
     ]
-    failed = [failed_runs(side, e) for side, e in ((base, c.base), (new, c.new))]
-    of_silent, of_failed = (
-        of_new * c.base.runs > of_base * c.new.runs for of_base, of_new in (silent, failed)
-    )
+    failed = [failed_runs(side, e) for side, e in sides]
+    runs = c.base.runs, c.new.runs
     verdict = c.verdict
-    if (of_silent or of_failed) and verdict in ("no_difference", "improvement"):
-        verdict = "not_enough_evidence"
-        notes += ["a larger part of the runs failed in NEW than in BASE"] * of_failed
+    for one, other, no_worse in ((1, 0, "improvement"), (0, 1, "regression"))[: 1 + either]:
+        of_silent, of_failed = (
+            count[one] * runs[other] > count[other] * runs[one] for count in (silent, failed)
+        )
+        if (of_silent or of_failed) and c.verdict in ("no_difference", no_worse):
+            verdict = "not_enough_evidence"
+            text = f"a larger part of the runs failed in {names[one]} than in {names[other]}"
+            notes += [text] * of_failed
     return replace(c, verdict=verdict, notes=(*c.notes, *notes))
 
 
@@ -555,7 +567,11 @@ def compare_levels(
                 and key_of({k: v for k, v in o.cell.items() if k != factor}) == key_of(c.cell)
             ]
             blocked.append(_within_blocks(c, factor, (reference, level), of_both, threshold))
-        kept = _withdrawn_across_machines(blocked, differing[-1], across_machines)
+        told = [
+            _unless_silent(c, parts[reference], parts[level], (reference, level), either=True)
+            for c in blocked
+        ]
+        kept = _withdrawn_across_machines(told, differing[-1], across_machines)
         split = _with_causes(kept, parts[reference], parts[level])
         compared += [_named(c, factor, f"{level} / {reference}") for c in split]
         unmatched += [
@@ -589,8 +605,12 @@ def _at_level(side: Side, factor: str, level: Level) -> Side:
     def rest(cell: Cell) -> Cell:
         return {name: value for name, value in cell.items() if name != factor}
 
+    failed = [rest(cell) for cell in side.failed if cell.get(factor) == level]
     return replace(
         side,
+        # Of any level are those whose cell is not known.
+        left_out=side.left_out - len(side.failed) + len(failed),
+        failed=failed,
         by_cause=lambda cells: side.by_cause([{factor: level, **cell} for cell in cells]),
         estimates=[
             replace(e, cell=rest(e.cell)) for e in side.estimates if e.cell.get(factor) == level

@@ -402,6 +402,29 @@ def test_more_failed_runs_of_a_cell_are_no_evidence_that_nothing_got_worse() -> 
     assert compare_sides(side(a), worse).exit_code == 1
 
 
+@pytest.mark.parametrize("lacking", ["silent", "failed"])
+@pytest.mark.parametrize("level", ["a", "b"])
+def test_a_level_whose_runs_lack_values_is_not_better(level: str, lacking: str) -> None:
+    """Level b takes 0.7 of the time of a; of one of the levels 3 of 6 runs have no value."""
+    values = {"a": [1.0, 1.001, 0.999] * 2, "b": [0.7, 0.7007, 0.6993] * 2}
+    values[level] = values[level][:3]
+    estimates = [value_over_runs(P50, {"x": x}, v, len(v)) for x, v in values.items()]
+    cells = [{"x": x} for x in "ab" for _ in range(6)]
+    gone = [{"x": level}] * 3
+    here = replace(side(*estimates), cells=cells, runs=12)
+    if lacking == "failed":
+        counting = [{"x": x} for x, v in values.items() for _ in v]
+        here = replace(here, cells=counting, left_out=3, failed=gone)
+    (comparison,) = compare_levels(here, "x", {}, ["latency_p50"]).compared
+    note = {
+        "silent": f"3 of 6 runs of {level} had no message of it with a latency",
+        "failed": "a larger part of the runs failed in b than in a",
+    }[lacking]
+    # That the slower level lacks values does not make the other one less fast.
+    assert comparison.verdict == ("improvement" if level == "a" else "not_enough_evidence")
+    assert (note in comparison.notes) == (lacking == "silent" or level == "b")
+
+
 def test_parts_of_recordings_are_named_unless_both_sides_are_the_same() -> None:
     values = [1.0, 1.1, 1.2]
     part = side(cpu(values), excerpts=["from 2 s to 4 s"] * 3)
