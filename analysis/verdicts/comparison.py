@@ -42,7 +42,7 @@ from roslens.analysis.statistics.ratio import (
     runs_for_ratio,
     too_far_apart,
 )
-from roslens.analysis.statistics.student import least_detectable, t_quantile
+from roslens.analysis.statistics.student import t_quantile
 from roslens.analysis.verdicts.statement import CHANGES, Tested, Verdict, corrected
 from roslens.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT, UsageError
 from roslens.recording.manifest import Level
@@ -52,6 +52,7 @@ _ORDER = (*CHANGES, "not_enough_evidence", "not_comparable", "no_difference")
 FAR = 2
 """A change by this factor counts even if too few runs were undisturbed; not for fractions."""
 LEVEL = 0.95
+_POWER = 1 + 0.8416 / 1.9600
 SCHEMA_VERSION = 1
 
 METHOD = (
@@ -153,8 +154,6 @@ class Comparison(Tested):
         Hodges and Lehmann's estimate of NEW - BASE; None without values per run.
     delta
         Cliff's delta, above 0 if NEW is larger; None without values per run.
-    minimum_detectable
-        The least relative change that would probably (80 %) have been detected.
     blocks
         Number of blocks within which the sides are compared; None: as independent sides.
     causes
@@ -172,7 +171,6 @@ class Comparison(Tested):
     difference: Effect | None = None
     shift: Interval | None = None
     delta: float | None = None
-    minimum_detectable: float | None = None
     blocks: int | None = None
     causes: tuple[tuple[str, Effect], ...] = ()
     doubted: Verdict | None = None
@@ -193,6 +191,18 @@ class Comparison(Tested):
         if self.ratio is None:
             return math.inf if self.verdict in CHANGES else 0.0
         return abs(math.log(self.ratio)) if 0 < self.ratio < math.inf else math.inf
+
+    @property
+    def minimum_detectable(self) -> float | None:
+        """The least relative change that would probably (80 %) have been detected.
+
+        That is one of 1.43 half widths of the interval; None if it has a bound of 0 or infinity.
+        """
+        if self.p is None or self.low is None or self.high is None:
+            return None
+        if self.low <= 0 or math.isinf(self.high):
+            return None
+        return math.expm1(_POWER / 2 * math.log(self.high / self.low))
 
     @property
     def lacks_evidence(self) -> bool:
@@ -220,7 +230,7 @@ class Comparison(Tested):
             "difference": _bounds_json(self.difference),
             "hodges_lehmann": _bounds_json(self.shift),
             "cliffs_delta": self.delta,
-            "minimum_detectable": finite(self.minimum_detectable),
+            "minimum_detectable": self.minimum_detectable,
             "runs_needed": self.runs_needed,
             "causes": [{"cause": name, **(_bounds_json(e) or {})} for name, e in self.causes],
             "notes": list(self.notes),
@@ -658,7 +668,6 @@ def _within_blocks(
         verdict=verdict_of(effect, threshold),
         difference=_effect_of(difference),
         blocks=e.replications,
-        minimum_detectable=None,
         runs_needed=None,
         notes=(*c.notes, f"ratio of geometric means within {e.replications} blocks{out}"),
     )
@@ -746,7 +755,6 @@ def compare(base: Estimate, new: Estimate, threshold: float = 0.05) -> Compariso
         high=effect.high,
         p=effect.p,
         verdict=verdict,
-        minimum_detectable=_minimum_detectable(worse, better),
     )
     if verdict == "not_enough_evidence" and left.mean > 0 and right.mean > 0:
         off = abs(effect.value - 1)
@@ -936,17 +944,6 @@ def _bounds(estimate: Estimate) -> tuple[float, float]:
     if fractions.METHOD in estimate.method and estimate.value in (0.0, 1.0):
         return fractions.bounds_of_the_same(estimate)
     return max(0.0, not_none(estimate.low)), not_none(estimate.high)
-
-
-def _minimum_detectable(worse: Spread, better: Spread) -> float | None:
-    if better.mean <= 0:
-        return None
-    ratio = worse.mean / better.mean
-    error = math.hypot(
-        worse.deviation / math.sqrt(worse.runs), ratio * better.deviation / math.sqrt(better.runs)
-    )
-    freedom = worse.runs + better.runs - 2
-    return least_detectable(error / better.mean, freedom, LEVEL)
 
 
 def _ranks(base: Estimate, new: Estimate) -> dict[str, Any]:

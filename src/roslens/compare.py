@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from roslens.analysis.estimate import Cell, Estimate, cell_label, not_none
+from roslens.analysis.estimate import Cell, Estimate, cell_label
 from roslens.analysis.measures.loss import that_may_bias
 from roslens.analysis.measures.samples import run_samples
 from roslens.analysis.metrics import METRICS_NAME, read_metrics
@@ -60,7 +60,6 @@ _MOST_ROWS = 40
 _MOST_BARS = 30
 _WITHIN_REACH = 50
 """The largest number of runs that anybody would make."""
-_POWER = 1 + 0.8416 / 1.9600
 _MOST_CAUSES = 3
 _NOT_IN_PERCENT = ("from 0", "infinite", "from infinite")
 _LEAST_CAUSE = 0.001
@@ -662,9 +661,8 @@ def _all_notes(comparison: Comparison) -> list[str]:
         notes.append(f"{_in_ms(comparison.difference)} ms: {'; '.join(parts)}")
     if comparison.runs_needed is not None and comparison.runs_needed <= _WITHIN_REACH:
         notes.append(f"about {comparison.runs_needed} runs on each side would probably do")
-    elif comparison.p is not None and _bounded(comparison.low, comparison.high):
-        # A change is found with a probability of 0.8 from 1.43 half widths of the interval upwards.
-        least = (not_none(comparison.high) / not_none(comparison.low)) ** (_POWER / 2) - 1
+    elif _bounded(comparison.low, comparison.high) and comparison.minimum_detectable is not None:
+        least = comparison.minimum_detectable
         notes.append(f"these runs can show a change from about {significant(100 * least, 2)} % on")
     return notes
 

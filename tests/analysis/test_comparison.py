@@ -91,6 +91,18 @@ def test_compared_by_hand() -> None:
     assert comparison.shift.value == pytest.approx(1)
 
 
+def test_the_least_change_that_is_detected_is_that_of_the_note() -> None:
+    """By hand, it is 1.43 half widths of the interval, in logarithms."""
+    compared = compare(cpu([0.99, 1.0, 1.01]), cpu([0.99, 1.0, 1.0101]))
+    assert compared.low is not None
+    assert compared.high is not None
+    half_width = math.log(compared.high / compared.low) / 2
+    least = math.exp(half_width * (1 + 0.8416 / 1.96)) - 1
+    assert compared.to_json()["minimum_detectable"] == pytest.approx(least)
+    found = compare_sides(side(cpu([0.99, 1.0, 1.01])), side(cpu([0.99, 1.0, 1.0101])), ["cpu"])
+    assert f"from about {100 * least:.2g} % on" in str(comparison_table(found))
+
+
 def test_better_high_turns_the_ratio_round() -> None:
     slow, fast = [replace(cpu(v), better="higher") for v in ([10, 10.1, 9.9], [20, 20.1, 19.9])]
     assert compare(slow, fast).verdict == "improvement"
