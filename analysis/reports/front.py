@@ -18,10 +18,16 @@ from roslens.analysis.figures.plot import Plot
 from roslens.analysis.measures.loss import undeclared_gaps
 from roslens.analysis.measures.samples import RunSamples
 from roslens.analysis.reports.given import Tables
-from roslens.analysis.reports.numbers import seen, shown_unit, significant, value_and_interval
+from roslens.analysis.reports.numbers import (
+    counted,
+    seen,
+    shown_unit,
+    significant,
+    value_and_interval,
+)
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.runs import Run
-from roslens.analysis.statistics.factorial import FactorEffect
+from roslens.analysis.statistics.factorial import BY_BLOCK, FactorEffect
 from roslens.recording.text import shown_lines, some_of
 
 _MOST_TOLD = 5
@@ -181,9 +187,10 @@ def effect_sentence(
     e = max(sure, key=lambda effect: abs(log(not_none(effect.value))))
     ratio = not_none(e.value), not_none(e.low), not_none(e.high)
     more, less, how = larger_first(str(e.levels[0]), str(e.references[0]), ratio)
+    replications = counted(e.replications, "repetition" if e.method == BY_BLOCK else "run")
     return (
         f"{what} with {e.factors[0]} {more} is {how.relation} with {less}: {how.numbers}, "
-        f"from {e.replications} repetitions{_contrary(e, at_p99)}."
+        f"from {replications}{_contrary(e, at_p99)}."
     )
 
 

@@ -32,7 +32,7 @@ from roslens.analysis.reports.front import effect_sentence
 from roslens.analysis.reports.numbers import significant, value_and_interval
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.runs import Run
-from roslens.analysis.statistics.factorial import BY_BLOCK, FactorEffect
+from roslens.analysis.statistics.factorial import BY_BLOCK, BY_CELL, FactorEffect
 from roslens.first_page import FirstPage
 from roslens.recording import UsageError
 from roslens.widgets.start import StartPage
@@ -100,6 +100,9 @@ def test_p99_is_the_other_way_round_only_with_evidence(
         "The median with executor B is 30 % above that with A: 1.30 [1.28, 1.32], from 4 "
         f"repetitions{more}."
     )
+    without_blocks = effect_sentence([replace(median, method=BY_CELL, replications=8)], "It")
+    assert without_blocks is not None
+    assert without_blocks.endswith(", from 8 runs.")
 
 
 def test_samples_are_what_was_written(tmp_path: Path) -> None:
