@@ -67,6 +67,9 @@ def test_moments() -> None:
     before = datetime.now(UTC)
     assert before <= moment("30d") + timedelta(days=30) <= datetime.now(UTC)
     assert before <= moment(timedelta(hours=1)) + timedelta(hours=1) <= datetime.now(UTC)
+    for early in ("99999999999d", "999999999d", "99999999999999999999h", timedelta.max):
+        with pytest.raises(UsageError, match="is no time; give 2026-11-01"):
+            moment(early)
 
 
 def test_only_what_changed_is_looked_at_again(tmp_path: Path) -> None:

@@ -260,21 +260,24 @@ def moment(when: Moment) -> datetime:
     Raises
     ------
     UsageError
-        The value is none of these.
+        The value is none of these, or lies before the year 1.
     """
-    if isinstance(when, timedelta):
-        return datetime.now(UTC) - when
-    if isinstance(when, str):
-        units = {"d": "days", "h": "hours", "w": "weeks"}
-        if when[:-1].isdecimal() and when[-1] in units:
-            return datetime.now(UTC) - timedelta(**{units[when[-1]]: int(when[:-1])})
-        try:
-            when = datetime.fromisoformat(when)
-        except ValueError as error:
-            raise UsageError(
-                f"{when!r} is no time; give 2026-11-01, or 30d for so long ago"
-            ) from error
-    return when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
+    try:
+        if isinstance(when, str):
+            units = {"d": "days", "h": "hours", "w": "weeks"}
+            is_age = when[:-1].isdecimal() and when[-1] in units
+            when = (
+                timedelta(**{units[when[-1]]: int(when[:-1])})
+                if is_age
+                else datetime.fromisoformat(when)
+            )
+        if isinstance(when, timedelta):
+            return datetime.now(UTC) - when
+        return when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise UsageError(
+            f"{str(when)!r} is no time; give 2026-11-01, or 30d for so long ago"
+        ) from error
 
 
 def _matches(value: str, patterns: Sequence[str]) -> bool:
