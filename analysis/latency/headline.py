@@ -69,6 +69,7 @@ def scope(traffic: pl.DataFrame, chosen: Collection[str]) -> str | None:
     else:
         percent = 100 * int(spoken["messages"].sum()) / int(own_topics["messages"].sum())
         share = f"{percent:.0f}" if percent >= 1 else "under 1"
+        share = "over 99" if share == "100" and percent < 100 else share
         part = f"{spoken.height} of {own_topics.height} topics of the application"
         clauses = [f"{name} {verb} {part}, with {share} % of its messages"]
     if own_topics["delivered"].sum() > spoken["delivered"].sum():

@@ -83,6 +83,17 @@ def test_a_default_topic_makes_no_headline_beside_one_of_the_application(
     assert dropped(topic_traffic(frame, RUN)) == told
 
 
+@pytest.mark.parametrize(("rest", "share"), [(2, "over 99"), (6, "99"), (0, "100")])
+def test_a_share_is_100_percent_only_if_it_is_all(rest: int, share: str) -> None:
+    """598 of 600 messages are 99.67 %, 598 of 604 are 99.01 %; a topic may have none."""
+    rows = [("/a", "delivered", 598, 5), ("/b", "delivered", rest, 7)]
+    traffic = topic_traffic(messages(rows), RUN)
+    if not rest:
+        silent = traffic.with_columns(pl.lit("/b").alias("topic"), pl.lit(0).alias("messages"))
+        traffic = pl.concat([traffic, silent], how="vertical_relaxed")
+    assert f"topics of the application, with {share} % of its" in str(scope(traffic, {"/a"}))
+
+
 def test_a_headline_says_its_share_and_the_worst() -> None:
     """60 of 100 messages; /b's median is 7 us, /c's one message took 50 us and 3 of 4 were lost."""
     frame = messages(
