@@ -238,6 +238,7 @@ def backlog_table(
         depth = next(iter(depths)) if len(depths) == 1 else None
         if full:
             marked.add(len(rows))
+        length = None if period is None else period.value
         rows.append(
             [
                 label,
@@ -246,9 +247,7 @@ def backlog_table(
                 f"{full} of {known} runs" if known else "not known",
                 milliseconds(None if latency is None else latency.value),
                 significant(_in_periods(latency, period), 3),
-                significant(
-                    depth * period.value / 1e6 if depth and period and period.value else None
-                ),
+                significant(depth * length / 1e6 if depth and length else None),
                 latency_measures(members, backlogs),
             ]
         )
@@ -438,9 +437,9 @@ def _by_metric(estimates: Sequence[Estimate], run: Run) -> dict[str, Estimate]:
 
 def _in_periods(latency: Estimate | None, period: Estimate | None) -> float | None:
     """Return a latency as a multiple of the publisher's period."""
-    if latency is None or latency.value is None or period is None or not period.value:
-        return None
-    return latency.value / period.value
+    value = None if latency is None else latency.value
+    length = None if period is None else period.value
+    return None if value is None or length is None or length == 0 else value / length
 
 
 def _with_interval(estimate: Estimate | None) -> str:

@@ -21,6 +21,7 @@ ONE_ROW = {
     ("analysis/measures/busy.py", "'run'"): "the measured part of a run",
     ("analysis/measures/callbacks.py", "'run'"): "labels of runs",
     ("analysis/measures/cpu_waits.py", "[*_PLACE, 'turn']"): "turns are numbered",
+    ("analysis/measures/silences.py", "[*_THREAD, 'callback_id']"): "callbacks of a thread, unique",
     ("analysis/measures/waits_for.py", "'client_callback_instance_id'"): "instances, numbered",
     ("analysis/measures/waits_for.py", "['host', 'client_node']"): "nodes with one open instance",
     ("analysis/path/groups.py", "'callback_id'"): "callbacks, grouped",
