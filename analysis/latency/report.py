@@ -252,10 +252,11 @@ class LatencyReport(Report[LatencyParameters]):
             )
             at_p99 = {str(e.cell): e for e in by_metric["latency_p99"]}
             a, b = (at_p99.get(str(of_all[name].cell)) for name in (fast, slow))
-            if a and b and None not in (a.low, b.high) and not_none(a.low) > not_none(b.high):
+            if a and b and not_none(a.value) > not_none(b.value):
+                sure = None not in (a.low, b.high) and not_none(a.low) > not_none(b.high)
+                order = "it is the other way round" if sure else "they cannot be told apart"
                 sentences.append(
-                    f"At P99 it is the other way round: {with_interval(a)} ({fast}) and "
-                    f"{with_interval(b)} ({slow})."
+                    f"At P99 {order}: {with_interval(a)} ({fast}) and {with_interval(b)} ({slow})."
                 )
         if of_all_topics:
             sentences.append(of_all_topics)

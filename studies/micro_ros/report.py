@@ -207,7 +207,7 @@ class MicroRosReport(Report[MicroRosParameters]):
         """All checks with their verdicts."""
         return [
             *checks.live_checks(self.analysed.live),
-            *checks.checks_of_two_counts(self.analysed.counted_ways),
+            *checks.checks_of_two_counts(self.analysed.ways),
             *checks.account_checks(self.analysed.accounts),
             *checks.budget_checks(self.slopes, self.parameters.budgets),
             *checks.throughput_checks(self.analysed.throughput, self.lines),

@@ -225,7 +225,7 @@ def test_how_long_it_would_take_is_said() -> None:
     assert judged.why in judged.per_second.method
 
 
-def of_shape(shape: zoo.Other, count: int = 8) -> list[str]:
+def of_shape(shape: zoo.OtherLength, count: int = 8) -> list[str]:
     rng = np.random.default_rng(1)
     return [leak("rss", {}, zoo.simulated(shape, rng, 30e3)).verdict for _ in range(count)]
 

@@ -107,7 +107,7 @@ def test_the_paint_of_all_stacks_is_compared_with_the_high_water_marks(tmp_path:
     (folder / "stacks.json").write_text('{"app": 4096, "IDLE": 128}')
     (folder / "heap.mtrace").write_text("= Start\n= End\n")
     (folder / "ways.json").write_text('{"stack_bytes_by_paint": 7440}')
-    ways = read_all([("run", tmp_path)]).counted_ways
+    ways = read_all([("run", tmp_path)]).ways
     assert ways.select("memory", "bytes", "otherwise_bytes").rows() == [("stack", 7440, 7440)]
 
 

@@ -166,14 +166,12 @@ def test_the_rtos_counts_the_words_that_we_count(
     deep = measured(tmp_path / "deep", part, "--touch", "12000")
     for results in (usual, deep):
         assert results.findings.height == 0
-        checks = {
-            check.subject: check.verdict for check in checks_of_two_counts(results.counted_ways)
-        }
+        checks = {check.subject: check.verdict for check in checks_of_two_counts(results.ways)}
         ways = ("static memory by map", "static memory by nm", f"stack memory by {way}")
         assert checks == dict.fromkeys((*ways, "dynamic memory by sbrk"), "holds")
         assert results.live["live_bytes"].to_list() == [0, 0]
     # Every word is used down to that depth, so a search by halving finds it, too.
-    by_stack = deep.counted_ways.filter(memory="stack")
+    by_stack = deep.ways.filter(memory="stack")
     assert by_stack["bytes"].to_list() == by_stack["otherwise_bytes"].to_list()
     for count in ("1", "2"):
         folder = tmp_path / "deep" / "memory" / part / count

@@ -75,11 +75,11 @@ class _About(Frozen):
     release: str
     boot: UUID
     offset_ns: int
-    complete: bool
+    whole: bool
     threads: dict[int, tuple[int, int, str]] | None
     graph: list[GraphEndpoint] = Field([])
     handles: list[FoundHandle] = Field([])
-    internal: list[str] = Field([])
+    own: list[str] = Field([])
     functions: list[str] = Field([])
 
 
@@ -367,13 +367,13 @@ def describe(instance: Instance, raw: Path) -> None:
     about = _About(
         header_page=header,
         formats=instance.formats,
-        internal=sorted(instance.own),
+        own=sorted(instance.own),
         overruns=instance.overruns(),
         hostname=os.uname().nodename,
         release=os.uname().release,
         boot=UUID(Path("/proc/sys/kernel/random/boot_id").read_text().strip()),
         offset_ns=clock_offset(),
-        complete=instance.whole,
+        whole=instance.whole,
         # Copied, because another thread adds to it.
         threads=None if instance.threads is None else dict(instance.threads),
         graph=instance.graph,
@@ -473,7 +473,7 @@ def convert(raw: Path, folder: Path, *, beside: Path) -> Converted:
         began.update(
             (n, event) for n, event in formats.items() if event.name in {NEW_THREAD, NEW_NAME}
         )
-        if name in about.internal:
+        if name in about.own:
             own_events.update(formats)
         else:
             described[name.startswith(PROBES)].update(formats)
@@ -487,7 +487,7 @@ def convert(raw: Path, folder: Path, *, beside: Path) -> Converted:
         overruns=about.overruns,
         hostname=about.hostname,
         release=about.release,
-        complete=about.complete,
+        complete=about.whole,
     )
     own_clock = Clock(about.offset_ns, uuid=str(about.boot))
     clock = clock_of_other_trace(beside, own_clock) or own_clock
@@ -500,7 +500,7 @@ def convert(raw: Path, folder: Path, *, beside: Path) -> Converted:
             return (block for pages in cpus.values() for block in blocks_of(pages(), header))
 
         threads = with_new_threads(
-            replace(trace, formats=began), blocks(), about.threads, processes=not about.complete
+            replace(trace, formats=began), blocks(), about.threads, processes=not about.whole
         )
         seen = replace(trace, formats=described[True], pauses=pauses)
         names = Names(seen, threads, about.graph, about.handles, about.functions)

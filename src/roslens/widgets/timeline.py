@@ -174,7 +174,7 @@ class TimelineWidget(anywidget.AnyWidget):
             latency = float(content["latency"])
             self.jump(self.latencies.nearest(self.topic, self._moment(content), latency, *near))
         elif kind == "nothing":
-            self._nothing()
+            self._clear()
         elif kind == "perfetto":
             self._send_perfetto()
 
@@ -204,7 +204,7 @@ class TimelineWidget(anywidget.AnyWidget):
         if callback_instance_id is None or not (
             place < callback_ids.size and callback_ids[place] == callback_instance_id
         ):
-            self._nothing()
+            self._clear()
             return
         track = int(tracks[place])
         index = np.flatnonzero(self.timeline.tracks[track].ids == callback_instance_id)
@@ -300,7 +300,7 @@ class TimelineWidget(anywidget.AnyWidget):
     def _show(self, track: int, index: int | None, *, jump: bool = False) -> None:
         shown_track = self.timeline.tracks[track]
         if index is None or shown_track.kind != "callback":
-            self._nothing()
+            self._clear()
             return
         number = int(shown_track.ids[index])
         self._shown = track, index

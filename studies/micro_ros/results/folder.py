@@ -139,7 +139,7 @@ class MicroRosResults:
     takes: pl.DataFrame = field(default_factory=TAKEN.to_frame)
     captures: pl.DataFrame = field(default_factory=CAPTURED.to_frame)
     findings: pl.DataFrame = field(default_factory=FINDINGS.to_frame)
-    counted_ways: pl.DataFrame = field(default_factory=WAYS.to_frame)
+    ways: pl.DataFrame = field(default_factory=WAYS.to_frame)
     accounts: pl.DataFrame = field(default_factory=ACCOUNTS.to_frame)
     links: dict[tuple[str, str], Link] = field(default_factory=dict)
     slot_bytes: dict[str, int] = field(default_factory=dict)

@@ -156,7 +156,7 @@ def publish(process: Process) -> int:
         print(len(messages.sent), flush=True)
         process.told.get()
 
-    process.run([each.found for each in all_traffic], work)
+    process.run([each.matched for each in all_traffic], work)
     return process.end({"sent": messages.sent, "calls": calls.calls, "goals": goals.goals})
 
 

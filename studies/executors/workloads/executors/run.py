@@ -98,7 +98,7 @@ class Work:
 
     def run(self) -> None:
         """Wait until all have found each other, then work, and wait for messages on their way."""
-        if side.wait_until(self.stop, *(sender.found for sender in self.senders)):
+        if side.wait_until(self.stop, *(sender.matched for sender in self.senders)):
             side.say_ready()
             self.deadline = time.monotonic() + self.options.seconds
             for timer in self.timers:
