@@ -74,12 +74,17 @@ class Stacks:
         """Return the executions that have ended, of the runs with samples."""
         return ended(self._samples, self._callbacks)
 
+    @cached_property
+    def _executions_with_waits(self) -> pl.DataFrame:
+        """Return the executions that have ended, of the runs with waits."""
+        return ended(self._waits, self._callbacks)
+
     def _samples_and_executions(
         self, node: str | None = None, name: str | None = None, *, waits: bool
     ) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return the samples or waits of callbacks, and all executions of the runs with any."""
         frame, executions = (
-            (self._waits, ended(self._waits, self._callbacks))
+            (self._waits, self._executions_with_waits)
             if waits
             else (self._samples, self._executions)
         )
