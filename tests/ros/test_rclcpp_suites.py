@@ -225,7 +225,7 @@ def test_a_seeded_delay_is_the_cause_of_the_change(tmp_path: Path) -> None:
         "builtin": "rclcpp_workloads", "ros": "rclcpp", "says_ready": True,
         "parameters": {"workload": "causes", "cause": "same_thread", "rate": 25, "every": 1},
     }  # fmt: skip
-    changes: dict[str, Any] = {"factors": {"hold_us": [1000, 15000]}, "duration": 4, "tracing": {},
+    changes: dict[str, Any] = {"factors": {"hold_us": [1000, 15000]}, "duration": 10, "tracing": {},
                                "repetitions": 3, "workload": workload}  # fmt: skip
     recordings = record_changed("causes", tmp_path, changes)
     side = load_side(recordings)
