@@ -39,6 +39,11 @@ def messages(
     between = [take for take in takes if not take["intra_process"]]
     _add_timestamps(calls, between)
     joined, takes_alone = _by_timestamp(calls, between)
+    for s in objects.rows["subscriptions"]:
+        # How far the clock of each publisher's host may be apart from that of the subscription's.
+        host = s["_proc"][0]
+        s["_apart"] = {call["host"]: bounds.get((call["host"], host), FOREVER) for call in calls}
+        s["_apart"][host] = 0
     pairs = _pairs(calls, objects, gaps)
     for s in objects.rows["subscriptions"]:
         ran = [
@@ -120,15 +125,20 @@ def _pairs(calls: Iterable[Row], objects: Objects, gaps: Gaps) -> list[tuple[Row
     by_topic = grouped(named, itemgetter("topic"))
     pairs: list[tuple[Row, Row]] = []
     first_after: dict[int, int] = {}
+    host_ends: dict[str, int] = {}
+    for process in objects.processes.values():
+        host, end = process["host"], process["end_ns"]
+        host_ends[host] = max(end, host_ends.get(host, end))
     for call in calls:
         now = call["publish_ns"]
         for s in by_topic[call["topic"]]:
-            if s["created_ns"] <= now < first(s["ended_ns"], FOREVER):
-                process = objects.processes.get(s["_proc"], {"end_ns": now})
-                last_seen = process["end_ns"]
-                first_one = first_after.setdefault(id(s), now) if now > last_seen else now
-                gone = now > max(first_one, last_seen + GRACE_NS)
-                if not gone or gaps.dropped(s["_proc"], last_seen, now):
+            earliest, latest = now - s["_apart"][call["host"]], now + s["_apart"][call["host"]]
+            if s["created_ns"] <= latest and earliest < first(s["ended_ns"], FOREVER):
+                last_seen = objects.processes.get(s["_proc"], {"end_ns": now})["end_ns"]
+                silent = earliest > last_seen and latest <= host_ends[s["_proc"][0]]
+                first_one = first_after.setdefault(id(s), now) if silent else now
+                gone = silent and earliest > max(first_one, last_seen + GRACE_NS)
+                if not gone or gaps.dropped(s["_proc"], last_seen, latest):
                     pairs.append((call, s))
     return pairs
 
@@ -178,7 +188,8 @@ def _rows(
     for call, subscription, how, take in joined:
         if subscription is None or (id(call), id(subscription)) not in paired:
             # If it is not younger, the publisher is not known; it was no late joiner.
-            late = subscription is not None and subscription["created_ns"] > call["publish_ns"]
+            latest = call["publish_ns"] + (subscription["_apart"][call["host"]] if subscription else 0)
+            late = subscription is not None and subscription["created_ns"] > latest
             rows.append(_row(call, subscription, how, take, fate=BEFORE if late else None))
     return rows
 
@@ -198,6 +209,7 @@ def _row(
     below = first(row["rcl_publish_ns"], row["rmw_publish_ns"])
     return row | {
         "_call": call, "_subscription": subscription, "_how": how, "_fate": fate,
+        "_apart": subscription["_apart"][call["host"]] if call and subscription else 0,
         "_sub_proc": sub_proc, "_below": below, "_taken": first(take_ns, start),
         "_pushed": first(row["rmw_publish_ns"], below, publish),
         "source_timestamp_ns": of_call.get("_key"),

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from reference_model.events import INIT, Event, Proc, Row, column, grouped, place
+from reference_model.events import FREE, INIT, Event, Proc, Row, column, grouped, place
 
 DISCOVERY, ROSOUT = "ros_discovery_info", "/rosout"
 MADE = {
@@ -214,6 +214,8 @@ def _processes(events: Sequence[Event]) -> dict[Proc, Row]:
             "host": proc[0], "vpid": proc[2], "pid_namespace": proc[1] or None,
             "procname": of[0].get("procname"), "tracetools_version": None, "events": len(of),
             "begin_ns": of[0]["time_ns"], "end_ns": of[-1]["time_ns"],
+            "free_ns": next((e["time_ns"] for e in reversed(of) if e["event"] in FREE),
+                            of[-1]["time_ns"]),
         }
         for proc, of in grouped(numbered, itemgetter("proc")).items()
     }  # fmt: skip

@@ -142,11 +142,13 @@ def _rules(
     before, after = ([t for t in part if t is not None] for part in (times[:at], times[at + 1 :]))
     until, longest = [*after, FOREVER][0], max(subscription["_waits"], default=USUAL_WAIT_NS)
     strayed = any(published <= time <= until for time in subscription["_strays"])
-    process_end = objects.processes.get(proc, {"end_ns": FOREVER})["end_ns"]
-    end = min(process_end, first(subscription["ended_ns"], FOREVER))
+    free = objects.processes.get(proc, {"free_ns": FOREVER})["free_ns"]
+    end = min(free, first(subscription["ended_ns"], FOREVER))
     stamped, sent = row["source_timestamp_ns"] is not None, row["rmw_publish_ns"] is not None
     same_host, depth = row["publisher_host"] == proc[0], subscription["queue_depth"]
     pushed = same_host and depth and _pushed_out(row, min(depth, MOST), max([0, *before]), longest)
+    others = row["_queue"][row["_queued"] + 1 :] if same_host else ()
+    taken_on = any(message["_taken"] is not None for message in others)
     return (
         # 1
         ("takes_not_recorded", not takes_recorded or subscription["_untaken"]),
@@ -155,7 +157,7 @@ def _rules(
         # 2
         ("no_timestamp", not stamped and not (sent and before and after and not strayed)),
         # 3
-        ("gap", gaps.dropped(proc, published, until)),
+        ("gap", gaps.dropped(proc, published - row["_apart"], until)),
         ("order_broken", gaps.disordered(proc, published, until)),
         # 4
         ("recording_ended", not after and published + longest > end),
@@ -163,9 +165,9 @@ def _rules(
         ("before_first_take", not before and after),
         ("never_taken", not before),
         # 6
-        ("pushed_out", after and pushed),
+        ("pushed_out", pushed),
         # 7
-        ("depth_unknown", same_host and not depth and after),
+        ("depth_unknown", same_host and not depth and taken_on),
         # 8
         ("overtaken", after),
         ("receiver_seen", True),

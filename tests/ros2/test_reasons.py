@@ -78,9 +78,9 @@ def in_a_file_of(trace: Trace, pid: int, begin: float, end: float) -> Trace:
     return trace
 
 
-def until(trace: Trace, us: float) -> Trace:
-    """Let the listener go on with something else until `us`."""
-    trace.run(us - 5, 0x77, lasts=5, pid=2)
+def until(trace: Trace, us: float, *, lasts: float = 5) -> Trace:
+    """Let the listener begin something else at `us`."""
+    trace.run(us, 0x77, lasts=lasts, pid=2)
     return trace
 
 
@@ -273,19 +273,38 @@ def pushed_out(*, next_ms: float, depth: int = 3, host: str = "h0") -> Trace:
     return trace
 
 
-def pushed_out_by_another(*, host: str = "h0") -> Trace:
+def pushed_out_by_another(*, host: str = "h0", again: bool = True) -> Trace:
     """Publish 2000 and, from another node, 3000 on one topic; the history holds one message.
 
-    The message of 3000 waits longest, 1000 us; the first publisher's next one comes after 3000 us.
+    The message of 3000 waits longest, 1000 us; the first publisher's next one comes after 3000 us,
+    if it publishes `again`.
     """
     trace = listener(depth=1)
     trace.node(10, NODE + 16, "other", pid=3, host=host)
     trace.publisher(25, OTHER, "/data", node=NODE + 16, pid=3, host=host)
-    for us in (500, 2000, 5000):
+    for us in (500, 2000, 5000)[: 2 + again]:
         trace.publish(us, PUB)
     trace.publish(3000, OTHER, pid=3, host=host)
-    for us, taken in ((500, 600), (3000, 4000), (5000, 5050)):
+    for us, taken in ((500, 600), (3000, 4000), (5000, 5050))[: 2 + again]:
         trace.receive(taken, SUB, CALLBACK, stamp=at(us + 2), pid=2)
+    return trace
+
+
+def two_hosts(*published: float, taken: float, way: float = 50, back: bool = True) -> Trace:
+    """Publish from h0 to h1, whose node takes the message of `taken` after `way` us.
+
+    If h1 sends one `back` as well, which takes as long, their clocks are known to `way` us. The
+    subscription is made at 30 us.
+    """
+    trace = listener(host="h1")
+    for us in published:
+        trace.publish(us, PUB)
+    if back:
+        trace.publisher(40, OTHER, "/back", node=NODE + 8, pid=2, host="h1")
+        trace.subscription(40, SUB + 8, "/back", node=NODE, callback=CALLBACK + 8)
+        trace.publish(taken + 100, OTHER, pid=2, host="h1")
+        trace.receive(taken + 100 + way, SUB + 8, CALLBACK + 8, stamp=at(taken + 102))
+    trace.receive(taken + way, SUB, CALLBACK, stamp=at(taken + 2), pid=2, host="h1")
     return trace
 
 
@@ -341,6 +360,17 @@ CASES: list[tuple[Callable[[], Trace], float | None, set[Said]]] = [
     (left_out, None, {UNTOLD}),
     # A declared loss is not a broken order: the publication of its thread goes on.
     (lambda: lost_before(left_out(), 1500, 1600), 2000, {("unknown", "still_in_buffer", None)}),
+    # Between hosts, the subscription of 30 us may be older than its time says, as far as known.
+    *(
+        (lambda t=taken, w=way, b=back: two_hosts(25, 1000, taken=t, way=w, back=b), 25, {row})
+        for taken, way, back, row in (
+            (25, 50, False, ("delivered", "same_timestamp", "exact")),
+            (1000, 50, False, ("not_matched", "before_first_take", None)),
+            (25, 50, True, ("delivered", "same_timestamp", "exact")),
+            (1000, 50, True, ("not_matched", "before_first_take", None)),
+            (1000, 4, True, ("no_subscriber", "no_subscription", None)),
+        )
+    ),
     (unheard, 1000, {("no_subscriber", "no_subscription", None)}),
     (lambda: unheard(gap=True), 1000, {("unknown", "subscription_unknown", None)}),
     # A host may have lost all of its events, and with them a subscription.
@@ -406,6 +436,18 @@ CASES: list[tuple[Callable[[], Trace], float | None, set[Said]]] = [
     (lambda: until(spoken(1000), SECOND), 1000, {("unknown", "recording_ended", None)}),
     (lambda: remade(spoken(2000, 1000), 2049), 2000, {("unknown", "recording_ended", None)}),
     (lambda: remade(spoken(2000, 1000), 2050), 2000, {("lost", "receiver_seen", None)}),
+    # A thread that is in a callback until then takes nothing.
+    (
+        lambda: until(spoken(2000, 1000), 1990, lasts=100),
+        2000,
+        {("unknown", "recording_ended", None)},
+    ),
+    # The last event on another host shows how long that host was recorded.
+    (
+        lambda: two_hosts(1000, 3 * SECOND, 4 * SECOND, 5 * SECOND, taken=1000),
+        5 * SECOND,
+        {("unknown", "recording_ended", None)},
+    ),
     # Rule 5.
     (lambda: spoken(2000, 2000), 1000, {("not_matched", "before_first_take", None)}),
     (lambda: until(spoken(1000), 2 * SECOND), 1000, {("not_matched", "never_taken", None)}),
@@ -415,6 +457,7 @@ CASES: list[tuple[Callable[[], Trace], float | None, set[Said]]] = [
     (lambda: pushed_out(next_ms=5.1, depth=4), 2000, {OVERTAKEN}),
     # The history is the subscription's: another publisher of its host fills it, too.
     (pushed_out_by_another, 2000, {("replaced", "pushed_out", None)}),
+    (lambda: pushed_out_by_another(again=False), 2000, {("replaced", "pushed_out", None)}),
     (lambda: pushed_out_by_another(host="h1"), 2000, {OVERTAKEN}),
     (lambda: pushed_out(next_ms=5.1, host="h1"), 2000, {OVERTAKEN}),
     # With depth 1 only messages within 50 us of it, or within the 2100 us that 3000 waited, count.

@@ -2,13 +2,13 @@
 
 use ahash::HashMap;
 
-use crate::identity::Host;
+use crate::identity::{Host, Process};
 use crate::ids::{Maybe, get};
 use crate::kinds::{Kind, Kinds};
 use crate::model::Model;
 use crate::publications::{Guesses, Publication};
 use crate::registry::{Name, Publisher};
-use crate::rows::NEVER;
+use crate::rows::{NEVER, known};
 use crate::takes::Take;
 
 /// Two hosts.
@@ -30,6 +30,24 @@ pub struct About {
     pub clocks: HashMap<Hosts, Vec<(i64, i64)>>,
 }
 
+impl About {
+    /// Return by how much a latency between two hosts may be wrong, `NEVER` if it is not known.
+    pub(crate) fn clock_bound(&self, from: Maybe<Host>, to: Maybe<Host>, time: i64) -> i64 {
+        let Some(bounds) = self.clocks.get(&(from, to)) else {
+            return NEVER;
+        };
+        if let [(_, always)] = bounds[..] {
+            return always;
+        }
+        let next = bounds.partition_point(|(at, _)| *at < time);
+        match (bounds.get(next.wrapping_sub(1)), bounds.get(next)) {
+            (Some(before), Some(after)) => straight(*before, *after, time),
+            (None, Some((at, bound))) if *at == time => *bound,
+            _ => NEVER,
+        }
+    }
+}
+
 /// The publisher, topic and node of a publication, once all events are known.
 #[derive(Clone, Copy, Default)]
 pub struct Source {
@@ -39,6 +57,16 @@ pub struct Source {
 }
 
 impl Model {
+    /// Return by how much a publication may have come sooner or later by the clock of a process.
+    pub(crate) fn clocks_apart(&self, sent: &Publication, process: Maybe<Process>) -> i64 {
+        let host = |process| self.identity.host(process);
+        let (from, to) = (host(self.process(sent.thread)), host(process));
+        if from == to {
+            return 0;
+        }
+        known(self.about.clock_bound(from, to, sent.publish)).unwrap_or(i64::MAX)
+    }
+
     /// Return the source of a publication: by address, else by what its process could publish.
     pub(crate) fn source(&self, row: &Publication) -> Source {
         let (about, objects) = (&self.about, &self.registry);
@@ -102,4 +130,17 @@ impl Model {
             topic
         }
     }
+}
+
+/// Return the height at `time` of the line between two points, rounded up.
+pub(crate) fn straight(before: (i64, i64), after: (i64, i64), time: i64) -> i64 {
+    let (length, rise) = (
+        i128::from(after.0) - i128::from(before.0),
+        i128::from(after.1) - i128::from(before.1),
+    );
+    if length <= 0 {
+        return before.1.max(after.1);
+    }
+    let part = -(-rise * (i128::from(time) - i128::from(before.0))).div_euclid(length);
+    i64::try_from(i128::from(before.1) + part).unwrap_or(NEVER)
 }

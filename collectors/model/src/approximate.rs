@@ -150,7 +150,7 @@ pub fn by_order(model: &Model, untaken: &[Id<Subscription>]) -> Vec<Matched> {
     let mut existing = Existing::new(model, |subscription| untaken.contains(&subscription));
     let mut takers = Vec::new();
     for (message, row) in model.publications.rows.iter() {
-        existing.at(model, model.source(&row).topic, row.publish, &mut takers);
+        existing.at(model, model.source(&row).topic, &row, &mut takers);
         for subscription in takers.iter().filter(|_| row.intra == NEVER) {
             if let Some((sent, _)) = of_each.get_mut(subscription) {
                 sent.push((row.publish, message));

@@ -173,6 +173,7 @@ impl Messages {
                 .or_insert_with(|| History::new(judge.model.registry.depth(row.subscription)));
             let after = After {
                 next_take: connection.next_take,
+                next_from_host: history.next_take,
                 full_at: history.full_at(),
             };
             row.decision = judge.decide(row, after);

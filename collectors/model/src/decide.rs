@@ -121,13 +121,15 @@ impl Decision {
     }
 }
 
-/// What comes after a message on its connection; `NEVER` if nothing does.
+/// What comes after a message; `NEVER` if nothing does.
 #[derive(Clone, Copy)]
 pub struct After {
-    /// The take time of the next message that was taken.
+    /// The take time of the next message of its connection that was taken.
     pub next_take: i64,
-    /// When as many later messages had been published as the subscription's history holds, if
-    /// nothing later had been taken by then.
+    /// The take time of the next message from a publisher of the host that its subscription took.
+    pub next_from_host: i64,
+    /// When as many later messages from the host had been published as the subscription's history
+    /// holds, if nothing later had been taken by then and something was taken after.
     pub full_at: i64,
 }
 
@@ -166,16 +168,18 @@ impl Judge<'_> {
     fn rules(&self, row: &Message, after: After) -> (Outcome, Reason) {
         let (facts, model) = (self.facts, self.model);
         let (objects, gaps) = (&model.registry, &model.gaps);
+        let sent = model.publications.rows.get(row.publication);
         let earlier_taken = row.last_take != NEVER;
         let later_taken = after.next_take != NEVER;
         let until = known(after.next_take).unwrap_or(i64::MAX);
+        let apart = |publication: Publication| model.clocks_apart(&publication, row.process);
+        let since = row.publish.saturating_sub(sent.map_or(0, apart));
         let untaken = |subscription| self.partners.untaken.binary_search(&subscription).is_ok();
-        let sent = model.publications.rows.get(row.publication);
         let stamped = sent.is_some_and(|publication| publication.stamp != NEVER);
         let longest = facts.longest_wait.get(&row.subscription).copied();
         let latest = row.publish.saturating_add(longest.unwrap_or(USUAL_WAIT));
         let end = objects.ended(row.subscription);
-        let end = end.min(model.identity.end(row.process));
+        let end = end.min(model.identity.free(row.process));
         let depth = objects.depth(row.subscription);
         if !model.about.happened.has(Kind::RmwTake) || row.subscription.is_some_and(untaken) {
             // 1.
@@ -187,7 +191,7 @@ impl Judge<'_> {
         } else if !stamped && !self.is_proved_by_order(row, sent, after) {
             // 2.
             (Outcome::Unknown, Reason::NoTimestamp)
-        } else if gaps.overlap(row.process, row.publish, until) {
+        } else if gaps.overlap(row.process, since, until) {
             // 3.
             (Outcome::Unknown, Reason::Gap)
         } else if gaps.broken(row.process, row.publish, until) {
@@ -200,10 +204,10 @@ impl Judge<'_> {
             (Outcome::NotMatched, Reason::BeforeFirstTake)
         } else if !earlier_taken {
             (Outcome::NotMatched, Reason::NeverTaken)
-        } else if later_taken && self.is_pushed_out(row, after, depth, longest) {
+        } else if self.is_pushed_out(row, after, depth, longest) {
             // 6.
             (Outcome::Replaced, Reason::PushedOut)
-        } else if later_taken && depth == 0 && self.is_on_one_host(row) {
+        } else if after.next_from_host != NEVER && depth == 0 && self.is_on_one_host(row) {
             // 7.
             (Outcome::Unknown, Reason::DepthUnknown)
         } else if later_taken {

@@ -4,6 +4,7 @@ use ahash::{HashMap, HashMapExt};
 
 use crate::ids::{Id, Maybe, numbered};
 use crate::model::Model;
+use crate::publications::Publication;
 use crate::registry::{Name, Subscription};
 
 /// How long a message may be on its way if no other one of the subscription shows that, in ns; also how
@@ -16,6 +17,10 @@ pub struct Existing(HashMap<Id<Name>, Vec<Candidate>>);
 /// A subscription of a topic, which may exist.
 struct Candidate {
     number: Id<Subscription>,
+    /// The time of its process's last event.
+    end: i64,
+    /// The time of the last event on its host.
+    host_end: i64,
     /// The time of the first publication after the last event of its process.
     after: Option<i64>,
     /// How many publications came after its process had gone.
@@ -26,12 +31,16 @@ impl Existing {
     /// Take the wanted subscriptions.
     pub(crate) fn new(model: &Model, wanted: impl Fn(Id<Subscription>) -> bool) -> Self {
         let mut on_topic: HashMap<_, Vec<_>> = HashMap::new();
-        for (number, _) in numbered(&model.registry.subscriptions) {
+        let identity = &model.identity;
+        for (number, subscription) in numbered(&model.registry.subscriptions) {
             if let Some(topic) = model.registry.topic_at(Some(number))
                 && wanted(number)
             {
+                let process = subscription.process;
                 on_topic.entry(topic).or_default().push(Candidate {
                     number,
+                    end: identity.end(process),
+                    host_end: identity.host_end(identity.host(process)),
                     after: None,
                     gone: 0,
                 });
@@ -40,29 +49,34 @@ impl Existing {
         Self(on_topic)
     }
 
-    /// Put the subscriptions of a topic at a time into `existing`, without those of processes that
-    /// had gone; times never decrease.
+    /// Put the subscriptions of a topic at a publication into `existing`, without those of processes
+    /// that had gone; the times of publications never decrease.
     pub(crate) fn at(
         &mut self,
         model: &Model,
         topic: Maybe<Name>,
-        publish: i64,
+        sent: &Publication,
         existing: &mut Vec<Id<Subscription>>,
     ) {
         existing.clear();
         let candidates = topic.and_then(|topic| self.0.get_mut(&topic));
         for candidate in candidates.into_iter().flatten() {
             let subscription = &model.registry.subscriptions[candidate.number.place()];
-            if publish < subscription.created || publish >= subscription.ended {
+            let publish = sent.publish;
+            // Between hosts, only what is so whatever the clocks count.
+            let apart = model.clocks_apart(sent, subscription.process);
+            let earliest = publish.saturating_sub(apart);
+            let latest = publish.saturating_add(apart);
+            if latest < subscription.created || earliest >= subscription.ended {
                 continue;
             }
-            let end = model.identity.end(subscription.process);
-            if publish > end {
+            let end = candidate.end;
+            if earliest > end && latest <= candidate.host_end {
                 // A process has gone if more than a second and more than one publication follow its
-                // last event, and none of its events may be missing.
+                // last event, its host was recorded on, and none of its events may be missing.
                 let first = *candidate.after.get_or_insert(publish);
-                if publish > first.max(end.saturating_add(USUAL_WAIT))
-                    && !model.gaps.overlap(subscription.process, end, publish)
+                if earliest > first.max(end.saturating_add(USUAL_WAIT))
+                    && !model.gaps.overlap(subscription.process, end, latest)
                 {
                     candidate.gone += 1;
                     continue;

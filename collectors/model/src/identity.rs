@@ -8,8 +8,9 @@ use arrow_array::Array;
 use arrow_array::cast::AsArray;
 use arrow_schema::DataType;
 
-use crate::ids::{Id, Maybe, get, numbered};
+use crate::ids::{Id, Maybe, entry, get, numbered};
 use crate::intake::Event;
+use crate::kinds::Kind;
 
 /// The number that stands for a missing context.
 pub const NOTHING: i32 = -1;
@@ -51,6 +52,8 @@ pub struct Identity {
     pub threads: Vec<(Maybe<Process>, i32)>,
     /// How many events have no process or thread.
     pub without_context: u64,
+    /// When a thread of each process last took something, began a callback, or waited.
+    free: Vec<Option<i64>>,
     labels: Vec<String>,
     hosts: HashMap<String, Id<Host>>,
     by_number: HashMap<Number, Vec<(i64, Id<Process>)>>,
@@ -88,6 +91,7 @@ impl Identity {
             processes,
             threads: Vec::new(),
             without_context: 0,
+            free: Vec::new(),
             labels: hosts.to_vec(),
             hosts: numbered(hosts)
                 .map(|(number, name)| (name.clone(), number))
@@ -150,10 +154,15 @@ impl Identity {
     }
 
     /// Note an event of a process, whose last event is at least as late.
-    pub(crate) fn on_event(&mut self, event: &Event) {
+    pub(crate) fn on_event(&mut self, kind: Kind, event: &Event) {
         let process = event.process.map(Id::place);
         if let Some(process) = process.and_then(|process| self.processes.get_mut(process)) {
             process.end = event.time.max(process.end);
+        }
+        if kind.of_free_thread()
+            && let Some(process) = event.process
+        {
+            *entry(&mut self.free, process) = Some(event.time);
         }
     }
 
@@ -165,6 +174,20 @@ impl Identity {
     /// Return the time of a process's last event, `i64::MAX` if the process is not known.
     pub(crate) fn end(&self, process: Maybe<Process>) -> i64 {
         get(&self.processes, process).map_or(i64::MAX, |process| process.end)
+    }
+
+    /// Return the time of the last event of the processes on a host.
+    pub(crate) fn host_end(&self, host: Maybe<Host>) -> i64 {
+        let on_host = self.processes.iter().filter(|process| process.host == host);
+        let ends = on_host.map(|process| process.end);
+        ends.max().unwrap_or(i64::MAX)
+    }
+
+    /// Return when a process could last take a message: by its last event if no event shows that,
+    /// `i64::MAX` if the process is not known.
+    pub(crate) fn free(&self, process: Maybe<Process>) -> i64 {
+        let free = process.and_then(|process| *self.free.get(process.place())?);
+        free.unwrap_or_else(|| self.end(process))
     }
 
     /// Return the host of a process.

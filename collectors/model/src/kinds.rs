@@ -57,6 +57,11 @@ kinds! {
 }
 
 impl Kind {
+    /// Whether the event shows that its thread could take messages just then.
+    pub(crate) fn of_free_thread(self) -> bool {
+        self <= Self::CallbackStart || self == Self::TakeResponse
+    }
+
     /// Whether the event comes from ROS: any code may allocate, free or be probed, at any place.
     pub(crate) fn of_ros(self) -> bool {
         !matches!(

@@ -153,7 +153,7 @@ impl Model {
     /// Process one event.
     fn on(&mut self, kind: Kind, event: &Event) {
         self.registry.advance_to(event.time);
-        self.identity.on_event(event);
+        self.identity.on_event(kind, event);
         let seen = self.continuity.on_event(event, kind.of_ros());
         if !self.gaps.is_empty() && self.gaps.before(seen, event) {
             self.cut(event);

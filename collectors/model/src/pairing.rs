@@ -58,7 +58,7 @@ impl Pairing {
         }
         self.partners_of(model, partners, message, sent);
         self.existing
-            .at(model, topic, sent.publish, &mut self.subscriptions);
+            .at(model, topic, sent, &mut self.subscriptions);
         // Only the first of several takes of a subscription that existed then counts.
         let subscriptions = &self.subscriptions;
         let existed = |of: Id<Subscription>| subscriptions.binary_search(&of).is_ok();
@@ -104,7 +104,8 @@ impl Pairing {
         {
             let known = get(&model.registry.subscriptions, partner.subscription);
             let existed_then = known.map_or(partner.subscription.is_none(), |subscription| {
-                sent.publish >= subscription.created
+                let apart = model.clocks_apart(sent, subscription.process);
+                sent.publish.saturating_add(apart) >= subscription.created
             });
             let leg = if existed_then {
                 Leg::Middleware

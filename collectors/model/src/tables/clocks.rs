@@ -3,29 +3,11 @@
 use std::collections::BTreeMap;
 
 use crate::columns::{Columns, columns};
-use crate::identity::Host;
-use crate::ids::Maybe;
 use crate::rows::NEVER;
 
 use super::Tables;
 
 impl Tables {
-    /// Return by how much a latency between two hosts may be wrong, `NEVER` if it is not known.
-    pub(super) fn bound(&self, from: Maybe<Host>, to: Maybe<Host>, time: i64) -> i64 {
-        let Some(bounds) = self.model.about.clocks.get(&(from, to)) else {
-            return NEVER;
-        };
-        if let [(_, always)] = bounds[..] {
-            return always;
-        }
-        let next = bounds.partition_point(|(at, _)| *at < time);
-        match (bounds.get(next.wrapping_sub(1)), bounds.get(next)) {
-            (Some(before), Some(after)) => straight(*before, *after, time),
-            (None, Some((at, bound))) if *at == time => *bound,
-            _ => NEVER,
-        }
-    }
-
     /// Make the rows of the system clocks' offsets from the events' clock, in blocks of time.
     pub(super) fn clock_offsets(&self, columns: &mut Columns<'_>) {
         let rows = self.model.offsets.all();
@@ -83,19 +65,6 @@ impl Nearest {
             (None, None) => NEVER,
         }
     }
-}
-
-/// Return the height at `time` of the line between two points, rounded up.
-fn straight(before: (i64, i64), after: (i64, i64), time: i64) -> i64 {
-    let (length, rise) = (
-        i128::from(after.0) - i128::from(before.0),
-        i128::from(after.1) - i128::from(before.1),
-    );
-    if length <= 0 {
-        return before.1.max(after.1);
-    }
-    let part = -(-rise * (i128::from(time) - i128::from(before.0))).div_euclid(length);
-    i64::try_from(i128::from(before.1) + part).unwrap_or(NEVER)
 }
 
 #[cfg(test)]

@@ -119,7 +119,7 @@ impl Tables {
         if from == to {
             return (latency, NEVER);
         }
-        let bound = self.bound(from, to, sent.publish);
+        let bound = self.model.about.clock_bound(from, to, sent.publish);
         // A latency that is not longer than its possible error is not given.
         let is_told = bound != NEVER && latency > bound;
         (if is_told { latency } else { NEVER }, bound)

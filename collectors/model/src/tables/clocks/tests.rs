@@ -1,4 +1,5 @@
-use super::{Nearest, straight};
+use super::Nearest;
+use crate::about::straight;
 
 /// Compare with the nearest of all timestamps by linear search, for times before, at, between and
 /// after them.
