@@ -95,7 +95,7 @@ def query(
                 break
         frame = pl.from_arrow(batches or reader.schema.empty_table())
         assert isinstance(frame, pl.DataFrame)
-        return frame.head(rows), count > rows
+        return frame.head(rows).select(map(_as_number, frame.head(rows))), count > rows
     except duckdb.OutOfMemoryException as error:
         raise RunFailedError(f"the query needs more memory than {MEMORY}") from error
     except duckdb.Error as error:
@@ -107,6 +107,16 @@ def query(
     finally:
         timer.cancel()
         connection.close()
+
+
+def _as_number(column: pl.Series) -> pl.Series:
+    """Return a column of decimals, which sums of integers are, too, as numbers that JSON has."""
+    if not isinstance(column.dtype, pl.Decimal):
+        return column
+    if column.dtype.scale:
+        return column.cast(pl.Float64)
+    whole = column.cast(pl.Int64, strict=False)
+    return whole if whole.null_count() == column.null_count() else column
 
 
 def _as_text(relation: duckdb.DuckDBPyRelation, *, flat: bool) -> duckdb.DuckDBPyRelation:

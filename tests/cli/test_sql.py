@@ -100,6 +100,14 @@ def test_what_is_no_question_of_the_tables_is_refused_in_a_line(
     assert "\n" not in str(caught.value)
 
 
+def test_sums_and_decimals_are_numbers(runs: rl.Recordings) -> None:
+    """DuckDB sums integers as HUGEINT; 1 + 2 + 3 and 1.5 are worked out by hand."""
+    frame, _ = query(runs, "SELECT sum(i) AS s, 1.5 AS d FROM range(1, 4) t(i)")
+    assert frame.write_ndjson() == '{"s":6,"d":1.5}\n'
+    (huge,), _ = query(runs, f"SELECT {2**63}::HUGEINT AS h")
+    assert str(huge.item()) == str(2**63)
+
+
 def test_a_query_that_does_not_end_is_ended(runs: rl.Recordings) -> None:
     endless = "SELECT sum(a.range * b.range % 7) FROM range(10000000) a, range(10000000) b"
     with pytest.raises(RunFailedError, match="longer than"):
