@@ -188,8 +188,10 @@ def _rows(
     for call, subscription, how, take in joined:
         if subscription is None or (id(call), id(subscription)) not in paired:
             # If it is not younger, the publisher is not known; it was no late joiner.
-            latest = call["publish_ns"] + (subscription["_apart"][call["host"]] if subscription else 0)
-            late = subscription is not None and subscription["created_ns"] > latest
+            late = False
+            if subscription is not None:
+                latest = call["publish_ns"] + subscription["_apart"][call["host"]]
+                late = subscription["created_ns"] > latest
             rows.append(_row(call, subscription, how, take, fate=BEFORE if late else None))
     return rows
 
