@@ -107,6 +107,8 @@ class RunSamples:
         return self.outcomes.get("unknown", 0)
 
 
+WORK_TOPIC = "the work topic "
+"""How the scope of a work topic begins, before its name."""
 Headline = Literal["busiest", "slowest"]
 """Which topic a report presents first where no work topic is named: the one with the most
 messages, or the one with the highest median latency."""
@@ -218,9 +220,7 @@ def topic_groups(
     groups = []
     if named and None not in named:
         of_run = {run.name: frozenset((str(run.work_topic),)) for run in runs}
-        groups.append(
-            TopicGroup(None, "the work topic " + ", ".join(sorted(map(str, named))), of_run)
-        )
+        groups.append(TopicGroup(None, WORK_TOPIC + ", ".join(sorted(map(str, named))), of_run))
     measure = "heard" if headline == "busiest" else "latency_ns"
     order = traffic.filter((pl.col("heard") > 0) | (pl.col("own") & (not own_heard))).sort(
         ~pl.col("own"),

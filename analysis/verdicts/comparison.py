@@ -27,6 +27,7 @@ from roslens.analysis.environment import (
 )
 from roslens.analysis.estimate import CLOCKS_APART, Cell, Estimate, cell_label, not_none
 from roslens.analysis.measures.loss import MAY_BIAS
+from roslens.analysis.measures.samples import WORK_TOPIC
 from roslens.analysis.statistics import fractions, positive
 from roslens.analysis.statistics.factorial import BY_BLOCK, FactorEffect, Observation, effects
 from roslens.analysis.statistics.over_runs import MINIMUM_RUNS, Interval
@@ -474,7 +475,7 @@ def _undisturbed(
     def checked(c: Comparison) -> Comparison:
         if c.verdict not in CHANGES:
             return c
-        left, right = (_by_cell(side, c.metric).get(key_of(c.cell)) for side in rest)
+        left, right = (e.get(key_of(c.cell)) for e in _by_cell(rest[0], rest[1], c.metric))
         again: Verdict = "not_enough_evidence"
         known = False
         if left and right:
@@ -681,7 +682,7 @@ def _matched(
     unmatched: list[Unmatched] = []
     notes: list[str] = []
     for metric in dict.fromkeys(metrics or DEFAULT_METRICS):
-        left, right = _by_cell(base, metric), _by_cell(new, metric)
+        left, right = _by_cell(base, new, metric)
         if not left and not right:
             if metrics:
                 known = _names(base, new)
@@ -974,10 +975,32 @@ def _by_suite(side: Side, opposite: Side) -> Side:
 Key = tuple[tuple[str, Level], ...]
 
 
-def _by_cell(side: Side, metric: str) -> Mapping[Key, Estimate]:
-    estimates = {key_of(e.cell): e for e in side.estimates if e.metric == metric}
-    own_keys = {key_of(cell) for cell in side.cells}
-    return {key: e for key, e in estimates.items() if key in own_keys} or estimates
+def _by_cell(base: Side, new: Side, metric: str) -> tuple[Mapping[Key, Estimate], ...]:
+    """Return the estimates of a metric on both sides: those of the runs' own cells, if there are.
+
+    If only one side has estimates of its runs' own cells (of a topic that all its runs name, while
+    runs of the other name none), both are matched topic by topic.
+    """
+    both, own = [], []
+    for side in (base, new):
+        estimates = {key_of(e.cell): e for e in side.estimates if e.metric == metric}
+        own_keys = {key_of(cell) for cell in side.cells}
+        both.append(estimates)
+        own.append({key: e for key, e in estimates.items() if key in own_keys})
+    if all(estimates or not every for estimates, every in zip(own, both, strict=True)):
+        return tuple(own)
+    if any(own):
+        both = [{key_of(e.cell): e for e in map(_with_topic, part.values())} for part in both]
+    return tuple(both)
+
+
+def _with_topic(estimate: Estimate) -> Estimate:
+    """Return the estimate of a work topic as that of the topic that its definition names."""
+    definition, _, topic = estimate.definition.rpartition(WORK_TOPIC)
+    if not definition or ", " in topic:
+        return estimate
+    cell = {**estimate.cell, "topic": topic}
+    return replace(estimate, cell=cell, definition=f"{definition}topic {topic}")
 
 
 def key_of(cell: Cell) -> Key:

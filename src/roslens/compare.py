@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from roslens.analysis.estimate import Cell, Estimate, cell_label
 from roslens.analysis.measures.loss import that_may_bias
-from roslens.analysis.measures.samples import run_samples
+from roslens.analysis.measures.samples import TopicGroup, run_samples
 from roslens.analysis.metrics import METRICS_NAME, read_metrics
 from roslens.analysis.reports.numbers import counted, shown_unit, significant, value_and_interval
 from roslens.analysis.reports.table import ReportTable, reference
-from roslens.analysis.runs import BARE, FOLDER, LeaveOut, cells_of
+from roslens.analysis.runs import BARE, FOLDER, LeaveOut, Run, cells_of
 from roslens.analysis.statistics.factorial import Observation
 from roslens.analysis.statistics.ratio import Effect
 from roslens.analysis.verdicts.comparison import (
@@ -182,10 +182,18 @@ def _side_of(
 def _by_cause(report: LatencyReport, cells: Sequence[Cell]) -> list[RunsByCause | None]:
     from roslens.analysis.path.path import Paths, parts_of_quantile  # noqa: PLC0415
 
-    pending = set(map(key_of, cells))
+    wanted = set(map(key_of, cells))
+    pending = set(wanted)
+
+    def key_in(run: Run, group: TopicGroup) -> Key:
+        key = key_of(group.cell(run))
+        # The other side may have the work topic under its name.
+        named = key_of({**run.cell, "topic": str(run.work_topic)})
+        return named if group.topic is None and key not in wanted else key
+
     by_run: dict[str, list[tuple[Key, frozenset[str], Floats]]] = {}
     for group in report.groups:
-        key = {run.name: key_of(group.cell(run)) for run in report.counting}
+        key = {run.name: key_in(run, group) for run in report.counting}
         runs = [run for run in report.counting if key[run.name] in pending]
         for samples in run_samples(report.messages, runs, group) if runs else ():
             if samples.delivered_ns.size:

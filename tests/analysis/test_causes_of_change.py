@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from roslens.analysis.verdicts.comparison import (
 )
 from roslens.collectors.schema import TABLES
 from roslens.compare import comparison_table, load_side
+from roslens.recording.manifest import read_manifest, write_manifest
 
 DELAY_NS = 3_000_000
 TIMER = "executor, timer callback (100 ms) of /subscriber"
@@ -99,6 +101,32 @@ def test_a_segment_that_was_lengthened_by_hand_is_the_cause(runs: Path) -> None:
     )
     told_of = "\n".join(comparison_table(comparisons).notes)
     assert re.search(r"\+3\.00 \[.+\] ms: \+3\.0\d* \[.+\] executor, timer", told_of)
+
+
+def test_a_topic_that_one_side_names_and_the_other_lists_is_the_same(
+    runs: Path, tmp_path: Path
+) -> None:
+    """The verdict and its causes are those of sides that both name it, in both directions."""
+    shutil.copytree(runs / "new", tmp_path / "new")
+    for file in (tmp_path / "new").glob("*/manifest.json"):
+        write_manifest(read_manifest(file).model_copy(update={"work_topic": None}), file)
+    named, listed = (
+        load_side(path, ignore=["timer"], collect=False)
+        for path in (runs / "base", tmp_path / "new")
+    )
+    comparisons = compare_sides(named, listed)
+    assert not comparisons.unmatched
+    assert_split(comparisons)
+    assert [(c.metric, dict(c.cell)) for c in comparisons.compared] == [
+        ("latency_p50", {"topic": "/data"}),
+        ("latency_p99", {"topic": "/data"}),
+        ("loss", {"topic": "/data"}),
+        ("cpu", {}),
+    ]
+    assert not any(
+        "define it differently" in note for c in comparisons.compared for note in c.notes
+    )
+    assert [c.verdict for c in compare_sides(listed, named).compared[:2]] == ["improvement"] * 2
 
 
 def test_levels_of_a_factor_are_split_likewise(runs: Path) -> None:
