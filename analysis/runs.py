@@ -239,9 +239,20 @@ def _buffers(manifest: Manifest) -> int | None:
     return None if size is None or count is None or cpus is None else size * count * cpus
 
 
+_NAMES_OF_TRACES = ("ust_trace", "ust", "trace", "kernel")
+"""Folders that many tools name alike, whose parent has the name of the recording."""
+
+
 def unique_names(paths: Sequence[Path]) -> list[str]:
-    """Return the shortest distinct tail of each path (run, campaign/run, ...)."""
+    """Return the shortest distinct tail of each path (run, campaign/run, ...).
+
+    The last folder is left out if it has a name that many tools give to traces.
+    """
     each = [tuple(map(shown, path.resolve().parts)) for path in paths]
+    without = [
+        parts[:-1] if len(parts) > 2 and parts[-1] in _NAMES_OF_TRACES else parts for parts in each
+    ]
+    each = without if len(set(without)) == len(set(each)) else each
     depth = 1
     while True:
         names = ["/".join(parts[-depth:]) for parts in each]

@@ -10,6 +10,7 @@ import pytest
 from synthetic import write_run
 
 import roslens as rl
+from roslens.analysis.runs import unique_names
 from roslens.collectors.schema import RESOURCES, TABLES
 from roslens.paths import resolve
 from roslens.recording import UsageError
@@ -78,6 +79,14 @@ def test_a_bare_trace_beside_other_runs_is_a_cell_of_its_own(tmp_path: Path) -> 
     (bare / "metadata").write_text("")
     opened = rl.open([tmp_path / "suite", bare], collect=False)
     assert [run.cell for run in opened.runs] == [{"a": 1}, {"recording": "bare"}]
+
+
+@pytest.mark.parametrize("folder", ["ust_trace", "ust", "trace", "kernel"])
+def test_a_folder_that_many_tools_name_alike_is_no_name(tmp_path: Path, folder: str) -> None:
+    assert unique_names([tmp_path / "drive" / folder]) == ["drive"]
+    # Two folders of one recording are only told apart by these names.
+    both = [tmp_path / "drive" / folder, tmp_path / "drive"]
+    assert unique_names(both) == [folder, "drive"]
 
 
 def test_paths_are_found_from_below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
