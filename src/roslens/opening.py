@@ -10,7 +10,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TypeVar
 
-from roslens.analysis.runs import runs_of
+from roslens.analysis.runs import runs_of, unique_names
 from roslens.collectors.collected import CollectionRequest, check_tables
 from roslens.collectors.resolving import find_runs, read_each
 from roslens.collectors.store import sha256
@@ -119,7 +119,7 @@ def _collect(
 def without_copies(
     recordings: Sequence[Recording],
 ) -> tuple[list[Recording], dict[str, list[str]]]:
-    """Return recordings without copies, and the names of the copies by the name of the first.
+    """Return recordings without copies, and the copies by the first, by names that tell them apart.
 
     The metadata of a trace contain its UUID: streams are only read if the metadata are equal.
     Traces without a UUID, or without any stream, tell nothing, and runs with different manifests
@@ -127,17 +127,19 @@ def without_copies(
     """
     first: dict[tuple[str, ...], list[Recording]] = {}
     kept: list[Recording] = []
-    copies: dict[str, list[str]] = {}
+    copies: dict[Recording, list[Recording]] = {}
     for recording in recordings:
         mark = _mark(recording)
         for earlier in first.get(mark, ()):
             if mark and _content(earlier.path) == _content(recording.path):
-                copies.setdefault(earlier.name, []).append(recording.name)
+                copies.setdefault(earlier, []).append(recording)
                 break
         else:
             first.setdefault(mark, []).append(recording)
             kept.append(recording)
-    return kept, copies
+    involved = [one for first, others in copies.items() for one in (first, *others)]
+    names = dict(zip(involved, unique_names([one.path for one in involved]), strict=True))
+    return kept, {names[one]: [names[other] for other in copies[one]] for one in copies}
 
 
 def _mark(recording: Recording) -> tuple[str, ...]:

@@ -146,12 +146,12 @@ class Runs(RunTables):
         return [f"{counted(len(self.not_read), 'recording')} could not be read: {names}"]
 
     def copies_in_words(self) -> list[str]:
-        """Return a sentence for each recording that has copies."""
-        return [
-            f"{counted(len(places), 'recording')} left out as copies of {original}: "
-            + some_of(places, 3)
-            for original, places in self.copies.items()
-        ]
+        """Return a sentence about the recordings that are copies of others, if there are any."""
+        named = [f"{copy} of {first}" for first, copies in self.copies.items() for copy in copies]
+        if not named:
+            return []
+        what = "recording is a copy" if len(named) == 1 else "recordings are copies"
+        return [f"{len(named):,} {what} and left out: {some_of(named, 3)}"]
 
     def without_ros_events(self) -> str | None:
         """Return why no run has anything of ROS 2; None if a run has."""

@@ -76,7 +76,20 @@ def test_copies_of_a_trace_are_one_run(tmp_path: Path) -> None:
     trace(tmp_path / "third", events=4)
     opened = rl.open([tmp_path / name for name in ("first", "second", "third")], collect=False)
     assert [run.name for run in opened.runs] == ["first", "third"]
-    assert opened.copies_in_words() == ["1 recording left out as copies of first: second"]
+    assert opened.copies_in_words() == ["1 recording is a copy and left out: second of first"]
+
+
+def test_copies_with_the_same_name_are_named_by_their_folders(tmp_path: Path) -> None:
+    """Two recordings have a copy each, in a folder of the same name."""
+    for number in (1, 2):
+        one = trace(tmp_path / "a" / f"r{number}", events=number)
+        shutil.copytree(one, tmp_path / "b" / f"r{number}")
+    places = [tmp_path / folder / run for folder in "ab" for run in ("r1", "r2")]
+    opened = rl.open(places, collect=False)
+    assert opened.copies == {"a/r1": ["b/r1"], "a/r2": ["b/r2"]}
+    assert opened.copies_in_words() == [
+        "2 recordings are copies and left out: b/r1 of a/r1, b/r2 of a/r2"
+    ]
 
 
 def test_what_is_missing_is_not_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
