@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 import polars as pl
@@ -183,6 +184,8 @@ def estimates_table(
 ) -> ReportTable:
     """Tabulate estimates, one per row, then each reason for refusal once.
 
+    Statistics of one quantity, such as P50 and P99 of the latency, have one unit.
+
     Parameters
     ----------
     prefix
@@ -190,14 +193,12 @@ def estimates_table(
     """
     rows: list[list[str]] = []
     reasons: list[str] = []
-    of_metric: dict[str, list[Estimate]] = {}
+    of_quantity: dict[tuple[str, str], list[float | None]] = {}
     for e in estimates[:most]:
-        of_metric.setdefault(e.metric, []).append(e)
-    units = {
-        m: unit_of_all((e.value for e in group), group[0].unit) for m, group in of_metric.items()
-    }
+        of_quantity.setdefault(_quantity(e), []).append(e.value)
+    units = {key: unit_of_all(values, key[1]) for key, values in of_quantity.items()}
     for e in estimates[:most]:
-        factor, unit = units[e.metric]
+        factor, unit = units[_quantity(e)]
         value, interval = value_and_interval(e, factor)
         number = f" ({reference(e.refused, reasons)})" if e.refused else ""
         rows.append(
@@ -223,6 +224,12 @@ def estimates_table(
         ],
         left=frozenset({"cell", "statistic", "unit"}),
     )
+
+
+def _quantity(estimate: Estimate) -> tuple[str, str]:
+    """Return the quantity whose statistic an estimate is, with its unit."""
+    statistic = re.compile(r"(_sent)?_(mean|max|p[\d.]+)$")
+    return statistic.sub("", estimate.metric), estimate.unit
 
 
 def without_repeats(rows: Sequence[list[str]]) -> list[list[str]]:

@@ -119,7 +119,7 @@ def load_side(
         counting = [entry for entry in stored_metrics.recordings if entry["counts"]]
         return Side(
             (path if path.is_dir() else path.parent).resolve().name,
-            _application_only(_without_factors(stored_metrics.estimates, ignore, path)),
+            application_only(_without_factors(stored_metrics.estimates, ignore, path)),
             [_without_ignored(entry["cell"], ignore) for entry in counting],
             len(stored_metrics.recordings),
             len(stored_metrics.recordings) - len(counting),
@@ -164,7 +164,7 @@ def _side_of(
     counting = [run for members in cells_of(report.counting).values() for run in members]
     return Side(
         Path(path).name,
-        estimates if topics else _application_only(estimates),
+        estimates if topics else application_only(estimates),
         [run.cell for run in counting],
         *report.run_counts,
         that_may_bias(report.tables.tracer_loss),
@@ -258,7 +258,7 @@ def estimates_of_run(
     opened = open_as(Runs, [path])
     run_cell = opened.runs[0].cell
     estimates = measured(opened, metrics, topics)[1]
-    estimates = estimates if topics else _application_only(estimates)
+    estimates = estimates if topics else application_only(estimates)
     run_metrics = {e.metric for e in estimates if e.cell == run_cell}
     return [
         replace(e, cell=_without_ignored(e.cell, [*run_cell]))
@@ -306,7 +306,7 @@ def _without_ignored(cell: Cell, ignore: Sequence[str], by: str | None = FOLDER)
     return {name: level for name, level in cell.items() if name not in dropped}
 
 
-def _application_only(estimates: list[Estimate]) -> list[Estimate]:
+def application_only(estimates: list[Estimate]) -> list[Estimate]:
     """Drop the topics that every node has, unless no other topic was heard.
 
     These topics carry too few messages to judge, so they must not decide a comparison.

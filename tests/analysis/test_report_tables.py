@@ -120,6 +120,21 @@ def test_tables_choose_units_by_column() -> None:
     assert table.rows[0][6:11] == ["2.09", "2.09", "2.09", "2.09", "3.00"]
 
 
+def test_statistics_of_one_quantity_have_one_unit() -> None:
+    """The middle of the six latencies, in ascending order the fourth, is 2 ms: all are in ms."""
+    values = {
+        "latency_p50": (207_500_000.0, 300_000.0, 400_000.0),
+        "latency_sent_p90": (212_000_000.0, 2_000_000.0, 3_000_000.0),
+        "callback_duration_p99.9": (700.0, 800.0, 900.0),
+    }
+    estimates = [
+        value_over_runs(Metric(name, "a to b", "ns"), {"c": number}, [ns, ns, ns], 3)
+        for name, cells in values.items()
+        for number, ns in enumerate(cells)
+    ]
+    assert [row[4] for row in estimates_table(estimates, "x").rows] == ["ms"] * 6 + ["ns"] * 3
+
+
 def test_plurals() -> None:
     assert [counted(n, "cell") for n in (0, 1, 2, 1000)] == [
         "0 cells", "1 cell", "2 cells", "1,000 cells",

@@ -76,6 +76,40 @@ def test_a_number_without_an_interval_says_why(roslens: Roslens, demo: Path) -> 
     assert "(1) refused: " in text
 
 
+def test_the_text_leaves_out_what_repeats(roslens: Roslens, demo: Path) -> None:
+    """By the workload's log, no message is lost with Events, and some with SingleThreaded."""
+    rows = estimates(roslens, demo, "--metric", "latency_sent_p50")
+    assert {"Events", "SingleThreaded"} == {row["cell"]["executor"] for row in rows}
+    text = roslens("estimates", demo).stdout
+    lines = [line for line in text.splitlines() if "latency_sent_p50" in line]
+    (median,) = (row for row in rows if [*row["cell"].values()] == ["SingleThreaded"])
+    assert f" {median['value'] / 1e3:,.0f} " in lines[0]
+    # The others are of topics that were taken without a callback, so that no latency is known.
+    assert all(" refused (" in line for line in lines[1:])
+    assert "latency_sent_* is left out where it is the same as latency_*." in text.splitlines()
+    # What a user asks for is shown.
+    asked = roslens("estimates", demo, "--metric", "latency_sent_p50").stdout
+    assert asked.count("latency_sent_p50") == len(rows)
+
+
+def test_topics_that_every_node_has_are_left_out(roslens: Roslens, tmp_path: Path) -> None:
+    """Each node of this sample publishes its parameters' changes, in all cells."""
+    sample = uncollected(SAMPLES / "communication", tmp_path / "sample")
+    rows = estimates(roslens, sample)
+    assert "/parameter_events" in {row["cell"].get("topic") for row in rows}
+    lines = roslens("estimates", sample).stdout.splitlines()
+    named = [line for line in lines if "/parameter_events" in line]
+    assert named == ["Left out, as every node has it: /parameter_events."]
+    # Levels that all cells share are in one note instead of in every row.
+    (shared,) = (line for line in lines if line.startswith("In all cells: "))
+    for level in shared.removeprefix("In all cells: ").removesuffix(".").split(", "):
+        assert "\n".join(lines).count(level) == 1
+        name, _, value = level.partition("=")
+        assert {str(row["cell"][name]) for row in rows} == {value}
+    asked = roslens("estimates", sample, "--topic", "/parameter_events").stdout
+    assert "latency_p50" in asked
+
+
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
