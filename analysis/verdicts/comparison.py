@@ -37,6 +37,7 @@ from roslens.analysis.statistics.ratio import (
     Effect,
     Spread,
     difference_of_means,
+    least_runs,
     p_of_difference,
     ratio_of_means,
     ratio_of_positive,
@@ -361,7 +362,7 @@ def compare_sides(
     base, new = _by_suite(base, new), _by_suite(new, base)
     compared, unmatched, missing = _matched(base, new, metrics, threshold)
     compared = [_unless_silent(c, base, new) for c in compared]
-    compared = _undisturbed(corrected(compared, "comparisons"), base, new, threshold)
+    compared = _undisturbed(_corrected(compared), base, new, threshold)
     differing = _environment_differences(base, new)
     notes = [
         *differing.in_words(),
@@ -379,6 +380,31 @@ def compare_sides(
         differences=differing,
         across_machines=across_machines,
     )
+
+
+def _corrected(compared: Sequence[Comparison]) -> list[Comparison]:
+    """Confirm by Holm's correction; say of what is not confirmed how many runs probably suffice."""
+    made = sum(c.p is not None for c in compared)
+    return [
+        replace(c, runs_needed=_runs_to_confirm(c, made)) if c.confirmed is False else c
+        for c in corrected(compared, "comparisons")
+    ]
+
+
+def _runs_to_confirm(c: Comparison, made: int) -> int | None:
+    """Return the runs (blocks) after which a change is probably sure among `made` comparisons.
+
+    That is Bonferroni's level, so that Holm's correction may need fewer.
+    """
+    runs, sides = (min(c.base.runs, c.new.runs), 2) if c.blocks is None else (c.blocks, 1)
+    if not c.ratio or not c.low or not c.high or math.isinf(c.ratio) or math.isinf(c.high):
+        return None
+    half_width = math.log(c.high / c.low) / 2
+    error = half_width / t_quantile((1 + c.level) / 2, sides * (runs - 1))
+    needed = least_runs(
+        runs * error**2, abs(math.log(c.ratio)), 1 - (1 - c.level) / made, 0.8, sides=sides
+    )
+    return needed and max(needed, runs + 1)
 
 
 def runs_without_messages(side: Side, estimate: Estimate) -> int:
@@ -596,7 +622,7 @@ def compare_levels(
         side,
         side,
         threshold,
-        corrected(compared, "comparisons"),
+        _corrected(compared),
         unmatched,
         [*merged.in_words(), *notes, *merged.unknown_in_words()],
         factor,

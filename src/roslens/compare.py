@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -37,7 +38,7 @@ from roslens.collectors.topics import INTERNAL
 from roslens.opening import open_as
 from roslens.paths import resolve
 from roslens.printed import NO_BOUND, labels_of, numbered, print_verdicts, ratio_chart, shown_change
-from roslens.recording import UsageError
+from roslens.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT, UsageError
 from roslens.recording.arrays import Floats, need_numpy
 from roslens.recording.errors import writing
 from roslens.recording.files import replaced_whole, write_atomically
@@ -49,11 +50,13 @@ if TYPE_CHECKING:
     from roslens.analysis.figures.plot import Plot
     from roslens.analysis.latency.report import LatencyReport
 
-_VERDICTS = (
-    *("regression", "improvement", "no_difference", "not_enough_evidence", "not_comparable"),
-)
 _OF_LEVELS = {"regression": "worse", "improvement": "better"}
 """The words for verdicts in a comparison where neither side is the old one."""
+_EXIT_CODES = {
+    EXIT_OK: "nothing regressed",
+    EXIT_VERDICT: "a regression",
+    EXIT_NOT_ENOUGH_EVIDENCE: "not enough evidence",
+}
 _BARS = {"regression": "crit", "improvement": "active", "no_difference": "done"}
 _MOST_ROWS = 40
 """Rows of a table; if there are more comparisons, the changed ones come first."""
@@ -61,6 +64,8 @@ _MOST_BARS = 30
 _WITHIN_REACH = 50
 """The largest number of runs that anybody would make."""
 _MOST_CAUSES = 3
+_NUMBER = re.compile(r"(?<![\w.,/:-])\d+(?:,\d{3})*(?:\.\d+)?(?![\w/:-])")
+"""A number of a note that is no part of a name or version."""
 _NOT_IN_PERCENT = ("from 0", "infinite", "from infinite")
 _LEAST_CAUSE = 0.001
 """Least part, of the largest cause, that a note names."""
@@ -422,10 +427,11 @@ def run_compare(
 
         save_plot(plot_file, comparison_plot(comparisons))
     picture = chart(comparisons) if markdown else ""
-    print_verdicts(
-        comparison_table(comparisons), summary(comparisons), markdown=markdown, picture=picture
-    )
-    return comparisons.exit_code
+    code = comparisons.exit_code
+    meaning = _EXIT_CODES[code] if by is None or code else "every difference is decided"
+    sentence = f"{summary(comparisons)} Exit code {code}: {meaning}."
+    print_verdicts(comparison_table(comparisons), sentence, markdown=markdown, picture=picture)
+    return code
 
 
 def _check_ignored(sides: Mapping[str, Side], across: Sequence[str]) -> list[str]:
@@ -521,73 +527,115 @@ def comparison_table(found: Comparisons) -> ReportTable:
     """Build a table of verdicts, changes with intervals and both sides' values; reasons below.
 
     Of very many comparisons, only the first rows are shown, the largest changes at the top; a
-    note counts the others.
+    note counts the others. What only one side has is counted in a note.
     """
-    notes: list[str] = []
-    compared, unmatched, hidden = _first_rows(found)
-    cells = [c.cell for c in compared] + [entry.cell for entry in unmatched]
+    caption = (
+        f"{found.base.name} -> {found.new.name}"
+        if found.by is None
+        else f"{found.base.name}: levels of {found.by} against each other"
+    )
+    if not found.compared:
+        notes = [*_only_in(found), *found.notes]
+        return ReportTable([], [], caption, notes=notes)
+    compared, hidden = _first_rows(found)
     by = found.by
-    pairs = [] if by is None else [[str(cell[by])] for cell in cells]
-    rest = cells if by is None else [_without_ignored(cell, (by,)) for cell in cells]
-    labels, common = labels_of(rest) if any(rest) or by is None else ([""] * len(cells), [])
-    where = [[*pair, label] for pair, label in zip(pairs or [[]] * len(cells), labels, strict=True)]
+    pairs = [[] if by is None else [str(c.cell[by])] for c in compared]
+    labels, common = _labels(found, compared)
+    each = [_all_notes(comparison) for comparison in compared]
+    folded = _folded([note for notes in each for note in notes])
+    notes = []
     rows = []
-    for comparison, place in zip(compared, where, strict=False):
+    for comparison, pair, label, own in zip(compared, pairs, labels, each, strict=True):
         base, unit = _value(comparison.base)
-        new, _ = _value(comparison.new)
-        references = "".join(f" ({reference(note, notes)})" for note in _all_notes(comparison))
-        runs = f"{comparison.base.runs}, {comparison.new.runs}"
+        numbers = dict.fromkeys(reference(folded[note], notes) for note in own)
         rows.append(
             [
-                _verdict_word(comparison, found) + references,
+                _verdict_word(comparison, found) + "".join(f" ({n})" for n in numbers),
                 f"{comparison.metric} [{unit}]",
-                *place,
+                *pair,
+                label,
                 _change(comparison),
                 base,
-                new,
-                runs,
+                _value(comparison.new)[0],
+                f"{comparison.base.runs}, {comparison.new.runs}",
             ]
         )
-    for entry, place in zip(unmatched, where[len(compared) :], strict=True):
-        verdict = f"only in {entry.only_in.upper()}" if not pairs else "only this level"
-        rows.append([verdict, entry.metric, *place, "", "", "", ""])
-    of_pairs = ["new / base"] if pairs else []
+    ranges = any(folded[note] != note for notes_of_row in each for note in notes_of_row)
+    of_each = ["--json has the numbers of each row."] if ranges else []
+    of_pairs = ["new / base"] if by is not None else []
     return numbered(
         ReportTable(
             ["verdict", "metric", *of_pairs, "cell", "worse by [%]", "base", "new", "runs"],
             rows,
-            f"{found.base.name}: levels of {found.by} against each other"
-            if pairs
-            else f"{found.base.name} -> {found.new.name}",
+            caption,
             left=frozenset({"verdict", "metric", "new / base", "cell"}),
         ),
         notes,
-        [*hidden, *found.notes, *common],
+        [*hidden, *_only_in(found), *found.notes, *common, *of_each],
     )
 
 
-def _first_rows(
-    comparisons: Comparisons,
-) -> tuple[Sequence[Comparison], Sequence[Unmatched], list[str]]:
-    """Return the rows that a table shows, and a note on the rest."""
-    compared, unmatched = comparisons.compared, comparisons.unmatched
-    if len(compared) + len(unmatched) <= _MOST_ROWS:
-        return compared, unmatched, []
+def _first_rows(comparisons: Comparisons) -> tuple[Sequence[Comparison], list[str]]:
+    """Return the comparisons that a table shows, and a note on the rest."""
+    if len(comparisons.compared) <= _MOST_ROWS:
+        return comparisons.compared, []
     ordered = comparisons.by_interest
-    shown, rest = ordered[:_MOST_ROWS], ordered[_MOST_ROWS:]
-    shown_unmatched = unmatched[: _MOST_ROWS - len(shown)]
-    counts = Counter(_verdict_word(c, comparisons) for c in rest)
+    counts = Counter(_verdict_word(c, comparisons) for c in ordered[_MOST_ROWS:])
     parts = [f"{count:,} {name}" for name, count in counts.items()]
-    if len(unmatched) > len(shown_unmatched):
-        parts.append(f"{len(unmatched) - len(shown_unmatched):,} unmatched")
     note = f"More rows, which --json and frame() have: {', '.join(parts)}."
-    return shown, shown_unmatched, [note]
+    return ordered[:_MOST_ROWS], [note]
+
+
+def _labels(
+    found: Comparisons, of: Sequence[Comparison | Unmatched]
+) -> tuple[list[str], list[str]]:
+    """Return short labels of cells, without the level compared, and what all cells share."""
+    every: list[Comparison | Unmatched] = [*found.compared, *found.unmatched]
+    cells = [c.cell if found.by is None else _without_ignored(c.cell, (found.by,)) for c in every]
+    labels, common = labels_of(cells) if any(cells) or found.by is None else ([""] * len(cells), [])
+    label_by_id = dict(zip(map(id, every), labels, strict=True))
+    return [label_by_id[id(c)] for c in of], common
+
+
+def _only_in(found: Comparisons) -> list[str]:
+    """Count what only one side has, with the first of each as an example."""
+    notes = []
+    for side in ("base", "new") if found.by is None else (None,):
+        of_side = [u for u in found.unmatched if side in (None, u.only_in)]
+        if of_side:
+            (label,), _ = _labels(found, of_side[:1])
+            where = f"Only in {side.upper()}" if side else "Only at one of the levels"
+            such = f"{of_side[0].metric}{' of ' * bool(label)}{label}"
+            notes.append(f"{where}: {len(of_side):,}, such as {such}.")
+    return notes
+
+
+def _folded(notes: Sequence[str]) -> dict[str, str]:
+    """Return each note with the range of its numbers over all notes that differ only in these.
+
+    Notes with intervals, which say how much of a change each cause is, stay as they are.
+    """
+    alike: dict[str, list[str]] = {}
+    for note in notes:
+        alike.setdefault(note if "[" in note else _NUMBER.sub("#", note), []).append(note)
+    return {note: _with_ranges(members) for members in alike.values() for note in members}
+
+
+def _with_ranges(notes: Sequence[str]) -> str:
+    if len(set(notes)) == 1:
+        return notes[0]
+    ranges = []
+    for texts in zip(*map(_NUMBER.findall, notes), strict=True):
+        ordered = sorted(set(texts), key=lambda text: float(text.replace(",", "")))
+        ranges.append(ordered[0] if len(ordered) == 1 else f"{ordered[0]} to {ordered[-1]}")
+    remaining = iter(ranges)
+    return _NUMBER.sub(lambda _: next(remaining), notes[0])
 
 
 def chart(found: Comparisons) -> str:
     """Draw the changes that have an interval, as in a table; empty if none has."""
     bars = [
-        (label_of(c), _BARS.get(c.verdict, ""), c.low, c.high)
+        (label_of(c), "" if c.confirmed is False else _BARS.get(c.verdict, ""), c.low, c.high)
         for c in found.by_interest
         if c.low is not None and c.high is not None
     ][:_MOST_BARS]
@@ -599,40 +647,63 @@ def chart(found: Comparisons) -> str:
 
 def _verdict_word(comparison: Comparison, comparisons: Comparisons) -> str:
     verdict: str = comparison.verdict
+    if comparison.confirmed is False and verdict in _OF_LEVELS:
+        return f"perhaps {_OF_LEVELS[verdict]}"
     return verdict if comparisons.by is None else _OF_LEVELS.get(verdict, verdict)
 
 
 def summary(found: Comparisons) -> str:
-    """Summarize in one line the count of each verdict, and which regressed or differs most."""
-    counts = dict.fromkeys(_VERDICTS, 0)
-    for comparison in found.compared:
-        counts[comparison.verdict] += 1
-    words = {} if found.by is None else _OF_LEVELS
-    unsure = Counter(str(c.verdict) for c in found.compared if c.confirmed is False)
-    parts = [
-        f"{count} {words.get(name, name)}"
-        + (f" ({unsure[name]} of them unsure)" if unsure[name] else "")
-        for name, count in counts.items()
-        if count
+    """Say what became worse or better, by how much and how sure; then count the verdicts."""
+    of_verb = f"compare{'' if found.by is None else f' by {found.by}'}: "
+    if not found.compared:
+        return f"{of_verb}nothing was compared, as no metric is of the same cell on both sides."
+    groups: dict[str, list[Comparison]] = {}
+    for c in found.by_interest:
+        groups.setdefault(_verdict_word(c, found), []).append(c)
+    changes = [
+        _headline(word, members, found)
+        for word, members in groups.items()
+        if members[0].verdict in _OF_LEVELS
     ]
+    words = {} if found.by is None else _OF_LEVELS
     doubted = Counter(words.get(c.doubted, c.doubted) for c in found.compared if c.doubted)
-    parts += [f"{count} {name} only with disturbed runs" for name, count in doubted.items()]
+    counts = [f"{len(members)} {word}" for word, members in groups.items()]
+    counts += [f"{count} {word} only with disturbed runs" for word, count in doubted.items()]
+    counts += [f"{len(found.unmatched)} unmatched"] if found.unmatched else []
     cells = len({cell_label(c.cell) for c in found.compared})
     total = f"{counted(len(found.compared), 'comparison')} in {counted(cells, 'cell')}"
-    if found.unmatched:
-        parts.append(f"{len(found.unmatched)} unmatched")
-    if found.by is not None:
-        sure = [c for c in found.compared if c.confirmed]
-        most = max(sure, key=lambda c: c.distance, default=None)
-        headline = "no pair surely differs" if most is None else f"most differs {label_of(most)}"
-        change = "" if most is None else f", worse by {_with_unit(most)}"
-        return f"compare by {found.by}: {headline}{change}; {total}: {', '.join(parts)}"
-    confirmed = [c for c in found.compared if c.verdict == "regression" and c.confirmed]
-    named = "; ".join(f"{label_of(c)} {_with_unit(c)}" for c in confirmed[:5])
-    tail = f" - REGRESSION: {named}" if confirmed else ""
-    if counts["not_comparable"]:
-        tail = " - OTHER MACHINES: see the notes; --across-machines compares them all the same"
-    return f"compare: {total}: {', '.join(parts)} (threshold {found.threshold:.3g}){tail}"
+    parts = [*changes, f"{total}: {', '.join(counts)} (threshold {found.threshold:.3g})."]
+    if "not_comparable" in groups:
+        parts.append("OTHER MACHINES: see the notes; --across-machines compares them all the same.")
+    return of_verb + " ".join(parts)
+
+
+def _headline(word: str, members: Sequence[Comparison], found: Comparisons) -> str:
+    """Say of each metric in how many cells it changed and by how much."""
+    of_metric: dict[str, list[Comparison]] = {}
+    for c in members:
+        of_metric.setdefault(c.metric, []).append(c)
+    texts = []
+    for metric, changed in of_metric.items():
+        count = sum(c.metric == metric for c in found.compared)
+        if len(changed) == 1:
+            levels = [] if found.by is None else [str(changed[0].cell[found.by])]
+            where = ", ".join([*levels, *filter(None, _labels(found, changed)[0] * (count > 1))])
+            where = where and f" ({where})"
+            texts.append(f"{metric}{where} {_with_unit(changed[0])}")
+            continue
+        ratios = sorted(c.ratio for c in changed if c.ratio is not None and c.ratio <= NO_BOUND)
+        ends = [f"{100 * (ratio - 1):+.1f}" for ratio in (ratios[:1] + ratios[-1:])]
+        by_how_much = f", {' to '.join(ends)} %" if len(ratios) == len(changed) else ""
+        of_all = counted(count, "cell" if found.by is None else "pair")
+        texts.append(f"{metric} in {len(changed)} of {of_all}{by_how_much}")
+    text = f"{word.upper() if word == 'regression' else word}: {'; '.join(texts)}"
+    if members[0].confirmed is not False:
+        return f"{text}."
+    runs = min(min(c.base.runs, c.new.runs) for c in members)
+    needed = max((c.runs_needed or _WITHIN_REACH + 1 for c in members), default=0)
+    enough = f", about {needed} would probably do" if needed <= _WITHIN_REACH else ""
+    return f"{text}; not sure with {counted(runs, 'run')} on each side{enough}."
 
 
 def _value(estimate: Estimate) -> tuple[str, str]:
@@ -658,7 +729,12 @@ def _bounded(low: float | None, high: float | None) -> bool:
 
 def _all_notes(comparison: Comparison) -> list[str]:
     notes = list(comparison.notes)
-    if comparison.causes and comparison.difference is not None:
+    undecided = comparison.verdict == "not_enough_evidence" or comparison.confirmed is False
+    if (
+        comparison.causes
+        and comparison.difference is not None
+        and comparison.confirmed is not False
+    ):
         least = _LEAST_CAUSE * abs(comparison.causes[0][1].value)
         leading = [
             (name, e) for name, e in comparison.causes[:_MOST_CAUSES] if abs(e.value) >= least
@@ -669,9 +745,12 @@ def _all_notes(comparison: Comparison) -> list[str]:
         notes.append(f"{_in_ms(comparison.difference)} ms: {'; '.join(parts)}")
     if comparison.runs_needed is not None and comparison.runs_needed <= _WITHIN_REACH:
         notes.append(f"about {comparison.runs_needed} runs on each side would probably do")
-    elif _bounded(comparison.low, comparison.high) and comparison.minimum_detectable is not None:
-        least = comparison.minimum_detectable
-        notes.append(f"these runs can show a change from about {significant(100 * least, 2)} % on")
+    elif (
+        undecided
+        and _bounded(comparison.low, comparison.high)
+        and (shown := comparison.minimum_detectable) is not None
+    ):
+        notes.append(f"these runs can show a change from about {significant(100 * shown, 2)} % on")
     return notes
 
 

@@ -23,7 +23,7 @@ STYLES: Mapping[str, str] = {
     "better": "green",
     "not_enough_evidence": "yellow",
     "not_comparable": "yellow",
-    "only ": "yellow",
+    "perhaps ": "yellow",
 }
 """Terminal styles by the beginning of a verdict."""
 
@@ -65,12 +65,12 @@ def labels_of(cells: Sequence[Cell]) -> tuple[list[str], list[str]]:
 def print_verdicts(
     table: ReportTable, sentence: str, *, markdown: bool = False, picture: str = ""
 ) -> None:
-    """Print a table whose first column is the verdict, and a summary sentence."""
+    """Print a summary sentence, and a table whose first column is the verdict."""
     if markdown:
         say(as_markdown(table, sentence, picture))
         return
+    say(f"{sentence}\n")
     show_table(table)
-    say(sentence)
 
 
 def terminal_width() -> int:

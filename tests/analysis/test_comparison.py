@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -28,6 +29,7 @@ from roslens.analysis.statistics.fractions import fraction_over_runs
 from roslens.analysis.statistics.over_runs import percentile_over_runs, value_over_runs
 from roslens.analysis.statistics.ratio import Effect
 from roslens.analysis.verdicts.comparison import (
+    Comparison,
     Comparisons,
     Side,
     compare,
@@ -92,15 +94,18 @@ def test_compared_by_hand() -> None:
 
 
 def test_the_least_change_that_is_detected_is_that_of_the_note() -> None:
-    """By hand, it is 1.43 half widths of the interval, in logarithms."""
-    compared = compare(cpu([0.99, 1.0, 1.01]), cpu([0.99, 1.0, 1.0101]))
+    """By hand, it is 1.43 half widths of the interval, in logarithms.
+
+    With 51 runs or more to be made, the note says what these runs can show.
+    """
+    compared = compare(cpu([0.5, 1.0, 1.5]), cpu([0.5, 1.0, 1.501]))
     assert compared.low is not None
     assert compared.high is not None
     half_width = math.log(compared.high / compared.low) / 2
     least = math.exp(half_width * (1 + 0.8416 / 1.96)) - 1
     assert compared.to_json()["minimum_detectable"] == pytest.approx(least)
-    found = compare_sides(side(cpu([0.99, 1.0, 1.01])), side(cpu([0.99, 1.0, 1.0101])), ["cpu"])
-    assert f"from about {100 * least:.2g} % on" in str(comparison_table(found))
+    found = compare_sides(side(cpu([0.5, 1.0, 1.5])), side(cpu([0.5, 1.0, 1.501])), ["cpu"])
+    assert f"from about {100 * least:.0f} % on" in str(comparison_table(found))
 
 
 def test_better_high_turns_the_ratio_round() -> None:
@@ -267,7 +272,7 @@ def test_messages_lost_in_every_run_of_one_side_are_a_change() -> None:
         comparisons = compare_sides(base, new, ["latency_sent_p99"])
         assert (comparisons.compared[0].verdict, comparisons.exit_code) == (verdict, code)
         assert comparison_table(comparisons).rows[0][3] == change
-        named = "REGRESSION: latency_sent_p99: (no factors) infinite"
+        named = "REGRESSION: latency_sent_p99 infinite."
         assert (named in summary(comparisons)) == (code == 1)
         assert json.loads(comparisons.json_text())["comparisons"][0]["low"] is None
 
@@ -338,6 +343,52 @@ def test_holm_over_all_cells() -> None:
     assert double.compared[0].p_holm == pytest.approx(0.06, abs=1e-3)
     assert double.exit_code == 3
     assert "too unsure among" in double.compared[0].notes[0]
+    # The interval of the logarithm has scipy's t of 8 degrees of freedom; of two comparisons, each
+    # must be sure at 97.5 %.
+    one = double.compared[0]
+    error = math.log(one.high / one.low) / 2 / stats.t.ppf(0.975, 8)
+    needed = next(
+        n
+        for n in range(6, 100)
+        if (stats.t.ppf(1 - 0.025 / 2, 2 * n - 2) + stats.t.ppf(0.8, 2 * n - 2)) * error
+        <= math.log(one.ratio) * math.sqrt(n / 5)
+    )
+    assert one.runs_needed == needed
+    assert [row[0].split(" (")[0] for row in comparison_table(double).rows] == ["perhaps worse"] * 2
+    by = f"{100 * (one.ratio - 1):+.1f}"
+    assert summary(double) == (
+        f"compare: perhaps worse: cpu in 2 of 2 cells, {by} to {by} %; not sure with 5 runs on "
+        f"each side, about {needed} would probably do. 2 comparisons in 2 cells: 2 perhaps worse "
+        "(threshold 0.05)."
+    )
+
+
+def test_notes_that_differ_only_in_numbers_are_one() -> None:
+    """Names keep their digits; notes with intervals stay as they are."""
+    first, second, *others = (
+        "base: 357 effective of 600 samples; P99 of /t_1 needs 500: about 842, 8.4 s per run",
+        "base: 1,205 effective of 600 samples; P99 of /t_1 needs 500: about 604, 12 s per run",
+        "base: 9 effective of 600 samples; P99 of /t_2 needs 500: about 604, 12 s per run",
+        "+1.0 [+0.9, +1.1] ms: 1 executor",
+        "+2.0 [+1.9, +2.1] ms: 1 executor",
+    )
+    value = cpu([1.0])
+    rows = [
+        Comparison(base=value, new=value, notes=(note,)) for note in (first, second, *others, first)
+    ]
+    empty = Side("", (), (), 3)
+    table = comparison_table(Comparisons(empty, empty, 0.05, rows))
+    folded = (
+        "base: 357 to 1,205 effective of 600 samples; P99 of /t_1 needs 500: about 604 to 842, "
+        "8.4 to 12 s per run"
+    )
+    assert table.notes[-5:] == [
+        "--json has the numbers of each row.",
+        f"(1) {folded}",
+        *(f"({number}) {note}" for number, note in enumerate(others, 2)),
+    ]
+    numbers = [row[0].removeprefix("not_enough_evidence ") for row in table.rows]
+    assert numbers == ["(1)", "(1)", "(2)", "(3)", "(4)", "(1)"]
 
 
 def test_only_the_runs_own_cells_unless_there_are_none() -> None:
@@ -614,12 +665,16 @@ def test_what_is_shown(campaigns: Path) -> None:
     assert "latency_p50 [ms]" in text
     assert "regression" in text
     assert "zero in every run of both sides" in text
-    assert summary(comparisons).startswith(
-        "compare: 8 comparisons in 2 cells: 2 regression, 6 no_difference (threshold 0.05)"
+    assert re.match(
+        r"compare: REGRESSION: latency_p99 \(cell=b\) \+.+; latency_p50 \(cell=b\) \+",
+        summary(comparisons),
+    )
+    assert summary(comparisons).endswith(
+        " %. 8 comparisons in 2 cells: 2 regression, 6 no_difference (threshold 0.05)."
     )
     # For a pull request: the verdict first, then only what changed; verdicts are whole.
     first, _, *rows = as_markdown(comparison_table(comparisons), summary(comparisons)).splitlines()
-    assert first.startswith("**compare: 8 comparisons in 2 cells: 2 regression")
+    assert first.startswith("**compare: REGRESSION: latency\\_p99 ")
     shown = [row for row in rows if row.startswith("| regression ") or "no_difference" in row]
     assert len(shown) == 2
     assert "6 more are as before or within limits." in rows
@@ -762,7 +817,10 @@ def test_of_very_many_comparisons_what_changed_comes_first() -> None:
     first = [f"{row[0].split()[0]} {row[2]}" for row in table.rows[:3]]
     assert first == ["regression node=68", "regression node=41", "improvement node=50"]
     assert len(table.rows) == 40
-    assert "More rows, which --json and frame() have: 30 no_difference, 1 unmatched." in table.notes
+    assert table.notes[:2] == [
+        "More rows, which --json and frame() have: 30 no_difference.",
+        "Only in NEW: 1, such as cpu of node=x.",
+    ]
     drawn = {
         label.get_text() for label in comparison_plot(comparisons).figure.axes[0].get_yticklabels()
     }
@@ -784,7 +842,10 @@ def test_every_pair_of_levels_and_no_regression_among_them() -> None:
     table = comparison_table(comparisons)
     assert [row[0].split()[0] for row in table.rows] == ["worse", "no_difference", "better"]
     assert [row[2] for row in table.rows] == ["b / a", "c / a", "c / b"]
-    assert "most differs cpu: executor=b / a" in summary(comparisons)
+    # By hand: the ratio of the means b / a is 1.51, and that of c / b is 1.0033 / 1.51.
+    said = summary(comparisons)
+    assert said.startswith("compare by executor: worse: cpu (b / a) +51.0 [")
+    assert " %. better: cpu (c / b) -33.6 [" in said
     assert comparisons.to_json()["by"] == "executor"
     assert "from one level of executor to another" in comparison_plot(comparisons).caption
 

@@ -226,11 +226,7 @@ def test_the_template_for_gitlab_passes_the_exit_code_on(tmp_path: Path) -> None
     metrics(tmp_path / "recordings", 1.5)
     ended, text = run(judge, tmp_path)
     assert (ended, "REGRESSION: cpu" in text) == (1, True)
-    assert (
-        (tmp_path / "compare.md")
-        .read_text()
-        .startswith("**compare: 1 comparison in 1 cell: 1 regression")
-    )
+    assert (tmp_path / "compare.md").read_text().startswith("**compare: REGRESSION: cpu +50.0 ")
     assert template["latency"]["allow_failure"] == {"exit_codes": [3]}
 
 
