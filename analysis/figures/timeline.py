@@ -33,6 +33,7 @@ def draw_timeline(
     *,
     marks: Mapping[str, int] = MappingProxyType({}),
     caption: str = "",
+    zero_ns: int | None = None,
 ) -> Drawing:
     """Draw tracks with their callbacks, waiting and use of CPUs from `begin_ns` to `end_ns`.
 
@@ -42,6 +43,8 @@ def draw_timeline(
         Times in ns at which a line is drawn, by name.
     caption
         Caption to use instead of the legend.
+    zero_ns
+        The run's first event; the legend says how long after it the picture begins.
     """
     shown = timeline.tracks[:_MOST_TRACKS]
     picture = timeline.picture(begin_ns, end_ns, _WIDTH, list(range(len(shown))), most=_MOST_MARKS)
@@ -73,11 +76,12 @@ def draw_timeline(
         f'font-size="11" fill="{_TEXT}">{axis}{"".join(parts)}{drawn}{moments}</svg>'
     )
     hidden = len(timeline.tracks) - len(shown)
+    after = "" if zero_ns is None else f", {(begin_ns - zero_ns) / 1e9:.6f} s after the first event"
     return Drawing(
         svg,
         caption
-        or f"{LEGEND}, dark grey: CPUs in use, full height one CPU. Time since the first callback "
-        "or wait."
+        or f"{LEGEND}, dark grey: CPUs in use, full height one CPU. Time since the picture's "
+        f"begin{after}."
         + (f" {hidden} more tracks are not drawn." if hidden else ""),
     )
 

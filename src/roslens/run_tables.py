@@ -218,6 +218,14 @@ class RunTables:
         )
         return {run: (begin, end) for run, begin, end in spans.iter_rows()}
 
+    @property
+    def first_events(self) -> Mapping[str, int]:
+        """Return the zero of all times into a run: its first event, in ns since the epoch.
+
+        Views do not change it; a run without events is not in it.
+        """
+        return {run: begin for run, (begin, _) in self._spans.items()}
+
     def _window(self, run: str) -> tuple[int | None, int | None]:
         """Return the common window of all views of a run, in ns since the epoch."""
         origin, _ = self._spans.get(run, (None, None))

@@ -111,8 +111,7 @@ class Lab:
     def range(self) -> tuple[int, int]:
         """Return the selected range, in ns since the epoch."""
         begin, end = self.timeline("state")["range"]
-        origin = self.timeline_tables.begin_ns
-        return origin + round(begin), origin + round(end)
+        return self.origin + round(begin), self.origin + round(end)
 
     def said(self, text: str) -> None:
         """Wait until the live text, which screen readers say, holds this text."""
@@ -136,15 +135,21 @@ class Lab:
         """Make the timeline again, in this process."""
         return timeline_of(self.opened)
 
+    @property
+    def origin(self) -> int:
+        """Return the zero of all times: the first event of the run, as its table of processes."""
+        begin: int = self.opened.processes.select(pl.col("begin_ns").min()).collect().item()
+        return begin
+
     def show_all(self) -> None:
         """Zoom out to show everything."""
         self.box.get_by_role("button", name="all").click()
         tables = self.timeline_tables
         self.page.wait_for_function(
-            "span => { const { begin, end } = JSON.parse("
+            "([first, last]) => { const { begin, end } = JSON.parse("
             "document.querySelector('.roslens-pane .roslens-timeline').dataset.places);"
-            " return begin === 0 && end === span; }",
-            arg=tables.end_ns - tables.begin_ns,
+            " return begin === first && end === last; }",
+            arg=[tables.begin_ns - self.origin, tables.end_ns - self.origin],
         )
 
 

@@ -26,11 +26,13 @@ from roslens.analysis.overview.thumbnails import health_thumbnails
 from roslens.analysis.reports.table import Pictured, ReportTable
 from roslens.analysis.timeline.journey import Hop, Journey
 from roslens.analysis.timeline.tracks import Timeline, Track
+from roslens.collectors.reader import open_trace
 from roslens.recording import UsageError
 from roslens.recording.errors import TooLargeError
 from roslens.widgets import start
 from roslens.widgets.parts import message_html
 from roslens.widgets.start import StartPage
+from roslens.widgets.timeline import TimelineWidget
 
 ROOT = Path(__file__).parents[2]
 MS = 1_000_000
@@ -312,6 +314,30 @@ def test_two_runs_stand_side_by_side() -> None:
         overview = topics_overview(page.all.only(page.all.runs[index].name).messages)
         assert row[name] == overview.filter(pl.col("topic") == "/samples")["p99_ms"].item()
     assert row["∥/P99"] == row["P99 ∥"] / row["P99 [ms]"]
+
+
+@pytest.mark.recording
+def test_the_lab_counts_from_the_first_event_as_the_terminal_and_views_do() -> None:
+    """By the raw events: the earliest of them is the zero, before the first callback."""
+    folder = ROOT / "data" / "samples" / "two_process" / "000_r0_fastrtps"
+    page = StartPage([str(folder)])
+    first = min(int(f["time_ns"].min()) for f in open_trace(folder).read().values() if f.height)
+    timeline = page.widget.timeline
+    assert timeline.begin_ns > first
+    assert int(page.widget.origin) == first
+    assert page.widget.extent == [timeline.begin_ns - first, timeline.end_ns - first]
+    worst = page.run.messages.filter(topic="/data").sort("latency_ns").last().collect()
+    message, published = worst.row(0, named=True)["message_id"], worst["publish_ns"].item()
+    after = (published - first) / 1e9
+    assert page._worst().filter(topic="/data")["at [s]"][0] == pytest.approx(after, abs=1e-9)
+    assert page.run.why(message=message)["at_s"].item() == pytest.approx(after, abs=1e-9)
+    # So does the timeline of a part of the run.
+    part = page.run.view(window=(after - 0.5, after + 0.5))
+    assert message in part.messages.collect()["message_id"]
+    widget = TimelineWidget(part)
+    assert widget.origin == str(first)
+    # The wait that goes on when the part begins is shown whole.
+    assert after - 0.6 < widget.extent[0] / 1e9 < after < widget.extent[1] / 1e9 < after + 0.6
 
 
 @pytest.mark.recording

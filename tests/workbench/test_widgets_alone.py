@@ -53,7 +53,7 @@ def test_labels_of_percentiles_do_not_lie_over_each_other(page: Page, p99: float
         TimelineWidget._esm,
         (WIDGETS / "timeline_view" / "timeline.css").read_text(),
         {"title": "r", "tracks": [], "names": [], "topics": ["/t"], "topic": "/t", "origin": "0",
-         "length": 1e9, "searched": "", "selected_range": [], "first": {"meta": meta}},
+         "extent": [0, 1e9], "searched": "", "selected_range": [], "first": {"meta": meta}},
     )  # fmt: skip
     page.wait_for_function("window.written.some(([text]) => text.startsWith('P99'))")
     written = page.evaluate("window.written")

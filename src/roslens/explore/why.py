@@ -121,13 +121,11 @@ class Why:
             late.frame().select(pl.lit(name).alias("run"), pl.all())
             for name, late in late_by_run.items()
         )
-        begin = self._run.table("processes").group_by("run").agg(pl.col("begin_ns").min()).collect()
-        at_s = (
-            rows.join(begin, on="run", how="left", maintain_order="left")
-            .select((pl.col("publish_ns") - pl.col("begin_ns")) / 1e9)
-            .to_series()
+        zero = pl.col("run").replace_strict(
+            self._run.first_events, default=None, return_dtype=pl.Int64
         )
-        rows.insert_column(rows.get_column_index("publish_ns"), at_s.alias("at_s"))
+        at_s = rows.select(at_s=(pl.col("publish_ns") - zero) / 1e9).to_series()
+        rows.insert_column(rows.get_column_index("publish_ns"), at_s)
         if message is not None and rows.is_empty():
             number = pl.col("message_id") == message
             for run in self._run.runs:

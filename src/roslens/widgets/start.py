@@ -305,8 +305,8 @@ class StartPage:
 
     @property
     def _origin(self) -> int:
-        """Return the zero of all times of the chosen run: the start of its timeline."""
-        return self.widget.timeline.begin_ns
+        """Return the zero of all times of the chosen run: its first event."""
+        return int(self.widget.origin)
 
     def callbacks(self) -> ipywidgets.Widget | Section:
         """Show how often, and for how long, the callbacks that began in the range ran."""

@@ -78,7 +78,8 @@ class TimelineWidget(anywidget.AnyWidget):
     tracks: traitlets.List[dict[str, Any]] = traitlets.List().tag(sync=True)
     names: traitlets.List[str] = traitlets.List().tag(sync=True)
     origin = traitlets.Unicode().tag(sync=True)
-    length = traitlets.Float().tag(sync=True)
+    # Begin and end of the tracks, in ns since `origin`, the run's first event.
+    extent: traitlets.List[float] = traitlets.List(traitlets.Float()).tag(sync=True)
     title = traitlets.Unicode().tag(sync=True)
     first: Any = traitlets.Dict().tag(sync=True)
     searched = traitlets.Unicode().tag(sync=True)
@@ -100,6 +101,9 @@ class TimelineWidget(anywidget.AnyWidget):
         self._shown: tuple[int, int] | None = None
         self._jumps = 0
         self.timeline = timeline = timeline_of(recordings)
+        run = recordings.runs[0].name
+        # Without any event the timeline is empty.
+        self._zero = recordings.first_events.get(run, timeline.begin_ns)
         self.flows = Flows(recordings.messages, recordings.publications, recordings.service_calls)
         self.latencies = Latencies(recordings.messages)
         topics = self.latencies.topics
@@ -110,9 +114,9 @@ class TimelineWidget(anywidget.AnyWidget):
         super().__init__(
             tracks=[_about(track) for track in timeline.tracks],
             names=list(timeline.names),
-            origin=str(timeline.begin_ns),
-            length=float(timeline.end_ns - timeline.begin_ns),
-            title=recordings.runs[0].name,
+            origin=str(self._zero),
+            extent=[float(ns - self._zero) for ns in (timeline.begin_ns, timeline.end_ns)],
+            title=run,
             first={"meta": whole[0], "buffers": whole[1]},
             topics=topics,
             topic=self.topic,
@@ -132,7 +136,7 @@ class TimelineWidget(anywidget.AnyWidget):
         from roslens.analysis.figures.timeline import draw_timeline  # noqa: PLC0415  (a second)
 
         begin, end = self.selection or (self.timeline.begin_ns, self.timeline.end_ns)
-        return draw_timeline(self.timeline, begin, end)
+        return draw_timeline(self.timeline, begin, end, zero_ns=self._zero)
 
     def view(self) -> Recordings:
         """Return the recording cut to the selected range; uncut without a selection."""
@@ -156,7 +160,7 @@ class TimelineWidget(anywidget.AnyWidget):
     def _answer(self, _widget: object, content: dict[str, Any], _buffers: object) -> None:
         kind = content.get("type")
         if kind == "view":
-            begin, end = (self.timeline.begin_ns + int(content[n]) for n in ("begin", "end"))
+            begin, end = (self._zero + int(content[n]) for n in ("begin", "end"))
             shown = [i for i in content["shown"] if 0 <= i < len(self.timeline.tracks)]
             meta, buffers = self._picture(begin, end, int(content["width"]), shown)
             self.send(meta | {"view": content.get("view")}, buffers)
@@ -179,7 +183,7 @@ class TimelineWidget(anywidget.AnyWidget):
             self._send_perfetto()
 
     def _moment(self, content: dict[str, Any]) -> int:
-        return self.timeline.begin_ns + round(float(content["time"]))
+        return self._zero + round(float(content["time"]))
 
     def _hit(self, content: dict[str, Any]) -> None:
         """Show the next callback that matches the search."""
@@ -219,7 +223,7 @@ class TimelineWidget(anywidget.AnyWidget):
         self, begin: int, end: int, width: int, shown: list[int], *, messages: int = 0
     ) -> tuple[dict[str, Any], list[bytes]]:
         """Return the picture of a window; `messages`, the known count in it, may forbid arrows."""
-        origin = self.timeline.begin_ns
+        origin = self._zero
         picture = self.timeline.picture(begin, end, width, shown[:_MOST_SHOWN])
         arrows = self.flows.arrows(begin, end) if messages <= MOST_ARROWS else None
         columns = max(1, width // _LATENCY_PIXELS)
@@ -310,8 +314,8 @@ class TimelineWidget(anywidget.AnyWidget):
             "jump": self._jumps if jump else 0,
             "node": shown_track.label,
             "name": self.timeline.names[int(shown_track.names[index])],
-            "begin": float(shown_track.begin_ns[index] - self.timeline.begin_ns),
-            "end": float(shown_track.end_ns[index] - self.timeline.begin_ns),
+            "begin": float(shown_track.begin_ns[index] - self._zero),
+            "end": float(shown_track.end_ns[index] - self._zero),
             "duration_ms": milliseconds(
                 int(shown_track.end_ns[index] - shown_track.begin_ns[index])
             ),
@@ -320,7 +324,7 @@ class TimelineWidget(anywidget.AnyWidget):
         }
         opened = self.recordings
         journey = journey_of(opened.messages, number, lambda: self.paths, opened.service_calls)
-        self.journey = about | (_as_dict(journey, self.timeline.begin_ns) if journey else {})
+        self.journey = about | (_as_dict(journey, self._zero) if journey else {})
         self.clicked = number
 
     @cached_property

@@ -23,9 +23,9 @@ const Moving = (Base) => class extends Base {
   }
 
   go(begin, end) {
-    const length = this.model.get("length");
-    const span = Math.min(Math.max(end - begin, LEAST_NS), length);
-    this.begin = Math.min(Math.max(0, begin), Math.max(0, length - span));
+    const [first, last] = this.model.get("extent");
+    const span = Math.min(Math.max(end - begin, LEAST_NS), last - first);
+    this.begin = Math.min(Math.max(first, begin), Math.max(first, last - span));
     this.end = this.begin + span;
     this.draw();
     this.ask();

@@ -70,7 +70,7 @@ const Listening = (Base) => class extends Base {
       PageUp: () => { this.plot.scrollTop -= this.high() / 2; },
       PageDown: () => { this.plot.scrollTop += this.high() / 2; },
       "+": () => this.zoom(0.5), "=": () => this.zoom(0.5), "-": () => this.zoom(2),
-      Home: () => this.go(0, this.model.get("length")),
+      Home: () => this.go(...this.model.get("extent")),
       n: () => this.step(1), p: () => this.step(-1),
       ".": () => this.hit(1), ",": () => this.hit(-1),
       "[": () => this.moveCursor(-1), "]": () => this.moveCursor(1), m: () => this.mark(),

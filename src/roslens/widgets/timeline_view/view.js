@@ -1,6 +1,6 @@
 // The timeline: one view of it in the page.
 //
-// Times are ns since the recording's beginning, as doubles. Names come from traces: they are only
+// Times are ns since the run's first event, as doubles. Names come from traces: they are only
 // ever set as text, never as HTML. Each file beside this one is one concept, a class that the view
 // is made of; the widget joins them in the order of `_PARTS`, so that nothing needs to be built.
 
@@ -11,8 +11,7 @@ class View extends [
   constructor(model, root) {
     super();
     this.model = model;
-    this.begin = 0;
-    this.end = model.get("length");
+    [this.begin, this.end] = model.get("extent");
     this.picture = null;
     this.id = Math.random().toString(36).slice(2);
     this.wide = 0; // px
@@ -95,7 +94,7 @@ class View extends [
     this.topic = this.list(bar, "latency of", topics, (topic) => this.showTopic(topic));
     this.topic.value = this.model.get("topic");
     const buttons = [
-      ["all", "the whole recording", () => this.go(0, this.model.get("length"))],
+      ["all", "the whole recording", () => this.go(...this.model.get("extent"))],
       ["+", "zoom in", () => this.zoom(0.5)],
       ["−", "zoom out", () => this.zoom(2)],
       ["to the range", "show the range selected", () => this.toRange()],
