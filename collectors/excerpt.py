@@ -31,7 +31,7 @@ from roslens.collectors.caret_events import CLOCK, PROVIDER
 from roslens.collectors.resources import scan_samples
 from roslens.collectors.schema import SAMPLED, TABLES
 from roslens.collectors.table_file import write_frame
-from roslens.collectors.times import parse_time
+from roslens.collectors.times import parse_time, utc
 from roslens.collectors.views import View, matching
 from roslens.recording import Recording, UsageError
 from roslens.recording.errors import writing
@@ -142,7 +142,7 @@ class Excerpt:
         if (late or early) and first is not None and last is not None:
             raise UsageError(
                 f"{trace.root}: nothing was recorded {self.in_words()}: the trace lasts "
-                f"{(last - first) / 1e9:.3f} s, from {first} to {last} ns"
+                f"{(last - first) / 1e9:.3f} s, from {utc(first)} to {utc(last)} UTC"
             )
         return begin, end
 

@@ -15,7 +15,6 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import IO, Literal, TypeAlias
@@ -25,7 +24,7 @@ from rich.progress import TaskProgressColumn
 
 from roslens.collectors.decoding import open_recording
 from roslens.collectors.reader import Trace
-from roslens.collectors.times import parse_time
+from roslens.collectors.times import parse_time, utc
 from roslens.progress import progress_bar
 from roslens.recording import UsageError
 from roslens.recording.errors import cannot_be_written, writing
@@ -96,7 +95,7 @@ def write_events(
         times = (begin_ns, end_ns)
         _to_parquet(trace, chosen, times, columns, output, threads=threads)
         return
-    to_lines = _Lines(form, schemas, columns, first, trace.display_bases)
+    to_lines = _Lines(form, schemas, columns, trace.display_bases)
     has_lines = False
     bar = progress_bar(TaskProgressColumn(), disable=output is None)
     with _opened(output) as file, bar as progress:
@@ -128,7 +127,7 @@ def _check_fields(
 
 def _span(first: int, last: int) -> str:
     """Format the first and last time in the form that `parse_time` takes."""
-    return f"{first} to {last}, that is +0s to +{(last - first) / _SECOND:.3f}s"
+    return f"{utc(first)} to {utc(last)} UTC, that is +0s to +{(last - first) / _SECOND:.3f}s"
 
 
 def _with_levels(
@@ -174,15 +173,11 @@ class _Lines:
         form: Format,
         schemas: dict[str, pl.DataFrame],
         columns: Sequence[str] | None,
-        first_ns: int | None,
         bases: Bases,
     ) -> None:
         self._bases = bases
         self._form = form
         self._several = len(schemas) > 1
-        day = datetime.fromtimestamp((first_ns or 0) // _SECOND).astimezone()
-        offset = day.utcoffset() or timedelta(0)
-        self._offset_ns = int(offset.total_seconds()) * _SECOND
         self._columns: dict[str, None] = {"time_ns": None}
         for frame in schemas.values():
             for column in frame.columns:
@@ -216,7 +211,7 @@ class _Lines:
         return "\n".join(lines.to_list()) + "\n"
 
     def _text(self, name: str, frame: pl.DataFrame) -> pl.Expr:
-        time = pl.from_epoch(pl.col("time_ns") + self._offset_ns, time_unit="ns")
+        time = pl.from_epoch("time_ns", time_unit="ns")
         schema = frame.schema
         groups = (
             [c for c in ("cpu_id",) if c in schema],

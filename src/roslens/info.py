@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,7 @@ from roslens.collectors.decoding import open_recording, recorded_until
 from roslens.collectors.reader import Process, Trace, TraceInfo
 from roslens.collectors.resolving import find_runs, read_each, resolved_in_words
 from roslens.collectors.schema import TABLES
-from roslens.collectors.times import LEAST_NS
+from roslens.collectors.times import LEAST_NS, utc
 from roslens.printed import show_table, show_text
 from roslens.progress import progress_bar
 from roslens.recording import NotEnoughEvidenceError, Recording, UsageError
@@ -32,13 +31,6 @@ if TYPE_CHECKING:
 
 _NS = 1e9
 _PROCESS = ("host", "vpid", "procname")
-
-
-def utc(time_ns: int) -> str:
-    """Format a time in ns since the epoch as UTC text, to the microsecond."""
-    seconds, rest = divmod(time_ns, 1_000_000_000)
-    moment = datetime.fromtimestamp(seconds, UTC)
-    return f"{moment:%Y-%m-%d %H:%M:%S}.{rest // 1000:06d}"
 
 
 def find_info(path: Path) -> tuple[TraceInfo, dict[str, Any] | None]:

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+import time
 
 import polars as pl
 import pytest
@@ -13,7 +14,7 @@ from command_line import Roslens
 from tests.samples import SAMPLES
 
 from roslens.collectors.reader import open_trace
-from roslens.collectors.times import parse_time
+from roslens.collectors.times import parse_time, utc
 from roslens.events import write_events
 from roslens.recording import UsageError, find_recordings
 
@@ -131,10 +132,10 @@ def test_wrong_use_is_one_line_and_exit_2(roslens: Roslens, arguments, said):
     assert said in done.stderr
 
 
-def test_times_as_people_give_them(monkeypatch):
-    import time
-
-    monkeypatch.setenv("TZ", "UTC")
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo", "America/New_York"])
+def test_times_as_people_give_them(monkeypatch, zone):
+    """Without a zone times are UTC, as they are printed, wherever the machine is."""
+    monkeypatch.setenv("TZ", zone)
     time.tzset()
     try:
         first = 1_760_000_005_000_001_243  # 2025-10-09 08:53:25 UTC
@@ -146,12 +147,34 @@ def test_times_as_people_give_them(monkeypatch):
         assert parse_time("09:00", first) == 1_760_000_400_000_000_000
         # A time before the recording's begin means the next day.
         assert parse_time("00:10:00", first) == 1_760_054_400_000_000_000 + 600_000_000_000
-        for wrong in ("25:00:00", "08:61", "2.5s", "+2 hours", ""):
+        # With a date a time may also lie before the recording's begin.
+        assert parse_time("2025-10-09 00:10:00", first) == 1_759_968_000_000_000_000 + 600 * 10**9
+        for same in ("08:53:25.5 UTC", "08:53:25.5Z", "2025-10-09 08:53:25.5",
+                     "2025-10-09T08:53:25.5Z", "2025-10-09 08:53:25.5 UTC"):  # fmt: skip
+            assert parse_time(same, first) == 1_760_000_005_500_000_000
+        # What is printed can be entered; it is cut to microseconds.
+        assert utc(first) == "2025-10-09 08:53:25.000001"
+        assert parse_time(utc(first), first) == first - 243
+        for wrong in ("25:00:00", "08:61", "2.5s", "+2 hours", "", "2025-02-30 08:53",
+                      "2025-10-09", "08:53 CET"):  # fmt: skip
             with pytest.raises(UsageError):
                 parse_time(wrong, first)
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+def test_lines_show_the_time_that_selects_them(roslens: Roslens, everything, monkeypatch):
+    """Far from UTC: the clock of a line is that of its nanoseconds, and finds the same line."""
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    moment = int(everything[NAMES[0]]["time_ns"][20])
+    only = ("--name", NAMES[0], "--start", str(moment), "--end", str(moment))
+    line = roslens("events", RECORDING.path, *only).stdout
+    clock = re.match(r"\[([\d:.]+)\]", line)[1]
+    seconds = time.strftime("%H:%M:%S", time.gmtime(moment // 10**9))
+    assert clock == f"{seconds}.{moment % 10**9:09d}"
+    again = ("--name", NAMES[0], "--start", clock, "--end", f"{clock} UTC")
+    assert roslens("events", RECORDING.path, *again).stdout == line
 
 
 def test_nothing_in_a_window_is_said(capsys):
@@ -160,4 +183,4 @@ def test_nothing_in_a_window_is_said(capsys):
     assert out == ""
     # The end is that of the last event; the last packet ends at +7.082 s.
     assert "none of 2 kinds of events in this time; the trace has" in err
-    assert err.endswith(" to 1795260543914339001, that is +0s to +6.914s\n")
+    assert err.endswith(" to 2026-11-21 11:29:03.914339 UTC, that is +0s to +6.914s\n")

@@ -183,8 +183,8 @@ def events(
         Name of the events to show, or a pattern such as 'ros2:rmw_*'. May be repeated. Default:
         all events.
     start
-        First time to show: ns since the epoch, a time of day such as 08:53:25.5, or +2.5s from
-        the first event of the trace.
+        First time to show: ns since the epoch, a time in UTC such as 08:53:25.5 or
+        '2026-11-21 08:53:25.5', or +2.5s from the first event of the trace.
     end
         Last time to show, in the same forms as --start.
     fields

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import polars as pl
@@ -209,8 +209,8 @@ def _shared(wanted: Sequence[int], room: int) -> list[int]:
 
 
 def clock(time_ns: int) -> str:
-    """Format a time as local time of day."""
-    return f"{datetime.fromtimestamp(time_ns / _NS).astimezone():%H:%M:%S}"
+    """Format a time as time of day in UTC, as all commands print and accept it."""
+    return f"{datetime.fromtimestamp(time_ns / _NS, UTC):%H:%M:%S} UTC"
 
 
 def _number(value: float | None) -> str:
