@@ -9,9 +9,11 @@ import difflib
 import fnmatch
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 
 import polars as pl
 
+from roslens.collectors.times import parse_time
 from roslens.recording import UsageError
 from roslens.recording.schema import Table
 
@@ -78,7 +80,8 @@ _ENDS = ("", "publisher_", "subscription_", "client_", "server_")
 _MOST_NAMES = 10
 
 Names = str | Iterable[str]
-Window = tuple[float | None, float | None]
+Edge = float | str
+Window = tuple[Edge | None, Edge | None]
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,7 @@ class View:
     Attributes
     ----------
     window_s
-        Begin and end, in seconds after the run's first event.
+        Begin and end, in seconds after the run's first event, or as `parse_time` reads them.
     window_ns
         Begin and end, in ns since the epoch.
     processes
@@ -116,8 +119,11 @@ class View:
         windows = [self.window_ns or (None, None)]
         if self.window_s is not None and origin_ns is not None:
             begin, end = (
-                None if edge is None else origin_ns + round(edge * 1e9) for edge in self.window_s
-            )
+                None if edge is None
+                else parse_time(edge, origin_ns) if isinstance(edge, str)
+                else origin_ns + round(edge * 1e9)
+                for edge in self.window_s
+            )  # fmt: skip
             windows.append((begin, end))
         return common_window(windows)
 
@@ -207,9 +213,12 @@ def common_window(
     )
 
 
-def check_window(begin: float | None, end: float | None) -> None:
-    """Raise `UsageError` for a window that ends before it begins."""
-    if begin is not None and end is not None and begin >= end:
+def check_window(begin: Edge | None, end: Edge | None) -> None:
+    """Raise `UsageError` for a window of no times, or of numbers that ends before it begins."""
+    for edge in (begin, end):
+        if not isinstance(edge, Real | str | None):
+            raise UsageError(f"window: {edge!r} is no time; give seconds, or text such as 11:30:16")
+    if isinstance(begin, Real) and isinstance(end, Real) and begin >= end:
         raise UsageError(f"the window ends ({end}) before it begins ({begin})")
 
 

@@ -20,6 +20,7 @@ from roslens.collectors.excerpt import excerpt_of
 from roslens.collectors.resources import scan_samples
 from roslens.collectors.schema import SAMPLED, TABLES, Table
 from roslens.collectors.table_file import scan_table
+from roslens.collectors.times import utc
 from roslens.collectors.views import (
     Names,
     View,
@@ -110,7 +111,8 @@ class RunTables:
         Parameters
         ----------
         window
-            Start and end, in seconds after each run's first event; None for an open end.
+            Start and end, in seconds after each run's first event, or text as for `roslens events`
+            (``11:30:16`` in UTC, ``+2.5s``); None for an open end.
         window_ns
             Start and end, in ns since the epoch.
         warm_up
@@ -137,9 +139,14 @@ class RunTables:
         if not (window or window_ns or warm_up or processes or nodes or topics):
             return self._selected()
         begin, end = window or (None, None)
-        if warm_up:
-            begin = max(warm_up, begin or 0.0)
         check_window(begin, end)
+        views = self.views
+        if isinstance(begin, str):
+            # Only each run's first event tells which of the two is later.
+            views += (View(window_s=(warm_up, None)),) * bool(warm_up)
+        elif warm_up:
+            begin = max(warm_up, begin or 0.0)
+            check_window(begin, end)
         check_window(*(window_ns or (None, None)))
         chosen, nodes_there = self._processes(processes)
         view = View(
@@ -152,8 +159,7 @@ class RunTables:
             if topics is None
             else matching(topics, self.names("topic", "publishers", "subscriptions"), "topic"),
         )
-        views = [*self.views, view]
-        seen = self._with(self.runs, views)
+        seen = self._with(self.runs, [*views, view])
         seen._check_windows()
         return seen
 
@@ -244,7 +250,7 @@ class RunTables:
         first = min(begin for begin, _ in self._spans.values())
         raise UsageError(
             f"the window touches no run: the longest takes {longest / 1e9:.3f} s, "
-            f"the first begins at {first} ns"
+            f"the first begins at {utc(first)} UTC"
         )
 
     def __len__(self) -> int:

@@ -72,6 +72,9 @@ def test_a_window_by_seconds_and_by_the_clock(whole: Recordings) -> None:
         whole.view(window_ns=(at(1.5 * S), at(3.5 * S))),
         whole.view(warm_up=1.5).view(window=(None, 3.5)),
         whole.view(warm_up=1.5, window=(1.0, 3.5)),
+        whole.view(window=("+1.5s", "+3.5s")),
+        whole.view(window=("22:13:21.5", "2023-11-14 22:13:23.5 UTC")),
+        whole.view(warm_up=1.5, window=("+1s", 3.5)),
     ):
         assert seconds(seen.messages) == expected
         assert seconds(seen.publications) == expected
@@ -145,6 +148,9 @@ def test_what_was_lost_is_never_cut(tmp_path: Path) -> None:
         ({"window": (3, 2)}, r"ends \(2\) before it begins \(3\)"),
         ({"window": (10, None)}, "touches no run: the longest takes 4.000"),
         ({"window_ns": (0, 1)}, "touches no run"),
+        ({"window": ("+3s", "+2s")}, "touches no run: .* begins at 20"),
+        ({"window": ("noon", None)}, "'noon' is no time"),
+        ({"window": ([1], None)}, r"\[1\] is no time; give seconds"),
     ],
 )
 def test_a_view_of_nothing_says_so(
