@@ -21,30 +21,29 @@ from roslens.recording.arrays import Floats, Ints, np
 LATE_ABOVE = 0.99
 """Without a deadline, a message above this quantile of its subscription in its run is late."""
 _WAITED: Mapping[str, str] = {
-    "publishing": "{topic} spent {time} in the publishing call of {publisher}",
-    "transport": "{topic} was on its way for {time}",
-    "queue": "{topic} waited {time} behind earlier messages of the same subscription",
-    "callback_group": "{topic} waited {time} for the {who}, which is in the same mutually "
-    "exclusive group",
-    "executor": "{topic} waited {time} for the {who}, which ran on the same thread",
-    "lock": "{topic} waited {time} for the lock of the executor of {node}",
-    "preempted": "the thread of {node} could have gone on for {time}, and {who} had its CPU",
-    "interrupt": "interrupts took {time} on the CPU of the thread of {node}, first of all {who}",
-    "futex": "the thread of {node} slept {time} until {who} woke it",
-    "syscall": "the thread of {node} slept {time} in a system call",
-    "page_fault": "page faults took {time} of the thread of {node}",
-    "disk": "the thread of {node} waited {time} as for a disk, and no signal could wake it",
-    "throttled": "the cgroup of {node} had used up its CPU time for {time}",
-    "running": "the callback of {node} itself ran {time}",
-    "transport_or_waiting": "{topic} was on its way or waiting for {time}; what was recorded does "
-    "not show which",
-    "unexplained": "{topic} waited {time} for something that nothing recorded explains",
+    "publishing": "it spent {time} in the publishing call of {publisher}",
+    "transport": "it was on its way for {time}",
+    "queue": "it waited {time} behind earlier messages of the same subscription",
+    "callback_group": "it waited {time} for the {who}, which is in the same mutually exclusive "
+    "group",
+    "executor": "it waited {time} for the {who}, which ran on the same thread",
+    "lock": "it waited {time} for the lock of its executor",
+    "preempted": "its thread could have gone on for {time}, and {who} had its CPU",
+    "interrupt": "interrupts took {time} on the CPU of its thread, first of all {who}",
+    "futex": "its thread slept {time} until {who} woke it",
+    "syscall": "its thread slept {time} in a system call",
+    "page_fault": "page faults took {time} of its thread",
+    "disk": "its thread waited {time} as for a disk, and no signal could wake it",
+    "throttled": "its cgroup had used up its CPU time for {time}",
+    "running": "the callback itself ran {time}",
+    "transport_or_waiting": "it was on its way or waiting for {time}",
+    "unexplained": "it waited {time} for something that nothing recorded explains",
 }
 _OF_FEW = "the P99 of its subscription's few messages"
 _NOBODY = {
-    "executor": "{topic} waited {time} for the own work of the executor of {node}",
-    "preempted": "the thread of {node} could have gone on for {time}, and had no CPU",
-    "futex": "the thread of {node} slept {time} until another thread woke it",
+    "executor": "it waited {time} for the overhead of its executor",
+    "preempted": "its thread could have gone on for {time}, and had no CPU",
+    "futex": "its thread slept {time} until another thread woke it",
 }
 _SCHEMA: Mapping[str, pl.DataType] = {
     "message_id": pl.Int64(), "subscription_id": pl.Int64(), "topic": pl.String(),
@@ -81,6 +80,8 @@ class Late:
         Number of messages before `since_ns`, which are counted in neither.
     limit
         The limit as text.
+    to_start
+        Whether all times end at callback_start instead of callback_end.
     """
 
     messages: pl.DataFrame
@@ -92,6 +93,7 @@ class Late:
     untold: int
     left_out: int
     limit: str = "its P99"
+    to_start: bool = False
 
     @cached_property
     def cause(self) -> Ints:
@@ -125,7 +127,9 @@ class Late:
         )
         rows = rows.join(who, on="message", how="left", maintain_order="left")
         sentences = pl.Series(
-            "sentence", [_sentence(r, self.limit) for r in rows.iter_rows(named=True)], pl.String
+            "sentence",
+            [_sentence(row, self) for row in rows.iter_rows(named=True)],
+            pl.String,
         )
         return rows.with_columns(sentences)
 
@@ -218,7 +222,7 @@ def late_messages(
     rows = rows.with_columns(few=few)
     return Late(
         rows[late], path, late_by[late], spent[is_late], excess, rows.height - within,
-        within + without_times.height, left_out, limit,
+        within + without_times.height, left_out, limit, to_start,
     )  # fmt: skip
 
 
@@ -257,11 +261,17 @@ MOST_USUAL = 1000
 """Least and most messages in time from which the usual time is derived."""
 
 
-def _sentence(row: Mapping[str, Any], limit: str) -> str:
-    """Return text such as ``Took 52.4 ms, 42.1 ms more than its P99: /scan waited 39.8 ms ...``."""
+def _sentence(row: Mapping[str, Any], late: Late) -> str:
+    """Return ``/scan took 52.4 ms until the callback of /planner ended, 42.1 ms more than ...``."""
     more = "more" if row["late_by_ns"] > 0 else "less"
     compared = f"{duration(abs(row['late_by_ns']))} {more} than" if row["late_by_ns"] else "as"
-    sentence = f"Took {duration(row['latency_ns'])}, {compared} {_OF_FEW if row['few'] else limit}"
+    node = row["subscription_node"]
+    sentence = (
+        f"{row['topic'] or 'A message'} took {duration(row['latency_ns'])} until "
+        f"{f'the callback of {node}' if node else 'its callback'} "
+        f"{'began' if late.to_start else 'ended'}, {compared} "
+        f"{_OF_FEW if row['few'] else late.limit}"
+    )
     if row["clock_bound_ns"]:
         sentence += f", within {duration(row['clock_bound_ns'])} by the clocks of its hosts"
     if row["share"] is None:
@@ -272,10 +282,8 @@ def _sentence(row: Mapping[str, Any], limit: str) -> str:
     everything = nobody or kind == "interrupt" or row["by_ns"] is None
     spent = row["spent_ns"] if everything else row["by_ns"]
     sentence = f"{sentence}: " + words.format(
-        topic=row["topic"] or "a message", publisher=row["publisher_node"] or "its publisher",
-        node=row["subscription_node"] or "its node", who=row["who"],
-        time=duration(spent),
-    )  # fmt: skip
+        publisher=row["publisher_node"] or "its publisher", who=row["who"], time=duration(spent)
+    )
     if spent < _NEARLY_ALL * row["spent_ns"]:
         sentence += f"; {duration(row['spent_ns'])} in all"
     return sentence

@@ -86,13 +86,12 @@ def run_why(
         show_text(why.sentences(topic, deadline, warm_up_s)[0])
     if late.height:
         asked = "Late messages, the worst first" if message is None else "The message"
-        show_table(_late_table(late, asked))
+        show_table(_late_table(late, asked, several=len(opened.runs) > 1))
     if shares:
         show_table(_shares_table(shares))
 
 
-def _late_table(late: pl.DataFrame, title: str) -> ReportTable:
-    several = late["run"].n_unique() > 1
+def _late_table(late: pl.DataFrame, title: str, *, several: bool) -> ReportTable:
     shown = late.head(MOST_SHOWN)
     rows = [
         [
