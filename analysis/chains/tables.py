@@ -55,7 +55,7 @@ def slowest_part(chain: FollowedChain) -> tuple[str, float] | None:
 
 def part_in_words(part: str) -> str:
     """Return a part as text: no event shows when a message arrived and began to wait."""
-    return part.replace("transport", "transport or waiting")
+    return part.replace("transport", "transport or waiting").replace("held", "held until published")
 
 
 def chains_table(chains: Sequence[FollowedChain]) -> ReportTable:

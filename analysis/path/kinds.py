@@ -13,7 +13,7 @@ KINDS: Mapping[str, str] = {
     "middleware's reader received it",
     "queue": "the thread ran the same callback for earlier messages",
     "callback_group": "another callback of the same mutually exclusive group ran",
-    "executor": "the thread ran another callback, or the executor's own work",
+    "executor": "the thread ran another callback, or there was executor overhead",
     "lock": "the thread waited for the executor's lock",
     "preempted": "the thread could have gone on and was not on a CPU, which `who` had",
     "interrupt": "an interrupt ran on the thread's CPU",

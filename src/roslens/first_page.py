@@ -246,7 +246,7 @@ class FirstPage(Facts):
             (self.title, [*map(Sentence, self._facts())]),
             ("What looks wrong here", self._suspicions_parts()),
             ("Topics", self._topics()),
-            ("Callbacks that keep their threads longest", self._callbacks()),
+            ("Callbacks with the longest executions", self._callbacks()),
             ("Processes", self._processes()),
             ("Late messages", self._late_parts()),
             ("Chains", self._chains()),

@@ -166,7 +166,7 @@ def _show_ros(ros: Mapping[str, Any] | None, path: Path) -> None:
         return
     show_text(f"ROS 2 {ros['distro']}, middleware {ros['middleware']}")
     show_text(f"nodes: {', '.join(ros['nodes']) or 'none known'}")
-    columns = ["topic", "from", "to", "n", "Hz", "found after [ms]"]
+    columns = ["topic", "from", "to", "n", "Hz", "discovery [ms]"]
     pair = itemgetter("topic", "from", "to")
     delays: dict[tuple[Any, ...], str] = {}
     for x in ros["discovery"]:
@@ -179,7 +179,7 @@ def _show_ros(ros: Mapping[str, Any] | None, path: Path) -> None:
     ]  # fmt: skip
     if rows:
         note = (
-            "Found after: how long after both were created publisher and subscription had found "
+            "Discovery: how long after both were created publisher and subscription had discovered "
             "each other; at least and at most."
         )
         show_table(ReportTable(columns, rows, "", notes=[note], left=frozenset(columns[:3])))

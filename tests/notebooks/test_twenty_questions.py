@@ -62,7 +62,7 @@ COMMANDS: dict[str, tuple[list[str], int, str]] = {
     "Which topic is slowest, at P99 and once?": (
         ["chain.tar.zst"], 0, r"arrived /a2 /source2 /node_c 600 100 2\.49 ms 7\.98 ms 11\.0 ms",
     ),
-    "Which callback keeps its thread longest?": (
+    "Which callback runs longest?": (
         ["chain.tar.zst"], 0, r"time subscription /a of /node_b 600 2\.28 ms \S+ ms 7\.83 ms",
     ),
     "Is the end-to-end deadline met?": (
