@@ -218,7 +218,7 @@ def check_window(begin: Edge | None, end: Edge | None) -> None:
     for edge in (begin, end):
         if not isinstance(edge, Real | str | None):
             raise UsageError(f"window: {edge!r} is no time; give seconds, or text such as 11:30:16")
-    if isinstance(begin, Real) and isinstance(end, Real) and begin >= end:
+    if not isinstance(begin, str | None) and not isinstance(end, str | None) and begin >= end:
         raise UsageError(f"the window ends ({end}) before it begins ({begin})")
 
 

@@ -19,6 +19,8 @@ from roslens.analysis.statistics.quantiles import mean_quantile_over_runs
 from roslens.recording.arrays import np
 
 MOST_DRAWN = 8
+_PLOT_WIDTH, _LETTER = 0.6, 0.065
+"""The least part of a figure's width that the axes have; inches that a letter of 7 points takes."""
 _KINDS = {
     "callback": ("in callbacks", 0),
     "transport": ("transport, and waiting for the executor", 4),
@@ -48,6 +50,7 @@ def where_time_goes(chains: Sequence[FollowedChain]) -> Plot:
     figure = style.new_figure(1.1 + (0.46 + 0.12 * lines) * len(drawn))
     axes = figure.subplots()
     used: set[str] = set()
+    labels: list[tuple[float, int, float, str, str]] = []
     for row, chain in enumerate(drawn):
         at = 0.0
         for part in mean_parts(chain.instances).iter_rows(named=True):
@@ -57,6 +60,8 @@ def where_time_goes(chains: Sequence[FollowedChain]) -> Plot:
                 row, part["duration_ms"], left=at, height=0.62, color=style.colour(_KINDS[kind][1]),
                 edgecolor="white", linewidth=0.6,
             )  # fmt: skip
+            name = part["node"] if kind in ("callback", "held") else part["topic"]
+            labels.append((at, row, part["duration_ms"], name or "", kind))
             at += part["duration_ms"]
         p99 = mean_quantile_over_runs(chain.instances.times_of_runs(), 0.99)
         if p99 is not None:
@@ -64,6 +69,14 @@ def where_time_goes(chains: Sequence[FollowedChain]) -> Plot:
     style.rows(axes, names, "time since the chain's first publication [ms]")
     axes.set_xlim(left=0)
     axes.margins(x=0.04)
+    inches = figure.get_figwidth() * _PLOT_WIDTH / axes.get_xlim()[1]
+    for at, row, width, name, kind in labels:
+        text = shortened(name, 24)
+        if len(text) * _LETTER < width * inches:
+            axes.text(
+                at + width / 2, row, text, ha="center", va="center", fontsize=7,
+                color="white" if kind == "callback" else "black",
+            )  # fmt: skip
     handles: list[Line2D | Patch] = [
         Patch(color=style.colour(index), label=label)
         for kind, (label, index) in _KINDS.items()
@@ -74,7 +87,7 @@ def where_time_goes(chains: Sequence[FollowedChain]) -> Plot:
     return Plot(
         figure,
         "Mean response time of each chain and the parts that it is made of, in order, over all "
-        "instances that reached the end.",
+        "instances that reached the end. Wide parts have their topic, in callbacks their node.",
         left_out=style.left_out(len(drawn), len(chains), "chains", ", the slowest"),
     )
 

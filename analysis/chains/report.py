@@ -126,6 +126,11 @@ class ChainsReport(Report[ChainsParameters]):
     def _complete(self) -> list[FollowedChain]:
         return [chain for chain in self.chains if chain.instances.complete.height]
 
+    @property
+    def slowest_chain(self) -> FollowedChain | None:
+        """The slowest chain at the median; None if no instance reached the end of any."""
+        return max(self._complete, key=lambda chain: _median(chain) or 0.0, default=None)
+
     @cached_property
     def _within_clocks(self) -> list[FollowedChain]:
         """Chains of which instances took longer than the clocks of the hosts may be apart."""

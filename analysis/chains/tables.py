@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from roslens.analysis.chains.estimates import FollowedChain
-from roslens.analysis.flow.chains import UNTOLD, mean_parts
+from roslens.analysis.flow.chains import UNTOLD, mean_parts, parts_with_percentiles
 from roslens.analysis.measures.samples import beyond_clocks
 from roslens.analysis.reports.numbers import (
     milliseconds,
@@ -146,34 +146,38 @@ _WHY: Mapping[str, str] = {
 }
 
 
-def parts_table(chain: FollowedChain) -> ReportTable:
-    """Return the parts of one chain in order, each with mean, P50, P99 and share of the whole."""
-    parts, whole = mean_parts(chain.instances), _mean_response_ms(chain)
-    hops = chain.instances.hops
-    rows, percentiles = [], []
-    for row in parts.iter_rows(named=True):
-        same = [pl.col(n).eq_missing(pl.lit(row[n])) for n in ("hop", "topic", "node", "part")]
-        of_part = hops.filter(*same)
-        values = [of_run["duration_ns"] for of_run in of_part.partition_by("run")]
-        is_told = row["duration_ms"] is not None
-        percentiles.append([mean_quantile_over_runs(values, q) for q in (0.5, 0.99)])
-        rows.append(
-            [
-                row["topic"],
-                row["node"] or "-",
-                part_in_words(row["part"]),
-                significant(row["duration_ms"], 3),
-                *(milliseconds(value if is_told else None, 3) for value in percentiles[-1]),
-                f"{100 * row['duration_ms'] / whole:.1f} %" if whole and is_told else "-",
-            ]
-        )
+def parts_table(chain: FollowedChain, least_share: float = 0.0) -> ReportTable:
+    """Return the parts of one chain in order, each with mean, P50, P99 and share of the whole.
+
+    Parameters
+    ----------
+    least_share
+        Parts of a smaller share of the mean response time are left out.
+    """
+    parts, whole = parts_with_percentiles(chain.instances), _mean_response_ms(chain)
+    left_out = pl.col("duration_ms") < least_share * (whole or 0.0)
+    shown = parts.filter(~left_out.fill_null(value=False))
+    rows = [
+        [
+            row["topic"],
+            row["node"] or "-",
+            part_in_words(row["part"]),
+            *(significant(row[name], 3) for name in ("duration_ms", "p50_ms", "p99_ms")),
+            "-"
+            if not whole or row["duration_ms"] is None
+            else f"{100 * row['duration_ms'] / whole:.1f} %",
+        ]
+        for row in shown.iter_rows(named=True)
+    ]
+    smaller = parts.height - shown.height
     return ReportTable(
         ["topic", "node", "part", "mean [ms]", "P50 [ms]", "P99 [ms]", "share"],
         rows,
         f"{chain.named.name}: where the time goes",
         notes=[
             "The means add up to the mean response time; percentiles do not add up.",
-            *_too_few(percentiles),
+            *([f"Parts below {100 * least_share:g} % are not shown."] if smaller else []),
+            *_too_few(shown.drop_nulls("duration_ms").select("p50_ms", "p99_ms").rows()),
             *([CLOCKS] if parts["duration_ms"].null_count() else []),
         ],
         left=frozenset({"topic", "node", "part"}),

@@ -20,6 +20,7 @@ from roslens.analysis.flow.chain_parts import hops_of
 from roslens.analysis.flow.links import Link, LinkKind, link_between
 from roslens.analysis.measures.pauses import PAUSE, recorded_time
 from roslens.analysis.measures.samples import beyond_clocks
+from roslens.analysis.statistics.quantiles import mean_quantile_over_runs
 from roslens.recording import UsageError
 
 Begin: TypeAlias = Literal["publish", "callback"]
@@ -444,6 +445,24 @@ def _with_worst(flow: pl.DataFrame, losses: pl.LazyFrame) -> pl.DataFrame:
     return flow.join(
         begins, on=["run", "begin_ns"], how="left", maintain_order="left"
     ).with_columns((pl.col("end_ns") - pl.col("before_ns")).alias("worst_ns"))
+
+
+def parts_with_percentiles(found: ChainInstances) -> pl.DataFrame:
+    """Return `mean_parts` with ``p50_ms`` and ``p99_ms`` of each part, as means over runs.
+
+    They are of the instances that have the part; null if these are too few for an interval, and
+    where ``duration_ms`` is.
+    """
+    parts = mean_parts(found)
+    percentiles: list[tuple[float | None, ...]] = []
+    for row in parts.iter_rows(named=True):
+        same = [pl.col(n).eq_missing(pl.lit(row[n])) for n in ("hop", "topic", "node", "part")]
+        of_runs = [run["duration_ns"] for run in found.hops.filter(*same).partition_by("run")]
+        values = (mean_quantile_over_runs(of_runs, q) for q in (0.5, 0.99))
+        is_told = row["duration_ms"] is not None
+        percentiles.append(tuple(v / 1e6 if v is not None and is_told else None for v in values))
+    columns = {"p50_ms": pl.Float64, "p99_ms": pl.Float64}
+    return parts.hstack(pl.DataFrame(percentiles, schema=columns, orient="row"))
 
 
 def mean_parts(found: ChainInstances) -> pl.DataFrame:

@@ -6,7 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from roslens.analysis.chains.report import ChainsParameters, ChainsReport
-from roslens.analysis.chains.tables import chains_table, requirements_table, stopped_table
+from roslens.analysis.chains.tables import (
+    chains_table,
+    parts_table,
+    requirements_table,
+    stopped_table,
+)
 from roslens.analysis.flow.taking_turns import as_yaml
 from roslens.compare import write_text
 from roslens.paths import resolve
@@ -14,6 +19,9 @@ from roslens.printed import show_table, show_text
 from roslens.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK
 from roslens.recording.terminal import say
 from roslens.recordings import open_recordings
+
+LEAST_SHARE = 0.005
+"""The smallest share of the response time of which a part is shown in a terminal."""
 
 
 def run_chains(
@@ -53,6 +61,8 @@ def run_chains(
         return EXIT_NOT_ENOUGH_EVIDENCE
     stopped = stopped_table(report.chains)
     shown = [chains_table(report.chains), *([stopped] if stopped else [])]
+    if (slowest := report.slowest_chain) is not None:
+        shown.append(parts_table(slowest, LEAST_SHARE))
     if checks.checks:
         shown.append(requirements_table(checks))
     if bound:

@@ -23,6 +23,7 @@ from roslens.analysis.chains.estimates import (
     chain_estimates,
     check_requirements,
 )
+from roslens.analysis.chains.figures import where_time_goes
 from roslens.analysis.chains.report import ChainsParameters, ChainsReport
 from roslens.analysis.chains.requirements import NamedChain, read_requirements
 from roslens.analysis.chains.tables import CLOCKS, chains_table, parts_table, slowest_table
@@ -151,6 +152,36 @@ def test_tables_state_no_time_by_clocks_that_are_apart(
     shares = {(row[0], row[2]): row[6] for row in parts_table(followed).rows}
     told = {"h0h1h1": "-", "h0h1h0": "6.5 %", "h0h0h0": "6.5 %"}["".join(hosts)]
     assert shares["/a", "callback"] == told  # 7 of 108 us
+    # Of one instance no percentile is told; what is told to be small can be left out.
+    table = parts_table(followed, 0.1)
+    assert {(row[4], row[5]) for row in table.rows} == {("-", "-")}
+    assert (("/a", "callback") in {(row[0], row[2]) for row in table.rows}) == (told == "-")
+    assert ("Parts below 10 % are not shown." in table.notes) == (told != "-")
+
+
+@pytest.mark.recording
+def test_parts_have_percentiles_and_their_names() -> None:
+    """By the table of executions: the last part is the whole execution on /c in /sink.
+
+    The median of as many as there are complete instances lies between the 300th and the 301st.
+    """
+    run = rl.open(SAMPLE)
+    (row,) = run.chains.parts(MAIN).filter(node="/sink", part="callback").rows(named=True)
+    messages = run.chains.frame(MAIN).filter(outcome="complete")["last_message_id"]
+    ran = (
+        run.messages.filter(pl.col("message_id").is_in(messages.implode()), topic="/c")
+        .join(run.callback_instances, on=["run", "callback_instance_id"])
+        .collect()
+    )
+    assert ran.height == 600
+    assert row["p50_ms"] == pytest.approx(sum(sorted(ran["duration_ns"])[299:301]) / 2e6)
+    assert row["p50_ms"] < row["p99_ms"]
+    report = ChainsReport(run, ChainsParameters.checked({"recordings": ["x"], "chains": [MAIN]}))
+    assert report.slowest_chain is not None
+    plot = where_time_goes([report.slowest_chain])
+    texts = [text.get_text() for text in plot.figure.axes[0].texts]
+    # By hand: parts of a tenth of the response time and more, from topic to callback.
+    assert texts[:4] == ["/a", "/node_b", "/b", "/node_c"]
 
 
 ROUND = "/a -> /t -> /b"

@@ -10,7 +10,7 @@ import polars as pl
 from roslens.analysis.chains.report import ChainsParameters, ChainsReport
 from roslens.analysis.figures.picture import Picture
 from roslens.analysis.figures.waterfall import chain_waterfall
-from roslens.analysis.flow.chains import ChainInstances, mean_parts
+from roslens.analysis.flow.chains import ChainInstances, parts_with_percentiles
 from roslens.explore.noun import Noun, estimates_frame, picture, picture_of, shows_section
 from roslens.recording import UsageError
 
@@ -75,15 +75,16 @@ class Chains(Noun[ChainsReport]):
         Returns
         -------
         One row per part, in order: ``hop``, ``topic``, ``node``, ``part``, ``begin_ms`` (since the
-        chain's start) and ``duration_ms`` (ms); both null where the clocks of hosts may be as far
-        apart as that.
+        chain's start) and ``duration_ms`` (ms), ``p50_ms`` and ``p99_ms`` (ms, of the instances
+        that have the part; null if these are too few); all null where the clocks of hosts may be
+        as far apart as that.
 
         Raises
         ------
         UsageError
             There is no such chain, or no instance reached its end.
         """
-        return mean_parts(self._complete(chain))
+        return parts_with_percentiles(self._complete(chain))
 
     def estimates(
         self, chain: str | None = None, by: Sequence[str] | None = None, *, full: bool = False
