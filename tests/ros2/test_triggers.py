@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -253,6 +253,54 @@ def test_what_a_callback_published_is_known_when_it_has_ended(
     assert table.select("complete", "missed").rows() == [(2, len(hits))]
 
 
+@pytest.mark.parametrize("of_three", [False, True])
+def test_a_chain_that_came_to_its_end_once_goes_on_missing_deadlines(
+    of_three: bool, tmp_path: Path
+) -> None:
+    """/m takes the messages of 0 and 100 ms, and none of 200 to 600 ms, whose deadline is 50 ms.
+
+    Of the chain of three, /m publishes /b for /o in its callback. Seconds later, the model knows
+    only the five messages that nobody took.
+    """
+
+    def tables(times_ms: Sequence[int], completed: set[str] | None) -> Tables:
+        trace, of = Trace(), [{"pid": pid} for pid in (1, 2, 3)]
+        for place, name in enumerate("nmo"):
+            trace.node(-90e3, 0x10, name, **of[place])
+        for place, topic in enumerate(("/a", "/b")):
+            trace.publisher(-80e3, 0x20, topic, node=0x10, **of[place])
+            trace.subscription(-80e3, 0x30, topic, node=0x10, callback=0x40, depth=9,
+                               **of[place + 1])  # fmt: skip
+        for us in (1e3 * ms for ms in times_ms):
+            trace.publish(us, 0x20, **of[0])
+            if us < 200e3:
+                trace.take(us + 1e3, 0x30, stamp=at(us + 2), **of[1])
+                trace.run(us + 1e3 + 3, 0x40, lasts=5e3, **of[1])
+                trace.publish(us + 2e3, 0x20, **of[1])
+                trace.take(us + 3e3, 0x30, stamp=at(us + 2e3 + 2), **of[2])
+                trace.run(us + 3e3 + 3, 0x40, lasts=1e3, **of[2])
+        trace.emit(900e3, "rcl_publish", message=1, publisher_handle=77, pid=4)
+        model = Model()
+        model.feed(trace.frames())
+        return Tables(model.tables(), model.goal_ends, completed=completed)
+
+    chain = "/n -> /a -> /m" + " -> /b -> /o" * of_three
+    given = settings(tmp_path, f"triggers: [deadline of {chain} > 50 ms]")
+    earlier, later = range(0, 700, 100), range(200, 700, 100)
+    completed: set[str] = set()
+
+    def seen_in(tables: Tables) -> tuple[list[tuple[object, ...]], list[int]]:
+        table = chain_figures(watched_chains([], given), tables, at(0), at(900e3))
+        hits = Triggers(given).hits(tables, at(0), at(900e3))
+        rows = table.select("instances", "complete", "missed").rows()
+        return rows, [hit.at_ns for hit in hits]
+
+    assert seen_in(tables(earlier, completed)) == ([(7, 2, 5)], [at(250e3)])
+    assert seen_in(tables(later, completed)) == ([(5, 0, 5)], [at(250e3)])
+    # Whoever begins to watch then does not know that this is a chain.
+    assert seen_in(tables(later, None)) == ([(5, 0, None)], [])
+
+
 def test_what_a_chain_took_and_missed_in_a_window(tmp_path: Path) -> None:
     """Seven messages take 3 ms, that of 80 takes 20, that of 90 takes 22; 50 and 200 never end."""
     tables = live_tables(frames())
@@ -275,6 +323,7 @@ def test_what_a_chain_took_and_missed_in_a_window(tmp_path: Path) -> None:
     assert figures(0, 300, "/n -> /b -> /m", chain) == [
         (0, None, None, None, None, None), (9, 3, None, 22, 60, 2)
     ]  # fmt: skip
+    assert figures(0, 300, "/n -> /b -> /m > 60 ms", chain)[0][-1] is None
     for wrong, reason in (("/n -> /a", "ending with a node"), (f"{chain} < 1 s", "only be above")):
         with pytest.raises(UsageError, match=f"--chain: .*{reason}"):
             watched_chains([wrong], None)

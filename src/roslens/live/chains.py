@@ -50,13 +50,14 @@ def chain_figures(
     polars.DataFrame
         Columns of `chains_overview`, ``deadline_ms``, and ``missed``: the number of instances that
         did not reach the end by their deadline, as a trigger judges; null without a deadline, and
-        if the interval is no longer than the deadline, because it is not known then.
+        where it is not known: if the interval is no longer than the deadline, or no instance was
+        complete so far.
     """
     rows = []
     for chain, trigger in watched:
         overview = chains_overview([tables.instances_of(chain)], begin_ns, end_ns)
         missed = None
-        if trigger is not None and trigger.limit < end_ns - begin_ns:
+        if trigger is not None and trigger.limit < end_ns - begin_ns and tables.was_complete(chain):
             late = pl.col("value").is_null() | (pl.col("value") > trigger.limit)
             began = pl.col("since").is_between(begin_ns, end_ns)
             missed = (

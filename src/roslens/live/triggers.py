@@ -200,6 +200,8 @@ class Tables:
         Function that returns action goals, as `roslens.collectors.ros2.live.Model.goal_ends` does.
     processes
         Sampled processes of the nodes; None if they are not sampled.
+    completed
+        Chains of which an instance was complete at an earlier moment; those of now are added.
     """
 
     def __init__(
@@ -207,10 +209,12 @@ class Tables:
         made: Mapping[str, Any],
         goals: Callable[[], pl.DataFrame],
         processes: Processes | None = None,
+        completed: set[str] | None = None,
     ) -> None:
         self._made = made
         self.goals = goals
         self.processes = processes
+        self._completed = set() if completed is None else completed
         self._frames: dict[str, pl.DataFrame] = {}
         self._along: dict[str, ChainInstances] = {}
 
@@ -232,18 +236,34 @@ class Tables:
         return self.frame(name).lazy().with_columns(run=pl.lit(""))
 
     def instances_of(self, chain: str) -> ChainInstances:
-        """Return the instances of a chain; none until messages have passed each of its hops."""
+        """Return the instances of a chain; of hops without messages, those that came so far."""
         if chain not in self._along:
+            asked = Chain.of(chain)
             try:
-                instances = chain_instances(self, Chain.of(chain))
+                instances = chain_instances(self, asked)
             except UsageError:
-                kinds = dict.fromkeys(("run", "outcome", "stopped_at", "match"), pl.String)
-                times = dict.fromkeys(("begin_ns", "end_ns", "latency_ns"), pl.Int64)
-                more = {"at_least": pl.Boolean, "clock_bound_ns": pl.Float64}
-                none = pl.DataFrame(schema={**times, **kinds, **more})
-                instances = ChainInstances(Chain.of(chain), none, lambda: none, ())
+                part = _no_instances()
+                if len(asked.path) > 3:
+                    part = self.instances_of(str(Chain(asked.path[:-2]))).instances
+                ended = pl.col("outcome").replace("complete", "no_output")
+                nothing = pl.lit(None, pl.Int64)
+                part = part.with_columns(outcome=ended, end_ns=nothing, latency_ns=nothing)
+                instances = ChainInstances(asked, part, _no_instances, ())
             self._along[chain] = instances
         return self._along[chain]
+
+    def was_complete(self, chain: str) -> bool:
+        """Return whether an instance of a chain is, or was at an earlier moment, complete."""
+        if not self.instances_of(chain).complete.is_empty():
+            self._completed.add(chain)
+        return chain in self._completed
+
+
+def _no_instances() -> pl.DataFrame:
+    kinds = dict.fromkeys(("run", "outcome", "stopped_at", "match"), pl.String)
+    times = dict.fromkeys(("begin_ns", "end_ns", "latency_ns"), pl.Int64)
+    more = {"at_least": pl.Boolean, "clock_bound_ns": pl.Float64}
+    return pl.DataFrame(schema={**times, **kinds, **more})
 
 
 class Triggers:
@@ -407,7 +427,8 @@ def deadlines(one: Trigger, tables: Tables) -> pl.DataFrame:
     )
     instances = tables.instances_of(str(chain)).instances.join(loose, on="stopped_at", how="left")
     done = pl.col("outcome") == "complete"
-    last = pl.col("begin_ns").filter(done).max()
+    # Where the last seconds have no complete instance, all of them began after the last one.
+    last = pl.col("begin_ns").filter(done).max().fill_null(0)
     may_have_published = (pl.col("stopped_at") != chain.nodes[-1]) & (
         pl.col("loose_ns") > pl.col("begin_ns")
     ).fill_null(value=False)
@@ -416,8 +437,8 @@ def deadlines(one: Trigger, tables: Tables) -> pl.DataFrame:
         | ((pl.col("outcome") == "unfinished") & ~may_have_published)
         | (pl.col("outcome").is_in(("unknown", "taken")) & (pl.col("begin_ns") > last))
     )
-    # Until one instance is complete, it is not known that this is a chain.
-    instances = instances.filter((done | under_way) & last.is_not_null())
+    # Until one instance was complete, it is not known that this is a chain.
+    instances = instances.filter(done | under_way, tables.was_complete(str(chain)))
     since = pl.col("begin_ns")
     return instances.select(since=since, value="latency_ns", at=since + math.ceil(one.limit))
 

@@ -150,6 +150,7 @@ class Watch:
         self._dropped = self._events = 0
         self._before: int | None = None
         self._since: Since | None = None
+        self._completed: set[str] = set()
 
     def read(self, *, all_of_it: bool = False) -> None:
         """Read the events since the last call; `all_of_it` as in `Source.read`."""
@@ -187,7 +188,8 @@ class Watch:
         events, self._events = self._events, 0
         since, self._before = self._before, end
         rate = events / ((end - since) / 1e9) if since is not None and end > since else None
-        tables = Tables(self.model.tables(), self.model.goal_ends, self.processes)
+        made = self.model.tables()
+        tables = Tables(made, self.model.goal_ends, self.processes, self._completed)
         if self.processes is not None:
             self.processes.add(self.model.nodes())
         figures = self._figures(tables, end) if self._shows else None
