@@ -28,7 +28,7 @@ from roslens.live.beside import OF_FLIGHTS, watched_for
 from roslens.live.chains import chain_figures, watched_chains
 from roslens.live.processes import Processes
 from roslens.live.snapshots import Snapshots
-from roslens.live.triggers import Settings, Tables, Triggers, read_triggers
+from roslens.live.triggers import Settings, Tables, Triggers, read_triggers, trigger_of
 from roslens.recording import RunFailedError, UsageError, read_manifest
 from roslens.recording.manifest import Hit
 from roslens.tracing.native_tracer import snapshot
@@ -299,6 +299,68 @@ def test_a_chain_that_came_to_its_end_once_goes_on_missing_deadlines(
     assert seen_in(tables(later, completed)) == ([(5, 0, 5)], [at(250e3)])
     # Whoever begins to watch then does not know that this is a chain.
     assert seen_in(tables(later, None)) == ([(5, 0, None)], [])
+
+
+def looks(text: str, trace: Trace, *seconds: float) -> list[list[tuple[float, float | None, bool]]]:
+    """Return the hits of looks at a trace so far: when, value (s), and whether it is at least that.
+
+    Each look knows the events up to its second, and the events of the seconds before.
+    """
+    triggers = Triggers(Settings((trigger_of(text),)))
+    raw, found = trace.frames(), []
+    for second in seconds:
+        until = at(second * 1e6)
+        tables = live_tables({k: v.filter(pl.col("time_ns") <= until) for k, v in raw.items()})
+        found.append(
+            [((hit.at_ns - T0) / 1e9, hit.value and hit.value / 1e9, hit.at_least)
+             for hit in triggers.hits(tables, at(-100e3), until)]
+        )  # fmt: skip
+    return found
+
+
+def test_a_callback_that_spins_within_itself_hits_once() -> None:
+    """A callback of /a takes 5 s, from 1 s and again from 10 s; within, /b runs each 100 ms.
+
+    That it goes on although its thread began other callbacks is known when it has done so before.
+    """
+    trace = Trace()
+    for place, name in enumerate("ab"):
+        trace.node(-90e3 + place, 0x10 + place, name)
+        trace.timer(-85e3, 0x60 + place, 100 * MS, callback=0x70 + place, node=0x10 + place)
+    for start in (1e6, 10e6):
+        trace.emit(start, "callback_start", callback=0x70, is_intra_process=0)
+        for us in range(int(start) + 100_000, int(start) + 5_000_000, 100_000):
+            trace.run(us, 0x71, lasts=10e3)
+        trace.emit(start + 5e6, "callback_end", callback=0x70)
+    trace.run(17e6, 0x71, lasts=1e3)
+    assert looks("callback of /a > 2 s", trace, 2, 4, 7, 9, 14, 16, 18) == [
+        [], [], [(3, 5, False)], [], [(12, 4, True)], [], []
+    ]  # fmt: skip
+
+
+def test_what_is_known_late_hits_late() -> None:
+    """Each second /n publishes; /m publishes after 400 ms and then goes on until 901 ms; /o takes
+    1 ms from 1 ms later on. So that chain took 402 ms is known after 901 ms.
+    """
+    trace, of = Trace(), [{"pid": pid} for pid in (1, 2, 3)]
+    for place, name in enumerate("nmo"):
+        trace.node(-90e3, 0x10, name, **of[place])
+    for place, topic in enumerate(("/a", "/b")):
+        trace.publisher(-80e3, 0x20, topic, node=0x10, **of[place])
+        trace.subscription(-80e3, 0x30, topic, node=0x10, callback=0x40, **of[place + 1])
+    for us in (0, 1e6, 2e6):
+        trace.publish(us, 0x20, **of[0])
+        trace.take(us + 900, 0x30, stamp=at(us + 2), **of[1])
+        trace.run(us + 1e3, 0x40, lasts=900e3, **of[1])
+        sent = us + 400e3
+        trace.publish(sent, 0x20, **of[1])
+        trace.take(sent + 900, 0x30, stamp=at(sent + 2), **of[2])
+        trace.run(sent + 1e3, 0x40, lasts=1e3, **of[2])
+    chain = "/n -> /a -> /m -> /b -> /o"
+    for kind, after in (("deadline", 0.2), ("latency", 0.402)):
+        found = looks(f"{kind} of {chain} > 200 ms", trace, 0.5, 1.5, 2.5, 3)
+        took = pytest.approx(0.402)
+        assert found == [[], *([(pytest.approx(s + after), took, False)] for s in range(3))]
 
 
 def test_what_a_chain_took_and_missed_in_a_window(tmp_path: Path) -> None:

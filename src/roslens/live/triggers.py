@@ -15,6 +15,7 @@ from roslens.analysis.flow.chain import Chain
 from roslens.analysis.flow.chains import ChainInstances, chain_instances
 from roslens.analysis.measures.loss import loss_of
 from roslens.analysis.measures.samples import LOST
+from roslens.analysis.measures.silences import unfinished
 from roslens.analysis.verdicts.budgets import Budget
 from roslens.collectors.schema.tables import TABLES
 from roslens.live.processes import Processes
@@ -281,6 +282,7 @@ class Triggers:
         self._since: int | None = None
         self._held: set[tuple[str, str]] = set()
         self._defined: dict[str, int] = {}
+        self._judged: dict[str, pl.DataFrame] = {}
 
     def hits(self, tables: Tables, first_ns: int, until_ns: int) -> list[Hit]:
         """Return conditions that began to hold since the last moment; for each, the gravest hit.
@@ -296,7 +298,7 @@ class Triggers:
         hits: list[Hit] = []
         for trigger in self._settings.triggers:
             if trigger.kind in _LOOKS:
-                hits += _longest(trigger, _LOOKS[trigger.kind](trigger, tables), since, until_ns)
+                hits += self._longest(trigger, tables, since, until_ns)
             elif trigger.kind in ("rate", "loss"):
                 hits += self._window_hits(trigger, tables, first_ns, until_ns)
             elif trigger.kind == "goal":
@@ -358,25 +360,38 @@ class Triggers:
                         hits.append(_hit(condition, at, value))
         return sorted(hits, key=lambda hit: hit.at_ns)[:1]
 
+    def _longest(self, trigger: Trigger, tables: Tables, since: int, until_ns: int) -> list[Hit]:
+        """Return the longest of the durations that are known to be too long only now; see `_LOOKS`.
+
+        Much is known later than it happens: which message a callback published, for instance, when
+        that callback has ended. So all durations of the last seconds are judged that were not.
+        """
+        value, row = pl.col("value"), ["since", "at"]
+        known = pl.max_horizontal("at", pl.col("since") + value)
+        so_far = value.fill_null(until_ns - pl.col("since"))
+        too_long = (
+            _LOOKS[trigger.kind](trigger, tables)
+            .filter((value.is_null() | (value > trigger.limit)) & (pl.col("at") <= until_ns))
+            .with_columns(known=known, goes_on=value.is_null(), value=so_far)
+        )
+        judged = self._judged.get(trigger.text, too_long.clear())
+        back_ns = self._settings.longest_ns
+        new = too_long.filter(pl.col("known") > since - back_ns).join(judged, on=row, how="anti")
+        earlier = judged.filter(pl.col("known") > until_ns - back_ns)
+        self._judged[trigger.text] = pl.concat([too_long, earlier]).unique(row)
+        return [
+            _hit(trigger, at, value, at_least=goes_on)
+            for at, value, goes_on in new.sort("value", descending=True)
+            .head(1)
+            .select("at", "value", "goes_on")
+            .iter_rows()
+        ]
+
     def _begins(self, key: tuple[str, str], *, holds: bool) -> bool:
         """Return whether a condition holds that did not hold before."""
         held = key in self._held
         (self._held.add if holds else self._held.discard)(key)
         return holds and not held
-
-
-def _longest(trigger: Trigger, looked: pl.DataFrame, since: int, until_ns: int) -> list[Hit]:
-    """Return the longest of the durations that were too long; see `_LOOKS`."""
-    goes_on = pl.col("value").is_null()
-    seen = looked.filter(
-        (goes_on | (pl.col("value") > trigger.limit))
-        & (pl.col("at") > since)
-        & (pl.col("at") <= until_ns)
-    ).select("at", pl.col("value").fill_null(until_ns - pl.col("since")), goes_on.alias("goes_on"))
-    return [
-        _hit(trigger, at, value, at_least=goes_on)
-        for at, value, goes_on in seen.sort("value", descending=True).head(1).iter_rows()
-    ]
 
 
 def _hit(trigger: Trigger, at_ns: int, value: float, *, at_least: bool = False) -> Hit:
@@ -465,13 +480,12 @@ def _executions_named(trigger: Trigger, instances: pl.DataFrame) -> pl.DataFrame
 
 
 def _executions(trigger: Trigger, tables: Tables) -> pl.DataFrame:
-    """Return durations of executions; only the last one of its thread can still go on."""
+    """Return durations of executions that have ended, and of those that threads are still in."""
+    ran = tables.frame("callback_instances")
+    begun = ran.lazy().select("host", "vpid", "vtid", time_ns="start_ns")
+    go_on = unfinished(ran.lazy(), begun).select(ran.columns)
+    executions = _executions_named(trigger, pl.concat([ran.drop_nulls("end_ns"), go_on]))
     since = pl.col("start_ns")
-    goes_on = since == since.max().over("host", "vpid", "vtid")
-    executions = tables.frame("callback_instances")
-    executions = _executions_named(
-        trigger, executions.filter(pl.col("end_ns").is_not_null() | goes_on)
-    )
     return executions.select(
         since=since, value=pl.col("end_ns") - since, at=since + math.ceil(trigger.limit)
     )
