@@ -403,6 +403,19 @@ def test_a_silence_of_a_node_and_of_what_it_runs(tmp_path: Path) -> None:
     assert found(tmp_path, "silence of /x > 80 ms", 300) == [[]]
 
 
+@pytest.mark.parametrize("name", ["33.33 ms (30 Hz)", "33333333 ns", "/n"])
+def test_a_timer_is_called_as_it_is_shown_or_as_in_the_tables(name: str) -> None:
+    """A timer of 33,333,333 ns runs at 0, 100, 200 and 300 ms for 2 ms, and then no more."""
+    trace = Trace()
+    trace.node(-90e3, 0x10, "n")
+    trace.timer(-85e3, 0x60, 33_333_333, callback=0x70, node=0x10)
+    for ms in (0, 100, 200, 300):
+        trace.run(ms * 1e3, 0x70, lasts=2e3)
+    trace.emit(2e6, "rcl_publish", message=1, publisher_handle=77, pid=3)
+    assert looks(f"silence of {name} > 1 s", trace, 2) == [[(1.302, 1.698, True)]]
+    assert looks(f"callback of {name} > 1 ms", trace, 2) == [[(pytest.approx(0.001), 0.002, False)]]
+
+
 def test_processes_are_seen_to_grow_to_work_and_to_die(tmp_path: Path) -> None:
     """Samples are made by hand: 1 MB/s and 0.8 CPUs from 10 s on; a step of 50 MB is no growth."""
     seconds = [k / 2 for k in range(60)]

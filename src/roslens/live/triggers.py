@@ -13,6 +13,7 @@ import polars as pl
 
 from roslens.analysis.flow.chain import Chain
 from roslens.analysis.flow.chains import ChainInstances, chain_instances
+from roslens.analysis.measures.callbacks import readable
 from roslens.analysis.measures.loss import loss_of
 from roslens.analysis.measures.samples import LOST
 from roslens.analysis.measures.silences import unfinished
@@ -472,10 +473,11 @@ def _gaps(trigger: Trigger, tables: Tables) -> pl.DataFrame:
 
 
 def _executions_named(trigger: Trigger, instances: pl.DataFrame) -> pl.DataFrame:
-    """Return executions of a node, or of a topic, service or period."""
+    """Return executions of a node, or of a topic, service or period, as written or as shown."""
     if trigger.subject is None:
         return instances
-    is_named = (pl.col(column).cast(pl.String) == trigger.subject for column in ("node", "name"))
+    node, name = pl.col("node").cast(pl.String), pl.col("name").cast(pl.String)
+    is_named = (each == trigger.subject for each in (node, name, readable(name)))
     return instances.filter(pl.any_horizontal(is_named))
 
 
