@@ -115,14 +115,13 @@ class Model:
         events = Events({**self._named, **frames})
         return goal_ends(events, find_objects(events))
 
-    def nodes(self) -> list[tuple[str, int, int]]:
-        """Return nodes by creation: name, vpid and PID namespace (0 if it was not recorded)."""
+    def nodes(self) -> list[tuple[str, int, int, int]]:
+        """Return nodes by creation: name, vpid, PID namespace (0: not recorded), ``created_ns``."""
         if self._pass is None:
             self._begin({}, LOSSES.empty())
         nodes = self._objects.nodes.join(self.processes, on="proc", how="left")
-        return (
-            nodes.sort("created_ns").select(pl.col("node").cast(pl.String), "vpid", "pid_ns").rows()
-        )
+        name = pl.col("node").cast(pl.String)
+        return nodes.sort("created_ns").select(name, "vpid", "pid_ns", "created_ns").rows()
 
     def _has_news(self, frames: Mapping[str, pl.DataFrame]) -> bool:
         """Return whether there are new objects, processes or kinds of events, or late events."""

@@ -479,8 +479,8 @@ def test_a_process_that_is_gone_died_once() -> None:
     """One process is real, and one was gone before anybody looked."""
     with subprocess.Popen(["sleep", "60"]) as sleeping:
         processes = Processes(5, memory=True)
-        nodes = [("/n", sleeping.pid, 0), ("/beside", sleeping.pid, 0), ("/other", sleeping.pid, 1)]
-        processes.add(nodes)
+        nodes = [("/n", 0), ("/beside", 0), ("/other", 1)]
+        processes.add([(node, sleeping.pid, namespace, T0) for node, namespace in nodes])
         processes._round()
         processes._round()
         assert processes.nodes == ["/n", "/beside"]
@@ -490,15 +490,37 @@ def test_a_process_that_is_gone_died_once() -> None:
     processes._round()
     processes._round()
     assert [node for node, at in processes.died if at >= before] == ["/n", "/beside"]
-    processes.add([("/late", sleeping.pid, 0)])
+    processes.add([("/late", sleeping.pid, 0, T0)])
     processes._round()
     assert len(processes.died) == 2
     # A node's activity until then is examined later, even if the node is now in another process.
-    processes.add([("/n", os.getpid(), 0)])
+    processes.add([("/n", os.getpid(), 0, T0)])
     processes._round()
     processes._round()
     moments = [at for at, _ in processes.values("cpu", "/n", 1, 0, time.time_ns())]
     assert [at < before for at in moments] == [True, False]
+
+
+def test_a_process_that_dies_before_its_first_sample_is_seen_to_die() -> None:
+    """/soon is gone when it is known, twice; /again was started again when its death is found."""
+    processes = Processes(5, memory=False)
+    now = time.time_ns()
+    with subprocess.Popen(["true"]) as soon, subprocess.Popen(["true"]) as sooner:
+        pass
+    # Without any process that is found, the numbers may be those of another namespace.
+    processes.add([("/elsewhere", soon.pid, 0, now)])
+    assert list(processes.died) == []
+    with subprocess.Popen(["sleep", "60"]) as first:
+        known = [("/again", first.pid, 0, now), ("/soon", soon.pid, 0, now)]
+        known.append(("/soon", sooner.pid, 0, now + 1))
+        processes.add([*known, ("/before", soon.pid, 0, T0)])
+        assert [node for node, _ in processes.died] == ["/soon", "/soon"]
+        processes._round()
+        first.kill()
+    processes.add([*known, ("/again", os.getpid(), 0, now + 2)])
+    processes._round()
+    processes._round()
+    assert [node for node, _ in processes.died] == ["/soon", "/soon", "/again"]
 
 
 def test_memory_is_read_in_each_round(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -506,7 +528,7 @@ def test_memory_is_read_in_each_round(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     processes = Processes(2, memory=True)
-    processes.add([("/n", os.getpid(), 0)])
+    processes.add([("/n", os.getpid(), 0, T0)])
     for number, jitter in enumerate((0.001, -0.002, 0.002, -0.001) * 5, 1):
         now[0] = 0.2 * number + jitter
         processes._round()

@@ -41,7 +41,8 @@ class Processes(Periodic):
     Attributes
     ----------
     died
-        Nodes whose process was seen and later gone, with the time when that was found.
+        Nodes whose process is gone and was seen before, or began while processes were watched;
+        with the time when that was found.
     """
 
     thread_name = "processes"
@@ -56,6 +57,7 @@ class Processes(Periodic):
         self._pids: dict[str, list[int]] = {}
         self._readers: dict[int, ProcessReader] = {}
         self._samples: dict[int, deque[Sample]] = {}
+        self._begun_ns = time.time_ns()
         self.died: deque[tuple[str, int]] = deque(maxlen=1000)
 
     @property
@@ -77,22 +79,32 @@ class Processes(Periodic):
             rows.append((node, cpu[-1] if cpu else None, sizes[-1] if sizes else None))
         return pl.DataFrame(rows, schema=USED, orient="row")
 
-    def add(self, found: Iterable[tuple[str, int, int]]) -> None:
-        """Add nodes with their process and its PID namespace (0 if unknown).
+    def add(self, found: Iterable[tuple[str, int, int, int]]) -> None:
+        """Add nodes with their process, its PID namespace (0 if unknown), and their creation in ns.
 
-        For each name, the last entry counts. Processes of another namespace have other numbers
-        here, so they cannot be sampled.
+        For each name the last entry counts, and those that began since processes are watched.
+        Processes of another namespace have other numbers here, so they cannot be sampled.
         """
         own_namespace = Path("/proc/self/ns/pid").stat().st_ino
-        last = {node: pid for node, pid, namespace in found if namespace in (0, own_namespace)}
-        for node, pid in last.items():
+        here = [entry for entry in found if entry[2] in (0, own_namespace)]
+        last = {entry[0]: entry for entry in here}
+        gone: list[str] = []
+        for node, pid, _, created_ns in here:
+            is_new = created_ns >= self._begun_ns
             pids = self._pids.setdefault(node, [])
-            if pid in pids[-1:]:
+            if pid in pids or not (is_new or last[node][1] == pid):
                 continue
             pids.append(pid)
-            if pid not in self._readers:
-                with suppress(OSError):
-                    self._readers[pid] = ProcessReader(pid, memory_seconds=self._memory_seconds)
+            if pid in self._readers:
+                continue
+            try:
+                self._readers[pid] = ProcessReader(pid, memory_seconds=self._memory_seconds)
+            except OSError:
+                if is_new:
+                    gone.append(node)
+        # Where none is found, they may be of another namespace.
+        if self._readers:
+            self.died += [(node, time.time_ns()) for node in gone]
 
     def _round(self) -> None:
         now = time.time_ns()
@@ -101,7 +113,7 @@ class Processes(Periodic):
                 self._samples.setdefault(pid, deque()).append(reader.sample())
             except OSError:
                 pids = list(self._pids.items())
-                self.died += [(node, now) for node, node_pids in pids if node_pids[-1] == pid]
+                self.died += [(node, now) for node, node_pids in pids if pid in node_pids]
                 del self._readers[pid]
         # Samples are kept for a while after a process has ended, because they are examined later.
         for pid, samples in list(self._samples.items()):
