@@ -523,6 +523,40 @@ def test_a_process_that_dies_before_its_first_sample_is_seen_to_die() -> None:
     assert [node for node, _ in processes.died] == ["/soon", "/soon", "/again"]
 
 
+def test_what_a_process_used_that_is_gone_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process is sampled at 0 and 1 s, then killed; /n starts again and is sampled at 2 and 3 s.
+
+    The window is 1 s: the second process has a CPU from 3 s on.
+    """
+    now = [T0]
+    monkeypatch.setattr(time, "time_ns", lambda: now[0])
+    processes = Processes(1, memory=True)
+
+    def sampled() -> list[tuple[str, bool, bool]]:
+        processes._round()
+        now[0] += 10**9
+        return [(node, cpu is not None, rss is not None)
+                for node, cpu, rss in processes.used().rows()]  # fmt: skip
+
+    with subprocess.Popen(["sleep", "60"]) as first, subprocess.Popen(["sleep", "60"]) as second:
+        processes.add([("/n", first.pid, 0, T0)])
+        assert [sampled(), sampled()] == [[("/n", False, True)], [("/n", True, True)]]
+        first.kill()
+        first.wait()
+        assert sampled() == []
+        processes.add([("/n", first.pid, 0, T0), ("/n", second.pid, 0, now[0])])
+        assert [sampled(), sampled()] == [[("/n", False, True)], [("/n", True, True)]]
+        second.kill()
+
+
+def test_use_of_processes_is_shown_only_if_it_is_asked_for() -> None:
+    for text, shows in (("process died", False), ("cpu > 10 %", True)):
+        processes = Settings((trigger_of(text),)).processes
+        processes.add([("/n", os.getpid(), 0, T0)])
+        processes._round()
+        assert (processes.used().height > 0) == shows
+
+
 def test_memory_is_read_in_each_round(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rounds come up to a hundredth of their period early or late."""
     now = [0.0]

@@ -6,7 +6,6 @@ import math
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from itertools import combinations
 from pathlib import Path
 from statistics import median
@@ -37,6 +36,8 @@ class Processes(Periodic):
         Seconds over which CPU use and growth are computed.
     memory
         Whether to read memory.
+    shows
+        Whether `used` returns anything; otherwise only deaths were asked for.
 
     Attributes
     ----------
@@ -47,13 +48,14 @@ class Processes(Periodic):
 
     thread_name = "processes"
 
-    def __init__(self, window_s: float, *, memory: bool) -> None:
+    def __init__(self, window_s: float, *, memory: bool, shows: bool = True) -> None:
         tick_s = min(_TICK_S, window_s / _TICKS)
         super().__init__(1 / tick_s, gives_way=False)
         # Half a tick less, because rounds come a little early or late.
         seconds = max(tick_s, window_s / _POINTS) - tick_s / 2
         self._memory_seconds = seconds if memory else math.inf
         self._window_ns = round(window_s * 1e9)
+        self._shows = shows
         self._pids: dict[str, list[int]] = {}
         self._readers: dict[int, ProcessReader] = {}
         self._samples: dict[int, deque[Sample]] = {}
@@ -67,14 +69,19 @@ class Processes(Periodic):
         return [node for node, node_pids in pids if any(pid in self._samples for pid in node_pids)]
 
     def used(self) -> pl.DataFrame:
-        """Return each node's CPU over the window (``cpu``, of CPUs) and its last ``rss_bytes``."""
+        """Return the use of each node's process that runs now, of the last one if there are several.
+
+        ``cpu`` (of CPUs) is over the window, and null until that has passed; ``rss_bytes`` is the
+        last reading. There is no row unless it `shows` use.
+        """
         rows: list[tuple[str, float | None, int | None]] = []
-        for node in self.nodes:
+        for node in self.nodes if self._shows else ():
+            pid = self._pids[node][-1]
+            if pid not in self._readers:
+                continue
             now = time.time_ns()
-            cpu = [value for _, value in self.values("cpu", node, self._window_ns, 0, now)]
-            samples = [
-                sample for pid in self._pids[node] for sample in list(self._samples.get(pid, ()))
-            ]
+            cpu = [value for _, value in self._values("cpu", pid, self._window_ns, 0, now)]
+            samples = list(self._samples.get(pid, ()))
             sizes = [sample.rss_bytes for sample in samples if sample.rss_bytes is not None]
             rows.append((node, cpu[-1] if cpu else None, sizes[-1] if sizes else None))
         return pl.DataFrame(rows, schema=USED, orient="row")
@@ -135,28 +142,33 @@ class Processes(Periodic):
             ``cpu``, in CPUs; or ``memory``, the growth of its resident set in bytes per second, in
             the half of the window in which it grew less: no single allocation counts as growth.
         """
-        key = "cpu_time_ns" if what == "cpu" else "rss_bytes"
         for pid in self._pids[node]:
-            # Copy at once: the deque grows meanwhile.
-            samples = list(self._samples.get(pid, ()))
-            points = [
-                (sample.time_ns, used)
-                for sample in samples
-                if (used := getattr(sample, key)) is not None
-            ]
-            begin = 0
-            for end, (at, value) in enumerate(points):
-                while begin + 1 < end and points[begin + 1][0] <= at - window_ns:
-                    begin += 1
-                then, before = points[begin]
-                if not since_ns < at <= until_ns or then > at - window_ns:
-                    continue
-                if what == "cpu":
-                    yield at, (value - before) / (at - then)
-                elif end - begin + 1 >= _LEAST:
-                    window = points[begin : end + 1]
-                    middle = len(window) // 2
-                    yield at, min(_slope(window[: middle + 1]), _slope(window[middle:]))
+            yield from self._values(what, pid, window_ns, since_ns, until_ns)
+
+    def _values(
+        self, what: str, pid: int, window_ns: int, since_ns: int, until_ns: int
+    ) -> Iterator[tuple[int, float]]:
+        key = "cpu_time_ns" if what == "cpu" else "rss_bytes"
+        # Copy at once: the deque grows meanwhile.
+        samples = list(self._samples.get(pid, ()))
+        points = [
+            (sample.time_ns, used)
+            for sample in samples
+            if (used := getattr(sample, key)) is not None
+        ]
+        begin = 0
+        for end, (at, value) in enumerate(points):
+            while begin + 1 < end and points[begin + 1][0] <= at - window_ns:
+                begin += 1
+            then, before = points[begin]
+            if not since_ns < at <= until_ns or then > at - window_ns:
+                continue
+            if what == "cpu":
+                yield at, (value - before) / (at - then)
+            elif end - begin + 1 >= _LEAST:
+                window = points[begin : end + 1]
+                middle = len(window) // 2
+                yield at, min(_slope(window[: middle + 1]), _slope(window[middle:]))
 
 
 def _slope(points: Sequence[tuple[int, int]]) -> float:

@@ -107,7 +107,8 @@ class Settings:
     def processes(self) -> Processes | None:
         """Create a sampler of the processes that triggers are about; None if there are none."""
         kinds = {trigger.kind for trigger in self.triggers} & {"cpu", "memory", "process"}
-        return Processes(self.window_s, memory="memory" in kinds) if kinds else None
+        shows = bool(kinds & {"cpu", "memory"})
+        return Processes(self.window_s, memory="memory" in kinds, shows=shows) if kinds else None
 
     @property
     def longest_ns(self) -> int:
