@@ -179,6 +179,19 @@ def test_a_callback(tmp_path: Path) -> None:
     ]
 
 
+def test_a_callback_goes_on_until_its_process_was_last_seen_to_live(tmp_path: Path) -> None:
+    """The callback of 200 began at 201.001 ms in process 2, which was seen until 230 and 205 ms."""
+    for lived_ms, hits in ((230, [(219.001, 28.999)]), (205, [])):
+        processes = Processes(1, memory=False)
+        processes.lived_ns = {2: T0 + lived_ms * MS}
+        triggers = Triggers(settings(tmp_path, "triggers: [callback of /m > 18 ms]"))
+        # That of 80 took 18.999 ms and ended at 100 ms.
+        tables = live_tables(frames(), processes)
+        triggers.hits(tables, T0 - 1, T0 + 200 * MS)
+        late = triggers.hits(tables, T0 - 1, T0 + 2000 * MS)
+        assert [((hit.at_ns - T0) / MS, hit.value / MS) for hit in late] == hits
+
+
 def test_what_still_runs_is_told_to_last_at_least_so_long() -> None:
     going = Hit(trigger="x", at_ns=T0, value=98_999_000, at_least=True, unit="ns")
     assert seen(going) == " (99.0 ms so far)"

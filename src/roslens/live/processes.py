@@ -44,6 +44,9 @@ class Processes(Periodic):
     died
         Nodes whose process is gone and was seen before, or began while processes were watched;
         with the time when that was found.
+    lived_ns
+        When each process that could be found was last seen to live, by its number; one that was
+        gone before its first sample: when its node was created.
     """
 
     thread_name = "processes"
@@ -60,6 +63,7 @@ class Processes(Periodic):
         self._readers: dict[int, ProcessReader] = {}
         self._samples: dict[int, deque[Sample]] = {}
         self._begun_ns = time.time_ns()
+        self.lived_ns: dict[int, int] = {}
         self.died: deque[tuple[str, int]] = deque(maxlen=1000)
 
     @property
@@ -69,7 +73,7 @@ class Processes(Periodic):
         return [node for node, node_pids in pids if any(pid in self._samples for pid in node_pids)]
 
     def used(self) -> pl.DataFrame:
-        """Return the use of each node's process that runs now, of the last one if there are several.
+        """Return the use of each node's process, the last if there are several, while it runs.
 
         ``cpu`` (of CPUs) is over the window, and null until that has passed; ``rss_bytes`` is the
         last reading. There is no row unless it `shows` use.
@@ -95,7 +99,7 @@ class Processes(Periodic):
         own_namespace = Path("/proc/self/ns/pid").stat().st_ino
         here = [entry for entry in found if entry[2] in (0, own_namespace)]
         last = {entry[0]: entry for entry in here}
-        gone: list[str] = []
+        gone: list[tuple[str, int, int]] = []
         for node, pid, _, created_ns in here:
             is_new = created_ns >= self._begun_ns
             pids = self._pids.setdefault(node, [])
@@ -106,18 +110,22 @@ class Processes(Periodic):
                 continue
             try:
                 self._readers[pid] = ProcessReader(pid, memory_seconds=self._memory_seconds)
+                self.lived_ns[pid] = time.time_ns()
             except OSError:
                 if is_new:
-                    gone.append(node)
+                    gone.append((node, pid, created_ns))
         # Where none is found, they may be of another namespace.
-        if self._readers:
-            self.died += [(node, time.time_ns()) for node in gone]
+        for node, pid, created_ns in gone if self._readers else ():
+            self.died.append((node, time.time_ns()))
+            self.lived_ns[pid] = created_ns
 
     def _round(self) -> None:
         now = time.time_ns()
         for pid, reader in list(self._readers.items()):
             try:
-                self._samples.setdefault(pid, deque()).append(reader.sample())
+                sample = reader.sample()
+                self._samples.setdefault(pid, deque()).append(sample)
+                self.lived_ns[pid] = sample.time_ns
             except OSError:
                 pids = list(self._pids.items())
                 self.died += [(node, now) for node, node_pids in pids if pid in node_pids]

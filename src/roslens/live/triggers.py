@@ -106,7 +106,8 @@ class Settings:
     @property
     def processes(self) -> Processes | None:
         """Create a sampler of the processes that triggers are about; None if there are none."""
-        kinds = {trigger.kind for trigger in self.triggers} & {"cpu", "memory", "process"}
+        sampled = {"cpu", "memory", "process", "callback"}
+        kinds = {trigger.kind for trigger in self.triggers} & sampled
         shows = bool(kinds & {"cpu", "memory"})
         return Processes(self.window_s, memory="memory" in kinds, shows=shows) if kinds else None
 
@@ -370,11 +371,15 @@ class Triggers:
         """
         value, row = pl.col("value"), ["since", "at"]
         known = pl.max_horizontal("at", pl.col("since") + value)
-        so_far = value.fill_null(until_ns - pl.col("since"))
-        too_long = (
-            _LOOKS[trigger.kind](trigger, tables)
-            .filter((value.is_null() | (value > trigger.limit)) & (pl.col("at") <= until_ns))
-            .with_columns(known=known, goes_on=value.is_null(), value=so_far)
+        looked = _LOOKS[trigger.kind](trigger, tables)
+        until = pl.min_horizontal(pl.lit(until_ns), *({"until"} & set(looked.columns)))
+        too_long = looked.filter(
+            (value.is_null() | (value > trigger.limit)) & (pl.col("at") <= until)
+        ).select(
+            *row,
+            known=known,
+            goes_on=value.is_null(),
+            value=value.fill_null(until - pl.col("since")),
         )
         judged = self._judged.get(trigger.text, too_long.clear())
         back_ns = self._settings.longest_ns
@@ -414,7 +419,7 @@ def _ended(trigger: Trigger, tables: Tables) -> list[int]:
 
 
 # Each look returns `since`, the start of a duration, `value`, its length (null: it goes on), and
-# `at`, when it was known to be too long.
+# `at`, when it was known to be too long; and maybe `until`, to when it is known to have gone on.
 
 
 def _latencies(trigger: Trigger, tables: Tables) -> pl.DataFrame:
@@ -483,14 +488,22 @@ def _executions_named(trigger: Trigger, instances: pl.DataFrame) -> pl.DataFrame
 
 
 def _executions(trigger: Trigger, tables: Tables) -> pl.DataFrame:
-    """Return durations of executions that have ended, and of those that threads are still in."""
+    """Return durations of executions that have ended, and of those that threads are still in.
+
+    The latter are known to have gone on until their process was last seen to live.
+    """
     ran = tables.frame("callback_instances")
     begun = ran.lazy().select("host", "vpid", "vtid", time_ns="start_ns")
     go_on = unfinished(ran.lazy(), begun).select(ran.columns)
     executions = _executions_named(trigger, pl.concat([ran.drop_nulls("end_ns"), go_on]))
-    since = pl.col("start_ns")
+    lived = {} if tables.processes is None else tables.processes.lived_ns.copy()
+    until = pl.col("vpid").replace_strict(lived, default=None, return_dtype=pl.Int64)
+    since, end = pl.col("start_ns"), pl.col("end_ns")
     return executions.select(
-        since=since, value=pl.col("end_ns") - since, at=since + math.ceil(trigger.limit)
+        since=since,
+        value=end - since,
+        at=since + math.ceil(trigger.limit),
+        until=pl.when(end.is_null()).then(until),
     )
 
 
