@@ -33,7 +33,8 @@ from roslens.analysis.overview.live import LastSeconds, last_seconds
 from roslens.collectors.reader import open_trace
 from roslens.collectors.ros2 import build_tables
 from roslens.live.exports import figures_of, prometheus_text
-from roslens.live.screen import Moment
+from roslens.live.screen import Moment, _exceeding_columns
+from roslens.live.watch import Limits
 
 TOKEN = "0123456789abcdef0123"
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
@@ -410,3 +411,26 @@ def test_what_is_not_known_has_no_sample_and_names_are_quoted():
     assert shown <= {
         f"roslens_{figure.name}" + "_total" * figure.total for figure in figures_of(moment)
     }
+
+
+def test_a_budget_that_several_topics_exceed_is_one(tmp_path: Path) -> None:
+    """Of the medians 9, 0.5 and 3 ms the first budget refuses 9 and 3, the second one 9."""
+    path = tmp_path / "budgets.yaml"
+    path.write_text(
+        "budgets: [latency_p50 < 2 ms, {budget: latency_p50 < 1 ms, topic: /a}, loss < 10 %]"
+    )
+    rows = [
+        {"topic": topic, "from": source, "to": "/m", "messages": 50, "rate_hz": 1.0, "p50_ms": p50,
+         "p99_ms": None, "worst_ms": 9.0, "lost": 0.0}
+        for topic, source, p50 in (("/a", "/n", 9.0), ("/a", "/p", 0.5), ("/b", "/n", 3.0))
+    ]  # fmt: skip
+    exceeded = Limits(path).exceeded(rows)
+    moment = Moment(None, None, 0, exceeded)
+    assert [(row["number"], row["from"], row["topic"]) for row in exceeded] == [
+        (1, "/n", "/a"), (2, "/n", "/a"), (1, "/n", "/b")
+    ]  # fmt: skip
+    assert [_exceeding_columns("topics", row, moment) for row in rows] == [
+        {"p50_ms"}, set(), {"p50_ms"}
+    ]  # fmt: skip
+    points = {figure.name: figure.points for figure in figures_of(moment)}
+    assert points["budgets_exceeded"] == [((), 2)]

@@ -123,9 +123,10 @@ def figures_of(moment: Moment) -> Iterator[Figure]:
         left_out[table] = frame.height - len(keys)
         yield Figure(name, f"{description} in the window.", unit, labels, [*points.items()])
     rest = sum(left_out.values())
+    budgets = len({excess["number"] for excess in moment.exceeded})
     scalars: list[tuple[str, str, str, float | None]] = [
         ("event_rate_hertz", "Events per second since the refresh before.", "Hz", moment.events),
-        ("budgets_exceeded", "Budgets that are exceeded now.", "{budget}", len(moment.exceeded)),
+        ("budgets_exceeded", "Budgets that are exceeded now.", "{budget}", budgets),
         ("series_left_out", "Rows of tables that are not exported.", "{series}", rest),
     ]
     if figures:

@@ -13,7 +13,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from roslens.analysis.overview.live import LastSeconds
+from roslens.analysis.overview.live import PAIR, LastSeconds
 from roslens.analysis.reports.numbers import duration, significant, unit_of_all
 from roslens.analysis.reports.table import ReportTable, Sentence
 
@@ -182,9 +182,10 @@ def _exceeding_columns(view: str, row: Mapping[str, Any], moment: Moment) -> set
         return {"missed"} if row["missed"] else set()
     if view != "topics":
         return set()
-    pair = (row["topic"], row["to"])
     return {
-        excess["column"] for excess in moment.exceeded if (excess["topic"], excess["to"]) == pair
+        excess["column"]
+        for excess in moment.exceeded
+        if all(excess[name] == row[name] for name in PAIR)
     }
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import polars as pl
 from rich.live import Live
 
-from roslens.analysis.overview.live import LastSeconds, Since, last_seconds
+from roslens.analysis.overview.live import PAIR, LastSeconds, Since, last_seconds
 from roslens.analysis.reports.numbers import seen
 from roslens.analysis.verdicts.budgets import Budget, read_budgets
 from roslens.collectors.ros2.live import Model
@@ -459,16 +459,21 @@ class Limits:
         ]
 
     def exceeded(self, topics: Sequence[Mapping[str, object]]) -> list[dict[str, object]]:
-        """Return budget excesses in rows of topics: ``topic``, ``to``, ``column``, ``budget``."""
+        """Return budget excesses in rows of topics: `PAIR`, ``column``, ``budget``, ``number``.
+
+        The number is the place of the budget in its file, from 1.
+        """
         excesses: list[dict[str, object]] = []
         for row in topics:
-            for budget, column, limit in self._limits:
+            for number, (budget, column, limit) in enumerate(self._limits, 1):
                 value = row[column]
                 if budget.topic not in (None, row["topic"]) or not isinstance(value, float):
                     continue
                 if value > limit if budget.upper else value < limit:
-                    about = {"topic": row["topic"], "to": row["to"]}
-                    excesses.append({**about, "column": column, "budget": budget.text})
+                    about = {name: row[name] for name in PAIR}
+                    excesses.append(
+                        {**about, "column": column, "budget": budget.text, "number": number}
+                    )
         return excesses
 
 
