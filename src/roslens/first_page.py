@@ -22,7 +22,7 @@ from roslens.analysis.figures.drawing import Drawing
 from roslens.analysis.measures.loss import biased_figures, health_findings
 from roslens.analysis.measures.services import INFRASTRUCTURE, unanswered
 from roslens.analysis.path.late import untold_in_words
-from roslens.analysis.reports.front import Front, with_interval
+from roslens.analysis.reports.front import Front, trigger_sentences, with_interval
 from roslens.analysis.reports.numbers import counted, duration, significant
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.collectors.resolving import not_read_in_words
@@ -268,6 +268,7 @@ class FirstPage(Facts):
         )
         loss = f"lost events: {self._lost}" if self._lost else "reported no loss"
         yield f"{nodes} in {', '.join(counts)}; the tracer {loss}."
+        yield from trigger_sentences(self._all.runs)
         differ = telling_factors([run.cell for run in self._all.runs])
         if differ:
             yield (

@@ -12,6 +12,7 @@ from synthetic import START, table, write_run
 import roslens as rl
 from roslens.analysis.measures.loss import lost_in_words
 from roslens.first_page import FirstPage, _capitalised, _seconds
+from roslens.recording.manifest import Hit
 from roslens.report import _escape_outputs
 
 DAY_NS = 86_400_000_000_000
@@ -183,6 +184,16 @@ def test_times_have_the_digits_that_tell_them_apart() -> None:
     # Equal values stay equal.
     assert _seconds([0.5, 0.5]) == ["0.500", "0.500"]
     assert _seconds([]) == []
+
+
+def test_a_snapshot_says_which_trigger_made_it(tmp_path: Path) -> None:
+    """START is 2023-11-14 22:13:20 UTC."""
+    opened = rl.open(runs(tmp_path, 1), collect=False)
+    hit = Hit(trigger="callback > 1 s", at_ns=START + 250_000_000, value=1.98e9, unit="ns")
+    opened = opened.with_runs([dataclasses.replace(opened.runs[0], triggered=(hit,))])
+    told = "Triggered at 2023-11-14 22:13:20.250 UTC: callback > 1 s (1,980 ms)."
+    assert told in FirstPage(opened, [tmp_path])._facts()
+    assert not any("riggered" in text for text in page(tmp_path)._facts())
 
 
 @pytest.mark.parametrize("recorded", [True, False])
