@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from roslens.analysis.measures.loss import how_lost
 from roslens.analysis.measures.services import INFRASTRUCTURE
 from roslens.analysis.reports.numbers import counted, milliseconds
 from roslens.collectors.topics import internal
@@ -89,7 +90,12 @@ def scope(traffic: pl.DataFrame, chosen: Collection[str]) -> str | None:
         with_known.with_columns(loss=pl.col("lost") / pl.col("known")), "loss"
     )
     if worst["lost"]:
-        clauses.append(f"most is lost on {worst['topic']}, {worst['lost']:,} of {worst['known']:,}")
+        ways = {name: worst[name] for name in ("lost", "replaced", "overwritten")}
+        ways["lost"] -= ways["replaced"] + ways["overwritten"]
+        clauses.append(
+            f"most is lost on {worst['topic']}, {worst['lost']:,} of {worst['known']:,} "
+            f"({how_lost(ways)})"
+        )
     unheard = own_topics.filter(pl.col("heard") == 0)
     if unheard.height:
         has = "has" if unheard.height == 1 else "have"

@@ -27,10 +27,11 @@ from roslens.analysis.measures.latency import (
     medians,
     tails,
 )
-from roslens.analysis.measures.loss import outcomes_by_cell
+from roslens.analysis.measures.loss import how_lost, outcomes_by_cell
 from roslens.analysis.measures.pauses import paused_runs
 from roslens.analysis.measures.resources import resource_estimates, usage_over_time, usage_per_run
 from roslens.analysis.measures.samples import (
+    LOST,
     Headline,
     RunSamples,
     TopicGroup,
@@ -311,6 +312,7 @@ class LatencyReport(Report[LatencyParameters]):
         outcomes = outcomes_by_cell(self.samples)
         missed = int(outcomes["missed"].sum())
         unknown = sum(s.unknown for s in self.samples)
+        ways = {name: sum(s.outcomes.get(name, 0) for s in self.samples) for name in LOST}
         if not outcomes.height or not any(s.outcomes for s in self.samples):
             parts.append(
                 Sentence(f"There is no message to look at ({self.groups[0].scope}).", loud=True)
@@ -319,7 +321,7 @@ class LatencyReport(Report[LatencyParameters]):
             parts.append(
                 Sentence(
                     f"{missed:,} of {int(outcomes['sent'].sum()) + unknown:,} messages did not "
-                    f"arrive ({self._where_missed()}): percentiles over delivered messages look "
+                    f"arrive ({how_lost(ways)}): percentiles over delivered messages look "
                     "better than what the receiver got. Read those over sent ones beside them.",
                     loud=True,
                 )
@@ -338,16 +340,6 @@ class LatencyReport(Report[LatencyParameters]):
                 f"warm-up: {int(outcomes['left_out'].sum()):,} messages."
             )
         return Section(*parts)
-
-    def _where_missed(self) -> str:
-        """Count the messages that did not arrive by the way in which they were lost."""
-        words = {
-            "lost": "lost on the way",
-            "replaced": "replaced by newer ones in a full history before they were taken",
-            "overwritten": "overwritten in a full intra-process buffer",
-        }
-        counts = {n: sum(s.outcomes.get(n, 0) for s in self.samples) for n in words}
-        return ", ".join(f"{counts[name]:,} {text}" for name, text in words.items() if counts[name])
 
     def runs(self) -> Section:
         """Report every run, and name those left out."""

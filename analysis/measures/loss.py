@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -168,6 +168,16 @@ def loss_of(outcome: str) -> pl.Expr:
     chance = -(math.log(0.05 / 2) / total).exp() + 1
     enough = (known > 0) & (unknown <= total * chance)
     return pl.when(enough).then(column.is_in(LOST).sum() / known)
+
+
+def how_lost(counts: Mapping[str, int]) -> str:
+    """Say how many messages did not arrive in which way, given their counts by outcome."""
+    words = {
+        "lost": "lost on the way",
+        "replaced": "replaced by newer ones in a full history before they were taken",
+        "overwritten": "overwritten in a full intra-process buffer",
+    }
+    return ", ".join(f"{counts[name]:,} {text}" for name, text in words.items() if counts.get(name))
 
 
 def outcomes_by_cell(samples: Sequence[RunSamples]) -> pl.DataFrame:

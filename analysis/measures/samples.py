@@ -158,10 +158,10 @@ def topic_traffic(messages: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
     -------
     ``topic``, ``own`` (whether it is the application's), ``run`` (names of the runs in which
     somebody subscribes, or of all runs if nobody does in any), counts of rows: ``messages``,
-    ``heard`` (with a subscription), ``delivered`` (with a latency), ``arrived``, ``lost``;
-    ``latency_ns`` (of the slowest cell: as in estimates the mean of its runs' medians),
-    ``longest_ns``; null where nothing was delivered. The application's topics come first, and
-    delivered ones before others.
+    ``heard`` (with a subscription), ``delivered`` (with a latency), ``arrived``, ``lost``, and of
+    these ``replaced`` and ``overwritten``; ``latency_ns`` (of the slowest cell: as in estimates the
+    mean of its runs' medians), ``longest_ns``; null where nothing was delivered. The application's
+    topics come first, and delivered ones before others.
     """
     outcome, latency = pl.col("outcome"), pl.col("latency_ns")
     heard = outcome != "no_subscriber"
@@ -183,6 +183,8 @@ def topic_traffic(messages: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
             delivered=latency.count(),
             arrived=outcome.is_in(ARRIVED).sum(),
             lost=outcome.is_in(LOST).sum(),
+            replaced=(outcome == "replaced").sum(),
+            overwritten=(outcome == "overwritten").sum(),
             longest_ns=latency.max(),
         )
         .join(median, on="topic")

@@ -19,8 +19,10 @@ import polars as pl
 from roslens.analysis.chains.tables import AT_LEAST, BOUNDS, CLOCKS
 from roslens.analysis.estimate import short_labels, telling_factors
 from roslens.analysis.figures.drawing import Drawing
-from roslens.analysis.measures.loss import biased_figures, health_findings
+from roslens.analysis.measures.loss import biased_figures, health_findings, how_lost
+from roslens.analysis.measures.samples import LOST, with_cells
 from roslens.analysis.measures.services import INFRASTRUCTURE, unanswered
+from roslens.analysis.overview.live import PAIR
 from roslens.analysis.path.late import untold_in_words
 from roslens.analysis.reports.front import Front, trigger_sentences, with_interval
 from roslens.analysis.reports.numbers import counted, duration, significant
@@ -133,11 +135,26 @@ class FirstPage(Facts):
             count = f"{row['not_arrived']:,} of {row['messages']:,} messages"
             text = (
                 f"{count} on {row['topic']} did not arrive at {row['to'] or 'its subscription'}"
-                f"{_where(row)}."
+                f"{_where(row)}: {how_lost(self._ways[row['cell'], *(row[name] for name in PAIR)])}."
             )
             topic = row["topic"] if _PLAIN.fullmatch(row["topic"]) else json.dumps(row["topic"])
             chosen = shlex.quote(f"topics=[{topic}]")
             yield Suspicion(text, f"roslens report latency {self._paths} -p {chosen}")
+
+    @cached_property
+    def _ways(self) -> dict[tuple[str | None, ...], dict[str, int]]:
+        """Count the messages that did not arrive by outcome, for each row of topics."""
+        messages = with_cells(self._all.table("messages"), self._cells)
+        ways: dict[tuple[str | None, ...], dict[str, int]] = {}
+        for *row, outcome, count in (
+            messages.filter(pl.col("outcome").is_in(LOST))
+            .group_by("cell", "topic", "publisher_node", "subscription_node", "outcome")
+            .agg(pl.len())
+            .collect()
+            .iter_rows()
+        ):
+            ways.setdefault(tuple(row), {})[outcome] = count
+        return ways
 
     def _late_timers(self) -> Iterator[Suspicion]:
         kind, skipped = ["node", "period_ns"], pl.col("skipped")

@@ -97,14 +97,15 @@ def test_a_share_is_100_percent_only_if_it_is_all(rest: int, share: str) -> None
 def test_a_headline_says_its_share_and_the_worst() -> None:
     """60 of 100 messages; /b's median is 7 us, /c's one message took 50 us and 3 of 4 were lost."""
     frame = messages(
-        [DEFAULT, ("/a", "delivered", 60, 5), ("/b", "delivered", 31, 7), ("/c", "lost", 3, None),
-         ("/c", "delivered", 1, 50), ("/d", "no_subscriber", 5, None)]
+        [DEFAULT, ("/a", "delivered", 60, 5), ("/b", "delivered", 31, 7), ("/c", "lost", 2, None),
+         ("/c", "replaced", 1, None), ("/c", "delivered", 1, 50), ("/d", "no_subscriber", 5, None)]
     )  # fmt: skip
     traffic = topic_traffic(frame, RUN)
     assert scope(traffic, {"/a"}) == (
         "/a is 1 of 4 topics of the application, with 60 % of its messages; the slowest is /c with "
         "0.0500 ms at the median of 1; the longest latency is 0.0500 ms on /c; most is lost on /c, "
-        "3 of 4; /d (5 messages) has no recorded subscription."
+        "3 of 4 (2 lost on the way, 1 replaced by newer ones in a full history before they were "
+        "taken); /d (5 messages) has no recorded subscription."
     )
     assert str(scope(traffic, {"/c"})).startswith(
         "/c is 1 of 4 topics of the application, with 4 % of its messages; none of the others is "
