@@ -44,6 +44,8 @@ _TAIL, _TAIL_MS = 10.0, 1.0
 """A tail is reported if P99 / median reaches the first value, and P99 the second [ms], which also
 stands for a median that is not known."""
 _BUSY = 0.8
+_MOST_ALIKE = 3
+"""Findings of one kind on more topics of a cell are one row."""
 _GOALS = '"SELECT run, action, outcome, count(*) AS goals FROM action_goals GROUP BY ALL"'
 _MOST_DRAWN = 3
 _LATE = (
@@ -131,15 +133,33 @@ class FirstPage(Facts):
             )
 
     def _lost_messages(self) -> Iterator[Suspicion]:
-        for row in self.topics.filter(pl.col("not_arrived") > 0).head(_MOST).iter_rows(named=True):
+        for row, others in self._alike(pl.col("not_arrived") > 0):
+            if others:
+                yield Suspicion(
+                    f"Messages on {others + 1} topics did not arrive{_where(row)}: of "
+                    f"{row['topic']} {row['not_arrived']:,} of {row['messages']:,}.",
+                    f"roslens report latency {self._paths}",
+                )
+                continue
             count = f"{row['not_arrived']:,} of {row['messages']:,} messages"
+            ways = self._ways[row["cell"], *(row[name] for name in PAIR)]
             text = (
                 f"{count} on {row['topic']} did not arrive at {row['to'] or 'its subscription'}"
-                f"{_where(row)}: {how_lost(self._ways[row['cell'], *(row[name] for name in PAIR)])}."
+                f"{_where(row)}: {how_lost(ways)}."
             )
             topic = row["topic"] if _PLAIN.fullmatch(row["topic"]) else json.dumps(row["topic"])
             chosen = shlex.quote(f"topics=[{topic}]")
             yield Suspicion(text, f"roslens report latency {self._paths} -p {chosen}")
+
+    def _alike(self, condition: pl.Expr) -> list[tuple[dict[str, Any], int]]:
+        """Return topics, and how many others each stands for: of many in a cell the slowest."""
+        found: list[tuple[dict[str, Any], int]] = []
+        for of_cell in self.topics.filter(condition).partition_by("cell", maintain_order=True):
+            others = of_cell["topic"].n_unique() - 1
+            many = others >= _MOST_ALIKE
+            rows = of_cell.head(1) if many else of_cell
+            found += [(row, others * many) for row in rows.iter_rows(named=True)]
+        return found[:_MOST]
 
     @cached_property
     def _ways(self) -> dict[tuple[str | None, ...], dict[str, int]]:
@@ -182,15 +202,20 @@ class FirstPage(Facts):
     def _tails(self) -> Iterator[Suspicion]:
         long = pl.coalesce("p99_ms", "worst_ms")
         usual = pl.col("p50_ms").fill_null(_TAIL_MS)
-        topics = self.topics.filter(long >= pl.max_horizontal(_TAIL * usual, _TAIL_MS))
-        for row in topics.head(_MOST).iter_rows(named=True):
+        receivers = self.topics.group_by("cell", "topic").agg(pl.col("to").n_unique()).rows()
+        several = {(cell, topic) for cell, topic, count in receivers if count > 1}
+        for row, others in self._alike(long >= pl.max_horizontal(_TAIL * usual, _TAIL_MS)):
             named = "P99" if row["p99_ms"] is not None else "the longest"
             value = _ms(row["p99_ms"] or row["worst_ms"])
             median = "not known" if row["p50_ms"] is None else _ms(row["p50_ms"])
+            to = f" to {row['to'] or '?'}" * ((row["cell"], row["topic"]) in several)
+            topic = f" --topic {shlex.quote(glob.escape(row['topic']))}" * (not others)
+            on = f"{others + 1} topics" if others else f"{row['topic']}{to}"
+            which = f" of {row['topic']}{to}" * (others > 0)
             yield Suspicion(
-                f"Some messages on {row['topic']} are late{_where(row)}: the median is "
-                f"{median}, {named} {value}.",
-                f"roslens why {self._paths} --topic {shlex.quote(glob.escape(row['topic']))}",
+                f"Some messages on {on} are late{_where(row)}: the median{which} is {median}, "
+                f"{named} {value}.",
+                f"roslens why {self._paths}{topic}",
             )
 
     def _busy(self) -> Iterator[Suspicion]:
@@ -289,8 +314,8 @@ class FirstPage(Facts):
         differ = telling_factors([run.cell for run in self._all.runs])
         if differ:
             yield (
-                f"The runs differ in {' and '.join(differ)}: each row below is of one cell, a "
-                "mean over its runs."
+                f"The runs differ in {' and '.join(differ)}: each row below is of one cell; P50 "
+                "and P99 are means over its runs."
             )
         yield self.not_seen
         yield from (f"{text}." for text in self._all.copies_in_words())

@@ -202,6 +202,29 @@ def test_how_messages_did_not_arrive_is_said(tmp_path: Path) -> None:
     )
 
 
+def test_what_is_wrong_on_many_topics_of_a_cell_is_one_row(tmp_path: Path) -> None:
+    """/t0 to /t3 are late in the first cell; in the second /t0 is, which two nodes receive."""
+    opened = page(runs(tmp_path, 1))
+    late = [("c=1", f"/t{number}", "/m", 90.0 - number) for number in range(4)]
+    late += [("c=2", "/t0", "/m", 50.0), ("c=2", "/t0", "/k", 0.5), ("c=2", "/t1", "/m", 30.0)]
+    schema = ["cell", "topic", "to", "p99_ms"]
+    opened.topics = pl.DataFrame(late, schema=schema, orient="row").with_columns(
+        p50_ms=0.2, worst_ms=99.0, not_arrived=0, messages=400
+    )
+    assert [(x.sentence, x.command) for x in opened._tails()] == [
+        ("Some messages on 4 topics are late with c=1: the median of /t0 is 200 us, P99 90.0 ms.",
+         f"roslens why {tmp_path}"),
+        ("Some messages on /t0 to /m are late with c=2: the median is 200 us, P99 50.0 ms.",
+         f"roslens why {tmp_path} --topic /t0"),
+        ("Some messages on /t1 are late with c=2: the median is 200 us, P99 30.0 ms.",
+         f"roslens why {tmp_path} --topic /t1"),
+    ]  # fmt: skip
+    opened.topics = opened.topics.with_columns(not_arrived=pl.lit(5))
+    first = next(opened._lost_messages())
+    assert first.sentence == ("Messages on 4 topics did not arrive with c=1: of /t0 5 of 400.")
+    assert first.command == f"roslens report latency {tmp_path}"
+
+
 def test_a_snapshot_says_which_trigger_made_it(tmp_path: Path) -> None:
     """START is 2023-11-14 22:13:20 UTC."""
     opened = rl.open(runs(tmp_path, 1), collect=False)
