@@ -19,9 +19,10 @@ import polars as pl
 from roslens.analysis.chains.tables import AT_LEAST, BOUNDS, CLOCKS
 from roslens.analysis.estimate import short_labels, telling_factors
 from roslens.analysis.figures.drawing import Drawing
+from roslens.analysis.latency.headline import untold
 from roslens.analysis.measures.loss import biased_figures, health_findings, how_lost
 from roslens.analysis.measures.samples import LOST, with_cells
-from roslens.analysis.measures.services import INFRASTRUCTURE, unanswered
+from roslens.analysis.measures.services import INFRASTRUCTURE, service_estimates, unanswered
 from roslens.analysis.overview.live import PAIR
 from roslens.analysis.path.late import untold_in_words
 from roslens.analysis.reports.front import Front, trigger_sentences, with_interval
@@ -333,7 +334,8 @@ class FirstPage(Facts):
 
     def _topics(self) -> list[Part]:
         if self.topics.is_empty():
-            return [Sentence("No message of the application was published and subscribed to.")]
+            nothing = "No message of the application was published and subscribed to."
+            return [Sentence(nothing), *map(Sentence, self._calls())]
         columns = ["topic", "from", "to", "n", "Hz", "P50", "P99", "longest", "not arrived"]
         rows = [
             [*self._cell(r), r["topic"], r["from"] or "?", r["to"] or "?", f"{r['messages']:,}",
@@ -347,6 +349,19 @@ class FirstPage(Facts):
                              *([_APART] if few and self._several_hosts else [])],
                             left=frozenset((*self._heading, *columns[:3])),
                             minor=["to", "from"])]  # fmt: skip
+
+    def _calls(self) -> Iterator[str]:
+        """Say how long calls of services and actions took, or why that is not known."""
+        calls = self._all.table("service_calls")
+        called = service_estimates(calls, self._all.runs)
+        medians = [each for each in called if each.metric == "service_latency_p50"][:_MOST]
+        cells = [{k: v for k, v in each.cell.items() if k != "service"} for each in medians]
+        for each, label in zip(medians, short_labels(cells), strict=True):
+            where = f" with {label}" if self._heading else ""
+            known = f"not known: {each.refused}" if each.value is None else duration(each.value)
+            yield f"Calls of {each.cell['service']}{where}: the median is {known}."
+        if unknown := untold(calls, self._all.table("health")):
+            yield unknown
 
     @property
     def _several_hosts(self) -> bool:

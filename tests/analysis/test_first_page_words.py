@@ -225,6 +225,29 @@ def test_what_is_wrong_on_many_topics_of_a_cell_is_one_row(tmp_path: Path) -> No
     assert first.command == f"roslens report latency {tmp_path}"
 
 
+def test_a_recording_of_services_alone_says_how_long_calls_took(tmp_path: Path) -> None:
+    """Each of ten calls took 1 ms; of calls without events of requests that is not known."""
+    write_run(tmp_path / "r", latencies_ns=[1000] * 100)
+    path = tmp_path / "r" / "tables" / "service_calls.parquet"
+    calls = pl.read_parquet(path).with_columns(request_called_ns="request_sent_ns")
+    calls.write_parquet(path)
+    opened = page(tmp_path / "r")
+    opened.topics = opened.topics.clear()
+    nothing = "No message of the application was published and subscribed to."
+    assert [part.text for part in opened._topics()] == [
+        nothing, "Calls of /add: the median is 1.00 ms."
+    ]  # fmt: skip
+    written(tmp_path / "r", "service_calls", {"service": "/add", "served": True})
+    written(tmp_path / "r", "health", missing("service_calls", "rmw_send_request"))
+    blind = page(tmp_path / "r")
+    blind.topics = blind.topics.clear()
+    told = (
+        "Calls and goals of /add are not known: no events of requests were recorded, which ROS 2 "
+        "has from Kilted on."
+    )
+    assert [part.text for part in blind._topics()] == [nothing, told]
+
+
 def test_a_snapshot_says_which_trigger_made_it(tmp_path: Path) -> None:
     """START is 2023-11-14 22:13:20 UTC."""
     opened = rl.open(runs(tmp_path, 1), collect=False)
