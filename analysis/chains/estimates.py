@@ -8,12 +8,12 @@ import polars as pl
 
 from roslens.analysis.chains.requirements import DEADLINE, NamedChain
 from roslens.analysis.estimate import Cell, Estimate, Metric
-from roslens.analysis.flow.chains import UNTOLD, ChainInstances
+from roslens.analysis.flow.chains import OPEN, UNTOLD, ChainInstances
 from roslens.analysis.measures.latency import within_clocks
 from roslens.analysis.measures.pauses import too_many_lost
 from roslens.analysis.measures.services import as_lower_bound
 from roslens.analysis.runs import Run, cells_of
-from roslens.analysis.statistics.fractions import fraction_over_runs
+from roslens.analysis.statistics.fractions import bounded_fraction_over_runs
 from roslens.analysis.statistics.over_runs import (
     maximum_over_runs,
     statistics_over_runs,
@@ -84,7 +84,8 @@ def chain_estimates(
     the measured part of a run (`parts`, begin and end in ns) is not known, its rate is that from
     the first end to the last.
 
-    ``chain_complete`` (a fraction), ``response_time_mean``, ``_p50`` and so on, ``_max``,
+    ``chain_complete`` (a fraction, with bounds or refused as ``loss`` is where instances may have
+    reached the end), ``response_time_mean``, ``_p50`` and so on, ``_max``,
     ``_worst`` (ns) and ``chain_rate`` (Hz); cells gain ``chain``.
     """
     estimates: list[Estimate] = []
@@ -95,12 +96,14 @@ def chain_estimates(
         if any(e.height for e in each):
             decided = [e.filter(~pl.col("outcome").is_in(UNTOLD)).height for e in each]
             estimates.append(
-                fraction_over_runs(
+                bounded_fraction_over_runs(
                     Metric("chain_complete", _COMPLETE, "1", "higher"),
                     cell,
                     [d.height for d in done],
                     decided,
-                    level,
+                    unknown=[e.filter(pl.col("outcome").is_in(OPEN)).height for e in each],
+                    level=level,
+                    untold="instances nobody can say whether they reached the chain's end",
                 )
             )
         if any(d.height for d in done):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from roslens.analysis.chains.estimates import FollowedChain
-from roslens.analysis.flow.chains import UNTOLD, mean_parts, parts_with_percentiles
+from roslens.analysis.flow.chains import OPEN, UNTOLD, mean_parts, parts_with_percentiles
 from roslens.analysis.measures.samples import beyond_clocks
 from roslens.analysis.reports.numbers import (
     milliseconds,
@@ -16,6 +16,7 @@ from roslens.analysis.reports.numbers import (
     value_and_interval,
 )
 from roslens.analysis.reports.table import ReportTable
+from roslens.analysis.statistics.fractions import largest_possible
 from roslens.analysis.statistics.quantiles import mean_quantile_over_runs
 from roslens.analysis.verdicts.budgets import Checks
 
@@ -63,10 +64,9 @@ def chains_table(chains: Sequence[FollowedChain]) -> ReportTable:
     rows, marked, percentiles, is_apart = [], set(), [], False
     for index, chain in enumerate(chains[:MOST_ROWS]):
         instances, done = chain.instances.instances, chain.instances.complete
-        decided = instances.filter(~pl.col("outcome").is_in(UNTOLD)).height
-        if done.height < decided:
+        if not instances["outcome"].is_in(("complete", *UNTOLD)).all():
             marked.add(index)
-        rows.append([chain.named.name, f"{instances.height:,}", share(done.height, decided)])
+        rows.append([chain.named.name, f"{instances.height:,}", reached(instances["outcome"])])
         if done.is_empty():
             rows[-1] += ["-"] * 6
             continue
@@ -106,6 +106,19 @@ def chains_table(chains: Sequence[FollowedChain]) -> ReportTable:
 
 def _with_bound(bound: str, value: float | None) -> str:
     return milliseconds(None, 3) if value is None else bound + milliseconds(value, 3)
+
+
+def reached(outcome: pl.Series) -> str:
+    """Return which part of the instances reached the end, of those of which that can be told.
+
+    It is not known if more may have reached it than none of as many would leave open, as in
+    `roslens.analysis.measures.loss.loss_of`.
+    """
+    decided, undecided = int((~outcome.is_in(UNTOLD)).sum()), int(outcome.is_in(OPEN).sum())
+    total = decided + undecided
+    if undecided > total * largest_possible(total):
+        return share(0, 0)
+    return share(int((outcome == "complete").sum()), decided)
 
 
 def share(part: int, whole: int) -> str:
@@ -226,7 +239,8 @@ def requirements_table(checks: Checks) -> ReportTable:
     rows = []
     for c in checks.checks:
         value, interval = ("-", "-") if c.estimate is None else value_and_interval(c.estimate)
-        unit = "" if c.estimate is None else shown_unit(c.estimate.unit)[1]
+        is_told = c.estimate is not None and c.estimate.value is not None
+        unit = shown_unit(c.estimate.unit)[1] if is_told else ""  # type: ignore[union-attr]
         rows.append(
             [
                 str(c.budget.where.get("chain", "-")),

@@ -24,8 +24,11 @@ from roslens.analysis.statistics.quantiles import mean_quantile_over_runs
 from roslens.recording import UsageError
 
 Begin: TypeAlias = Literal["publish", "callback"]
-UNTOLD = ("unknown", "unfinished", "taken")
-"""Outcomes that leave open whether an instance reached the end."""
+OPEN = ("unknown", "unfinished", "taken")
+"""Outcomes with which an instance may have reached the end."""
+UNTOLD = (*OPEN, "not_matched")
+"""Outcomes that leave open whether an instance reached the end, or whether it could have: nothing
+shows that a ``not_matched`` message had anywhere to go."""
 
 
 @dataclass(frozen=True)
@@ -431,7 +434,7 @@ def _with_worst(flow: pl.DataFrame, losses: pl.LazyFrame) -> pl.DataFrame:
         .agg(
             pl.col("publisher_host_0").first(),
             complete=(outcome == "complete").any(),
-            untold=outcome.is_in(UNTOLD).any(),
+            untold=outcome.is_in(OPEN).any(),
         )
         .with_columns(at="begin_ns")
         .pipe(recorded_time, losses, "at", host="publisher_host_0")

@@ -91,6 +91,7 @@ def bounded_fraction_over_runs(
     *,
     unknown: Sequence[int],
     level: float = 0.95,
+    untold: str = "messages nobody can say whether they arrived",
 ) -> Estimate:
     """Estimate `fraction_over_runs` when it is unknown of some messages whether they are events.
 
@@ -103,6 +104,8 @@ def bounded_fraction_over_runs(
     ----------
     totals
         Known messages per run; `unknown` messages come on top.
+    untold
+        Words for the unknown ones.
     """
     of_known = fraction_over_runs(metric, cell, events, totals, level)
     if not sum(unknown):
@@ -115,8 +118,10 @@ def bounded_fraction_over_runs(
     assert low.value is not None
     assert high.value is not None
     chance = largest_possible(total, level)
-    if of_known.value is not None and of_known.low is not None:
-        chance = max(chance, 2 * (of_known.value - of_known.low))
+    if of_known.value is not None and of_known.low is not None and of_known.high is not None:
+        # The shorter side, which is the lower one of a small fraction.
+        side = min(of_known.value - of_known.low, of_known.high - of_known.value)
+        chance = max(chance, 2 * side)
     if of_known.value is None or high.value - low.value > chance:
         return replace(
             of_known,
@@ -127,9 +132,9 @@ def bounded_fraction_over_runs(
             per_run=(),
             bounds=(low.value, high.value),
             method=of_known.method + text,
-            refused=f"of {sum(unknown):,} of {total:,} messages nobody can say whether they "
-            f"arrived: the fraction lies between {100 * low.value:.3g} % and "
-            f"{100 * high.value:.3g} %; `health` says which events are missing",
+            refused=f"of {sum(unknown):,} of {total:,} {untold}: the fraction lies between "
+            f"{100 * low.value:.3g} % and {100 * high.value:.3g} %; `health` says which events are "
+            "missing",
         )
     of_known = replace(of_known, per_run=(), method=of_known.method + text)
     if of_known.low is None or of_known.high is None or low.low is None or high.high is None:

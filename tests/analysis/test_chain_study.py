@@ -26,7 +26,7 @@ from roslens.analysis.chains.estimates import (
 from roslens.analysis.chains.figures import where_time_goes
 from roslens.analysis.chains.report import ChainsParameters, ChainsReport
 from roslens.analysis.chains.requirements import NamedChain, read_requirements
-from roslens.analysis.chains.tables import CLOCKS, chains_table, parts_table, slowest_table
+from roslens.analysis.chains.tables import CLOCKS, chains_table, parts_table, reached, slowest_table
 from roslens.analysis.flow.chain import Chain
 from roslens.analysis.flow.chains import UNTOLD, ChainInstances, chain_instances
 from roslens.analysis.flow.links import Link
@@ -258,6 +258,49 @@ def test_runs_in_which_a_chain_did_nothing_keep_no_requirement() -> None:
             assert [c.verdict for c in checks] == verdicts
             assert [c.notes[-1] if c.notes else None for c in checks] == last_notes
             assert f"{stopped} more did not reach the end" in checks[1].notes
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "value", "bounds", "shown"),
+    [
+        # 99 of 100 arrived; of 50 more nobody can say: 99 / 150 to 149 / 150.
+        ({"complete": 99, "lost": 1, "unknown": 50}, None, (0.66, 149 / 150), "not known"),
+        ({"complete": 99, "lost": 1, "unfinished": 25, "taken": 25}, None, (0.66, 149 / 150),
+         "not known"),
+        # One of 101 is less than none of 303 leave open: 1 - 0.025 ** (1 / 303) = 1.2 %.
+        ({"complete": 99, "lost": 1, "unknown": 1}, 0.99, None, "99 %"),
+        # What had nowhere to go counts neither way.
+        ({"complete": 99, "lost": 1, "not_matched": 50}, 0.99, None, "99 %"),
+        ({"not_matched": 50}, None, None, "not known"),
+    ],
+)  # fmt: skip
+def test_completeness_that_unknown_instances_could_change_is_refused(
+    outcomes: dict[str, int],
+    value: float | None,
+    bounds: tuple[float, float] | None,
+    shown: str,
+) -> None:
+    """By hand, of three runs that are alike."""
+    names = [name for name, count in outcomes.items() for _ in range(count)]
+    ends = [(n, 10 * n if name == "complete" else None) for n, name in enumerate(names)]
+    chain = followed(dict.fromkeys("abc", ends))
+    frame = chain.instances.instances.with_columns(
+        outcome=pl.Series(names * 3), worst_ns=pl.lit(None, pl.Int64)
+    )
+    chain = replace(chain, instances=replace(chain.instances, instances=frame))
+    runs = [Run(name, {}) for name in "abc"]
+    estimates = chain_estimates(chain, runs)
+    (estimate,) = (e for e in estimates if e.metric == "chain_complete")
+    assert (estimate.value, estimate.bounds) == (
+        value if value is None else pytest.approx(value),
+        bounds if bounds is None else pytest.approx(bounds),
+    )
+    assert reached(frame["outcome"]) == shown
+    if bounds is not None:
+        assert "of 150 of 450 instances nobody can say" in str(estimate.refused)
+        budget = parse_budget({"budget": "chain_complete > 60 %", "where": {"chain": ROUND}})
+        (checked,) = check_budgets([budget], Side("runs", estimates, [{}] * 3, 3)).checks
+        assert checked.verdict == "not_enough_evidence"
 
 
 @pytest.fixture(scope="module")

@@ -156,6 +156,19 @@ def test_many_unknown_ones_refuse_it_and_tell_the_bounds() -> None:
     assert compare(estimate, estimate).verdict == "not_enough_evidence"
 
 
+def test_a_fraction_near_one_is_bounded_as_its_complement() -> None:
+    """By definition: of 8 messages that arrived 2 did not, and unknown ones may be of both."""
+    lost, known = [1, 2, 3], [100, 100, 100]
+    for unknown in ([1, 1, 1], [10, 10, 10]):
+        arrived = bounded([n - e for e, n in zip(lost, known, strict=True)], known, unknown)
+        missed = bounded(lost, known, unknown)
+        assert (arrived.value is None) == (missed.value is None)
+        if missed.value is None:
+            assert missed.bounds == pytest.approx([1 - bound for bound in arrived.bounds[::-1]])
+        else:
+            assert (1 - missed.high, 1 - missed.low) == pytest.approx((arrived.low, arrived.high))
+
+
 def test_where_nothing_is_known_it_lies_between_none_and_all() -> None:
     estimate = bounded([0, 0, 0], [0, 0, 0], [10, 10, 10])
     assert "between 0 % and 100 %" in estimate.refused

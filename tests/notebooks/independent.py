@@ -317,6 +317,33 @@ def fraction(events: Sequence[int], totals: Sequence[int]) -> Interval:
     return Interval(p, 0.0 if sum(events) <= 20 else p * math.exp(-h), high)
 
 
+def bounded(events: Sequence[int], totals: Sequence[int], unknown: Sequence[int]) -> Interval:
+    """Return a fraction if it is unknown of some, which come on top of `totals`, what they are.
+
+    From none of them being an event to all of them (Horowitz and Manski 2000); without a value if
+    that is further than none of as many would leave open (Clopper and Pearson), and further than
+    the shorter side of the interval, twice.
+    """
+    known = fraction(events, totals)
+    if not sum(unknown):
+        return known
+    alls = [n + u for n, u in zip(totals, unknown, strict=True)]
+    least = fraction(events, alls)
+    most = fraction([e + u for e, u in zip(events, unknown, strict=True)], alls)
+    assert least.value is not None
+    assert most.value is not None
+    chance = 1 - 0.025 ** (1 / sum(alls))
+    if known.value is not None and known.low is not None and known.high is not None:
+        chance = max(chance, 2 * min(known.value - known.low, known.high - known.value))
+    if known.value is None or most.value - least.value > chance:
+        bounds = 100 * least.value, 100 * most.value
+        return Interval(None, needs=[sum(unknown), sum(alls), *bounds])
+    lows, highs = zip(*((i.low, i.high) for i in (known, least, most)), strict=True)
+    if None in lows or None in highs:
+        return known
+    return Interval(known.value, min(map(float, lows)), max(map(float, highs)))
+
+
 # ---------------------------------------------------------------- messages
 
 
@@ -669,10 +696,17 @@ def chains(runs: Sequence[Run], sample: str) -> list[Expected]:
             cell = {**members[0].cell, "chain": chain}
             each = [sorted(_passages(run, chain)) for run in members]
             done = [[p for p in passages if p.outcome == "complete"] for passages in each]
-            totals = [
-                sum(p.outcome not in {"unknown", "unfinished"} for p in passages)
+            # Of those that may have arrived nobody can say whether they did; nothing shows that
+            # one to a subscription that was not matched had anywhere to go.
+            unknown = [
+                sum(p.outcome in {"unknown", "unfinished", "taken"} for p in passages)
                 for passages in each
             ]
+            totals = [
+                sum(p.outcome != "not_matched" for p in passages) - open_ones
+                for passages, open_ones in zip(each, unknown, strict=True)
+            ]
+            complete = [len(of_run) for of_run in done]
             took = [
                 [p.end_ns - p.begin_ns for p in passages if p.end_ns is not None]
                 for passages in done
@@ -689,7 +723,7 @@ def chains(runs: Sequence[Run], sample: str) -> list[Expected]:
                      "worst": largest(worst)}  # fmt: skip
             measured = all(p.measured for passages in done for p in passages)
             expected += [
-                Expected("chain_complete", cell, fraction([len(run) for run in done], totals)),
+                Expected("chain_complete", cell, bounded(complete, totals, unknown)),
                 *(Expected(f"response_time_{name}", cell, value if measured else _at_least(value),
                            None, 1e-9 if name == "mean" else far) for name, value in times.items()),
                 Expected("chain_rate", cell, over_runs(rates)),
