@@ -15,7 +15,7 @@ from roslens.analysis.figures.plot import Plot
 from roslens.analysis.figures.waterfall import shortened
 from roslens.analysis.flow.chains import mean_parts
 from roslens.analysis.statistics.distributions import distribution, thin
-from roslens.analysis.statistics.quantiles import mean_quantile_over_runs
+from roslens.analysis.statistics.quantiles import mean_quantile_over_runs, quantile
 from roslens.recording.arrays import np
 
 MOST_DRAWN = 8
@@ -128,4 +128,5 @@ def over_time_plot(chain: FollowedChain) -> Plot:
         "response time",
         "the first instance",
         f"{chain.named.name}: each instance when it began; the line: the median.",
+        median_ns=quantile(instances["latency_ns"].drop_nulls().to_numpy(), 0.5),
     )

@@ -36,18 +36,23 @@ class _Cell:
     limit: float
 
     def runs(self, most: int) -> list[Distribution]:
-        delivered = [s.delivered_ns for s in self.members if s.delivered_ns.size]
-        return [thin(distribution(ns / 1e6), most) for ns in delivered]
+        return [thin(distribution(s.delivered_ns / 1e6), most) for s in self.members]
 
 
 def distribution_plots(samples: Sequence[RunSamples], definition: str) -> list[Plot]:
     """Draw ECDF and log-log CCDF of delivered messages per cell: runs thin, whole cells bold.
 
-    One figure if colours can distinguish the cells, else two with a panel per cell.
+    Without runs in which no latency is longer than the clocks of the hosts may be apart; `samples`
+    has at least one other. One figure if colours can distinguish the cells, else two with a panel
+    per cell.
     """
-    cells = [
-        _cell(members) for members in by_cell(samples) if any(s.delivered_ns.size for s in members)
-    ]
+    cells = [_cell(members) for members in by_cell([s for s in samples if s.is_told])]
+    untold = sum(s.delivered_ns.size > 0 and not s.is_told for s in samples)
+    if untold:
+        definition += (
+            f"; {untold} more run{'s are' if untold > 1 else ' is'} not drawn, as the clocks of "
+            "the hosts may be as far apart as the latencies"
+        )
     if len(cells) <= SIDE_BY_SIDE:
         return [_side_by_side(cells, definition)]
     return [_panels(cells, definition, tail=False), _panels(cells, definition, tail=True)]

@@ -10,7 +10,6 @@ from matplotlib.colors import LogNorm
 from roslens.analysis.figures import style
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.figures.style import new_figure, plain_numbers, styled
-from roslens.analysis.statistics.quantiles import quantile
 from roslens.recording.arrays import Floats, Ints, np
 
 _OUTCOMES: Mapping[str, str] = {
@@ -26,9 +25,15 @@ _OUTCOMES: Mapping[str, str] = {
 
 @style.styled
 def dots_over_time(
-    seconds: pl.Series, values_ns: pl.Series, what: str, since: str, caption: str
+    seconds: pl.Series,
+    values_ns: pl.Series,
+    what: str,
+    since: str,
+    caption: str,
+    *,
+    median_ns: float | None,
 ) -> Plot:
-    """Draw single values at the times when they began, and their median as a line.
+    """Draw single values at the times when they began, and their median as a line, if known.
 
     Parameters
     ----------
@@ -42,7 +47,8 @@ def dots_over_time(
     axes.plot(seconds, values_ns / 1e6, ".", ms=2.5, color=style.colour(0), alpha=0.5)
     axes.set(yscale="log", xlabel=f"time since {since} [s]", ylabel=f"{what} [ms]")
     style.plain_numbers(axes, "y")
-    axes.axhline(quantile(values_ns.drop_nulls().to_numpy(), 0.5) / 1e6, color=style.FAINT)
+    if median_ns is not None:
+        axes.axhline(median_ns / 1e6, color=style.FAINT)
     return Plot(figure, caption)
 
 

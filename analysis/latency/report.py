@@ -21,6 +21,7 @@ from roslens.analysis.measures.callbacks import (
 from roslens.analysis.measures.drift import order_effect
 from roslens.analysis.measures.latency import (
     PERCENTILES,
+    clocks_refusal,
     corrected_estimates,
     latency_estimates,
     latency_metric,
@@ -267,7 +268,7 @@ class LatencyReport(Report[LatencyParameters]):
 
     def picture(self) -> Plot | None:
         """Plot the distribution of every cell, or medians of more cells than there are colours."""
-        if not self._delivered:
+        if not self._told:
             return None
         from roslens.analysis.figures.distributions import SIDE_BY_SIDE
 
@@ -386,6 +387,9 @@ class LatencyReport(Report[LatencyParameters]):
         """Report ECDF and CCDF of latencies."""
         if not self._delivered:
             return self._nothing_to_show()
+        if not self._told:
+            bound = max(s.clock_bound_ns for s in self.samples)
+            return Section(f"Not drawn: {clocks_refusal(bound)}.")
         return Section(*self._distributions())
 
     def statistics(self) -> Section:
@@ -643,6 +647,10 @@ class LatencyReport(Report[LatencyParameters]):
     @property
     def _delivered(self) -> bool:
         return any(s.delivered_ns.size for s in self.samples)
+
+    @property
+    def _told(self) -> bool:
+        return any(s.is_told for s in self.samples)
 
     def _nothing_to_show(self) -> Section:
         taken = sum(s.outcomes.get("taken", 0) for s in self.samples)

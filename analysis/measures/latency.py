@@ -171,12 +171,19 @@ def corrected_estimates(
 
 
 def tails(samples: Sequence[RunSamples]) -> Mapping[str, float]:
-    """Return the P99 in ns, by run name, of runs that delivered enough for its interval."""
+    """Return the P99 in ns, by run name, of runs that delivered enough for its interval.
+
+    Without runs whose P99 is no longer than the clocks of the hosts may be apart, as `medians`.
+    """
     enough = least_samples(0.99)
-    return {s.run.name: quantile(s.delivered_ns, 0.99)
-            for s in samples if s.delivered_ns.size >= enough}  # fmt: skip
+    return _within_clocks([s for s in samples if s.delivered_ns.size >= enough], 0.99)
 
 
 def medians(samples: Sequence[RunSamples]) -> Mapping[str, float]:
     """Return the P50 in ns, by run name, of runs that delivered anything."""
-    return {s.run.name: quantile(s.delivered_ns, 0.5) for s in samples if s.delivered_ns.size}
+    return _within_clocks([s for s in samples if s.delivered_ns.size], 0.5)
+
+
+def _within_clocks(samples: Sequence[RunSamples], q: float) -> Mapping[str, float]:
+    values = {s.run.name: (quantile(s.delivered_ns, q), s.clock_bound_ns) for s in samples}
+    return {run: value for run, (value, bound) in values.items() if not bound or value > bound}

@@ -10,6 +10,7 @@ from typing import Literal
 import polars as pl
 
 from roslens.analysis.runs import Run
+from roslens.analysis.statistics.quantiles import quantile_of
 from roslens.collectors.topics import is_of_application
 from roslens.recording.arrays import Floats, np
 from roslens.recording.manifest import Level
@@ -52,6 +53,12 @@ def beyond_clocks(time: pl.Expr, bound: pl.Expr) -> pl.Expr:
     return (bound == 0) | (time > bound)
 
 
+def quantile_within_clocks(q: float) -> pl.Expr:
+    """Return a quantile of `LATENCY_NS` of a group; null if the clocks may be as far apart."""
+    time = quantile_of(LATENCY_NS, q)
+    return pl.when(beyond_clocks(time, CLOCK_BOUND_NS)).then(time)
+
+
 def rate_hz(column: str) -> pl.Expr:
     """Return the publications per second of a group, from its first to its last; null for few.
 
@@ -90,6 +97,12 @@ class RunSamples:
     seconds: float = 0.0
     left_out: int = 0
     clock_bound_ns: float = 0.0
+
+    @property
+    def is_told(self) -> bool:
+        """Whether a latency is longer than the clocks of its hosts may be apart."""
+        longest = self.delivered_ns.max(initial=-math.inf)
+        return bool(longest > (self.clock_bound_ns or -math.inf))
 
     @property
     def lost(self) -> int:

@@ -7,8 +7,7 @@ from functools import cached_property
 
 import polars as pl
 
-from roslens.analysis.measures.samples import LOST
-from roslens.analysis.statistics.quantiles import quantile_of
+from roslens.analysis.measures.samples import LOST, quantile_within_clocks
 from roslens.collectors.topics import INFRASTRUCTURE
 from roslens.recording.arrays import Ints, NDArray, np
 
@@ -29,7 +28,8 @@ class LatencyGrid:
     low_ns, high_ns
         Ends of the latency axis, the same for every window of a recording.
     p50_ns, p99_ns
-        Quantiles of all delivered messages of the topic; None without messages.
+        Quantiles of all delivered messages of the topic; None without messages, and where the
+        clocks of the hosts may be as far apart as that.
     """
 
     counts: NDArray[np.int32]
@@ -136,20 +136,19 @@ class Latencies:
 
     def _read(self, topic: str) -> _Topic:
         of_topic = self._messages.filter(pl.col("topic") == topic)
-        arrived, lost = pl.collect_all(
+        arrived, lost, quantiles = pl.collect_all(
             [
                 of_topic.select("publish_ns", "latency_ns", "callback_instance_id")
                 .drop_nulls()
                 .sort("publish_ns"),
                 of_topic.filter(pl.col("outcome").is_in(LOST)).select("publish_ns").drop_nulls(),
+                of_topic.select(quantile_within_clocks(q).alias(f"{q}") for q in (0.5, 0.99)),
             ]
         )
         latency = arrived["latency_ns"]
         summary = arrived.select(
             low=latency.min(),
             high=latency.max(),
-            p50=quantile_of(pl.col("latency_ns"), 0.5),
-            p99=quantile_of(pl.col("latency_ns"), 0.99),
         ).row(0)
         low, high = (
             (1.0, 10.0) if summary[0] is None else (max(1, summary[0]) * 0.9, summary[1] * 1.1)
@@ -161,6 +160,5 @@ class Latencies:
             lost["publish_ns"].sort().to_numpy(),
             float(low),
             float(max(high, low * 2)),
-            summary[2],
-            summary[3],
+            *quantiles.row(0),
         )

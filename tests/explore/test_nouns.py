@@ -18,6 +18,7 @@ from tests.analysis.synthetic import write_run
 
 import roslens as rl
 from roslens.analysis.figures.plot import Plot
+from roslens.analysis.timeline.latencies import Latencies
 from roslens.info import find_info
 from roslens.recording import UsageError
 from roslens.recordings import Recordings
@@ -203,6 +204,44 @@ def test_pictures_are_figures_of_the_users_own(four: Recordings) -> None:
     # Nor does the report's figure change.
     four.latency.ecdf().clear()
     assert four.latency.answer().picture.figure.axes  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("bound_ns", "median_ms", "line"),
+    [(None, None, "no median, as the clocks"), (2 * MS, 5.5, "line: the median.")],
+)
+def test_pictures_show_no_median_that_clocks_forbid(
+    tmp_path: Path, bound_ns: int | None, median_ms: float | None, line: str
+) -> None:
+    """By hand: 1 to 10 ms between two hosts, the shortest two unknown, 2 ms apart at most."""
+    folder = write_run(tmp_path / "r", latencies_ns=[n * MS for n in range(1, 11)])
+    file = folder / "tables/messages.parquet"
+    whole = pl.read_parquet(file)
+    known = pl.col("latency_ns") > 2 * MS
+    whole.with_columns(
+        publisher_host=pl.lit("h1").cast(whole.schema["publisher_host"]),
+        latency_ns=pl.when(known).then("latency_ns"),
+        clock_bound_ns=pl.lit(bound_ns, whole.schema["clock_bound_ns"]),
+    ).write_parquet(file)
+    run = rl.open(folder, collect=False)
+    picture = run.latency.over_time()
+    assert (
+        "8 delivered messages, the work topic /data; 2 more, whose latency is not known"
+        in picture.caption
+    )
+    assert line in picture.caption
+    dots, *lines = picture.axes[0].lines
+    assert [y.get_ydata()[0] for y in lines] == ([] if median_ms is None else [median_ms])
+    assert len(dots.get_xdata()) == 8
+    assert "2 more, whose latency is not known, are not drawn" in run.latency.heat().caption
+    grid = Latencies(run.messages).grid("/data", 0, 2**62, 10)
+    assert grid.p50_ns == (None if median_ms is None else median_ms * 1e6)
+    if bound_ns is None:
+        with pytest.raises(UsageError, match="Not drawn: between hosts whose clocks may be any"):
+            run.latency.ecdf()
+        assert run.latency.answer().picture is None
+    else:
+        assert run.latency.ecdf().axes
 
 
 @pytest.mark.parametrize(

@@ -224,6 +224,7 @@ def test_latencies_are_counted_by_time_and_size() -> None:
             "publish_ns": [0, 50, 99, 60, 10],
             "latency_ns": [1_000, 10_000, 100_000, None, 5],
             "outcome": ["delivered"] * 3 + ["lost", "delivered"],
+            "clock_bound_ns": None,
             "callback_instance_id": [5, 6, 7, None, 8],
         }
     )

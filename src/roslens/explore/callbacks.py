@@ -15,6 +15,7 @@ from roslens.analysis.measures.callbacks import (
 from roslens.analysis.measures.latency import PERCENTILES
 from roslens.analysis.measures.stacks import callback_title
 from roslens.analysis.reports.numbers import counted
+from roslens.analysis.statistics.quantiles import quantile
 from roslens.collectors.views import matching
 from roslens.explore.latency import OfMessages
 from roslens.explore.noun import estimates_frame, picture, picture_of
@@ -219,4 +220,8 @@ class Callbacks(OfMessages):
         seconds = rows.select((pl.col("start_ns") - first) / 1e9).to_series()
         caption = f"{rows.height:,} executions of callbacks when they began; line: the median."
         since = "the run's first callback"
-        return picture(dots_over_time(seconds, rows["duration_ns"], "duration", since, caption))
+        values = rows["duration_ns"]
+        median_ns = quantile(values.to_numpy(), 0.5)
+        return picture(
+            dots_over_time(seconds, values, "duration", since, caption, median_ns=median_ns)
+        )

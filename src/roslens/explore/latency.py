@@ -11,7 +11,7 @@ from roslens.analysis.figures.over_time import dots_over_time, latency_heat
 from roslens.analysis.figures.picture import Picture
 from roslens.analysis.latency.report import LatencyParameters, LatencyReport
 from roslens.analysis.measures.callbacks import worst_messages
-from roslens.analysis.measures.samples import rows_of_group
+from roslens.analysis.measures.samples import quantile_within_clocks, rows_of_group
 from roslens.analysis.overview.runs_and_topics import cells_in_words, topics_by_cell
 from roslens.analysis.path.late import explained
 from roslens.analysis.path.path import Paths
@@ -186,7 +186,7 @@ class Latency(OfMessages):
         UsageError
             There is no such topic, or no message was delivered.
         """
-        rows, scope = self._delivered(topic)
+        rows, scope, _ = self._delivered(topic)
         latency = rows["latency_ns"].to_numpy().astype(np.float64)
         return picture(latency_heat(rows["since_ns"].to_numpy(), latency, scope))
 
@@ -198,11 +198,16 @@ class Latency(OfMessages):
         UsageError
             As in `heat`.
         """
-        rows, scope = self._delivered(topic)
-        caption = f"{rows.height:,} delivered messages, {scope}, by publication; line: the median."
+        rows, scope, median_ns = self._delivered(topic)
+        line = "line: the median"
+        if median_ns is None:
+            line = "no median, as the clocks of the hosts may be as far apart as that"
+        caption = f"{rows.height:,} delivered messages, {scope}, by publication; {line}."
         since = "the run's first publication"
-        plot = dots_over_time(rows["since_ns"] / 1e9, rows["latency_ns"], "latency", since, caption)
-        return picture(plot)
+        seconds, values = rows["since_ns"] / 1e9, rows["latency_ns"]
+        return picture(
+            dots_over_time(seconds, values, "latency", since, caption, median_ns=median_ns)
+        )
 
     def worst(self, topic: str | None = None, count: int = 10) -> pl.DataFrame:
         """Return the messages with the longest latencies, and why each was late.
@@ -233,9 +238,13 @@ class Latency(OfMessages):
         messages = worst_messages(rows, processes, self._report_of(topic).counting, count)
         return explained(messages, lambda run: Paths.of_run(self._run, run))
 
-    def _delivered(self, topic: str | None) -> tuple[pl.DataFrame, str]:
+    def _delivered(self, topic: str | None) -> tuple[pl.DataFrame, str, float | None]:
+        """Return the messages with a latency, which they are, and the median of all delivered."""
         rows, scope = self._rows(topic), self._report_of(topic).groups[0].scope
-        delivered = rows.filter(pl.col("outcome") == "delivered").drop_nulls("latency_ns")
-        if not delivered.height:
+        delivered = rows.filter(pl.col("outcome") == "delivered")
+        drawn = delivered.drop_nulls("latency_ns")
+        if not drawn.height:
             raise UsageError(f"no message with a latency was delivered ({scope})")
-        return delivered, scope
+        missing = delivered.height - drawn.height
+        scope += f"; {missing:,} more, whose latency is not known, are not drawn" * (missing > 0)
+        return drawn, scope, delivered.select(quantile_within_clocks(0.5)).item()

@@ -617,19 +617,27 @@ def _heat(run: Recordings, topic: str) -> Part:
     from roslens.analysis.figures.over_time import latency_heat  # noqa: PLC0415  (a second)
 
     frame = (
-        run.messages.filter(pl.col("latency_ns").is_not_null())
+        run.messages.filter(pl.col("outcome") == "delivered")
         .select("topic", "publish_ns", "latency_ns")
         .collect()
     )
     if not topic:
-        relevant = frame.filter(~pl.col("topic").is_in(INFRASTRUCTURE))["topic"]
+        relevant = frame.drop_nulls("latency_ns").filter(~pl.col("topic").is_in(INFRASTRUCTURE))[
+            "topic"
+        ]
         topic = next(iter(relevant.value_counts(sort=True)["topic"]), "")
-    chosen = frame.filter(pl.col("topic") == topic)
+    delivered = frame.filter(pl.col("topic") == topic)
+    chosen = delivered.drop_nulls("latency_ns")
+    missing = delivered.height - chosen.height
     if not chosen.height:
         on_topic = f"on {topic} " if topic else ""
-        return Sentence(f"No message {on_topic}was delivered in this range.", loud=True)
+        return Sentence(
+            f"No message {on_topic}with a latency was delivered in this range.", loud=True
+        )
     return latency_heat(
-        chosen["publish_ns"].to_numpy(), chosen["latency_ns"].to_numpy().astype(float), topic
+        chosen["publish_ns"].to_numpy(),
+        chosen["latency_ns"].to_numpy().astype(float),
+        topic + f"; {missing:,} more, whose latency is not known, are not drawn" * (missing > 0),
     )
 
 
