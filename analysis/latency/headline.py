@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from roslens.analysis.measures.loss import how_lost
-from roslens.analysis.measures.services import INFRASTRUCTURE
+from roslens.analysis.measures.services import has_every_node
 from roslens.analysis.reports.numbers import counted, milliseconds
 from roslens.collectors.topics import internal
 from roslens.recording.text import some_of
@@ -113,9 +113,9 @@ def untold(calls: pl.LazyFrame, health: pl.LazyFrame) -> str | None:
     """
     findings = health.collect()
     blind = findings.filter(kind="missing_events", where="service_calls")["run"]
+    own = ~has_every_node("service") & ~internal("service")
+    called = calls.filter(pl.col("run").is_in(blind.implode()), own)
     service = pl.col("service").cast(pl.String)
-    default = pl.any_horizontal(service.str.ends_with(end) for end in INFRASTRUCTURE)
-    called = calls.filter(pl.col("run").is_in(blind.implode()), ~default & ~internal("service"))
     names = called.select(service.unique().sort()).collect()["service"].to_list()
     names += findings.filter(kind="goals_not_recorded")["where"].unique().sort().to_list()
     if not names:

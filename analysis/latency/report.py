@@ -41,7 +41,7 @@ from roslens.analysis.measures.samples import (
     topic_groups,
     topic_traffic,
 )
-from roslens.analysis.measures.services import service_estimates, unanswered
+from roslens.analysis.measures.services import has_every_node, service_estimates, unanswered
 from roslens.analysis.reports.base import Part, Report, Section, count_of_runs
 from roslens.analysis.reports.front import effect_sentence, loss_sentence, with_interval
 from roslens.analysis.reports.given import Tables
@@ -60,7 +60,9 @@ from roslens.analysis.runs import cells_of
 from roslens.analysis.statistics.factorial import FactorEffect, Observation, effects
 from roslens.analysis.statistics.flags import OUTLIER, outlying, same_series, warm_up
 from roslens.analysis.statistics.omission import CorrectedRun, corrected_runs
+from roslens.collectors.topics import internal
 from roslens.recording.errors import TooLargeError
+from roslens.recording.text import some_of
 
 
 class LatencyParameters(ReportParameters):
@@ -92,6 +94,8 @@ class LatencyParameters(ReportParameters):
 # ruff: noqa: PLC0415
 
 _MOST_FURTHER_TOPICS = 20
+_NAMED = 20
+"""Most services without answers that are named."""
 _PICTURED = 10
 """Greatest number of pictures; the table has all messages."""
 _MOST_FOLLOWED = 1_000_000
@@ -601,17 +605,30 @@ class LatencyReport(Report[LatencyParameters]):
         )
 
     def services(self) -> Section:
-        """Report response times of services."""
-        if not self.service_estimates:
-            return Section("No answered call of a service of the application was traced.")
+        """Report response times of services, and which requests have no answer."""
+        # Where no event shows requests, nothing tells which have no answer.
+        shown = pl.col("request_sent_ns").is_not_null() | pl.col("response_taken_ns").is_not_null()
         calls = unanswered(
-            self.service_calls, self.tables.table("clients"), self.tables.recorded_processes,
-            self.losses,
-        ).filter(pl.col("service").is_in(sorted(self._services)))  # fmt: skip
+            self.service_calls.filter(shown), self.tables.table("clients"),
+            self.tables.recorded_processes, self.losses,
+        ).with_columns(
+            pl.col("service").cast(pl.String).fill_null("an unknown service")
+        ).filter(~internal("service"), ~has_every_node("service"))  # fmt: skip
+        if calls.is_empty() and not self.service_estimates:
+            return Section("No call of a service of the application was traced.")
+        calls = calls.group_by("service").agg(pl.exclude("run").sum()).sort("service")
         missing, unknown = int(calls["not_answered"].sum()), int(calls["unknown"].sum())
         text = f"{int(calls['requests'].sum()):,} requests, {missing:,} without an answer" + (
             f"; of {unknown:,} more nobody can say." if unknown else "."
         )
+        without = [
+            f"{row['not_answered']:,} of {row['requests']:,} to {row['service']}"
+            for row in calls.filter(pl.col("not_answered") > 0).iter_rows(named=True)
+        ]
+        if without:
+            text += f" Without an answer: {some_of(without, _NAMED)}."
+        if not self.service_estimates:
+            return Section(Sentence(text, loud=missing > 0))
         return Section(
             Sentence(text, loud=missing > 0),
             estimates_table(

@@ -37,6 +37,12 @@ INFRASTRUCTURE = (
 """Suffixes of the names of services that every node offers."""
 
 
+def has_every_node(service: str) -> pl.Expr:
+    """Return whether a service is one that every node offers (`INFRASTRUCTURE`)."""
+    name = pl.col(service).cast(pl.String)
+    return pl.any_horizontal(name.str.ends_with(end) for end in INFRASTRUCTURE)
+
+
 def call_times(calls: pl.LazyFrame) -> pl.LazyFrame:
     """Return answered calls: ``run``, ``service``, ``begin_ns``, ``took_ns`` and ``measured``.
 

@@ -235,7 +235,7 @@ class FirstPage(Facts):
                     f"{row['not_answered']:,} of {row['requests']:,} requests to "
                     f"{row['service'] or 'an unknown service'} "
                     f"have no answer in {row['run']}.",
-                    f"roslens report executors {self._paths}",
+                    f"roslens report latency {self._paths}",
                 )
 
     def _failed_goals(self) -> Iterator[Suspicion]:

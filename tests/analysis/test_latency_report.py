@@ -69,6 +69,36 @@ def report_of(path: Path, **parameters: object) -> LatencyReport:
     return LatencyReport(rl.open(path, collect=False), given)
 
 
+def test_requests_to_a_service_that_never_answers_are_counted_and_named(tmp_path: Path) -> None:
+    """By hand: /add answers 3 of 3, /dead none of 2; those of ROS itself do not count."""
+    folder = write_run(tmp_path / "r", latencies_ns=[1_000_000] * 30)
+    file = folder / "tables/service_calls.parquet"
+    answered = pl.read_parquet(file)
+    dead = answered.with_columns(
+        response_taken_ns=pl.lit(None, answered.schema["response_taken_ns"])
+    )
+
+    def to(service: str) -> pl.DataFrame:
+        return dead.head(2).with_columns(service=pl.lit(service).cast(answered.schema["service"]))
+
+    others = [to("/dead"), to("/n/get_parameters"), to("/move/_action/send_goal")]
+    # Without an event of the request nothing tells that it was not answered.
+    unseen = dead.with_columns(request_sent_ns=pl.lit(None, answered.schema["request_sent_ns"]))
+    for more, text in (
+        (others, "5 requests, 2 without an answer. Without an answer: 2 of 2 to /dead."),
+        ([unseen], "3 requests, 0 without an answer."),
+    ):
+        pl.concat([answered, *more]).write_parquet(file)
+        section = report_of(folder).services()
+        assert section.parts[0] == Sentence(text, loud="dead" in text)
+        assert len(section.parts) == 2
+    to("/dead").write_parquet(file)
+    (only,) = report_of(folder).services().parts
+    assert "2 requests, 2 without an answer" in str(only)
+    answered.clear().write_parquet(file)
+    assert "No call of a service" in str(report_of(folder).services())
+
+
 @pytest.mark.parametrize(
     ("runs", "order"), [(3, "it is the other way round"), (1, "they cannot be told apart")]
 )
