@@ -100,6 +100,9 @@ class View:
         Full names of the nodes of these processes, per run.
     nodes, topics
         Full names of the selected nodes and topics.
+    touching
+        Whether executions of callbacks are selected that touch the time, not those that begin in
+        it.
     """
 
     window_s: Window | None = None
@@ -108,6 +111,7 @@ class View:
     process_nodes: Mapping[str, frozenset[str]] | None = None
     nodes: frozenset[str] | None = None
     topics: frozenset[str] | None = None
+    touching: bool = False
 
     @property
     def has_window(self) -> bool:
@@ -153,6 +157,8 @@ class View:
             until, since = pl.col("end_ns"), pl.col("begin_ns")
         else:
             until = since = pl.coalesce(MOMENTS[table])
+        if self.touching and table == "callback_instances":
+            until = pl.col("end_ns")
         if begin is not None:
             # A span without an end reaches to the end of the trace; without a begin, to its start.
             yield (until >= begin).fill_null(value=table in STRETCHES)

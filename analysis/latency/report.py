@@ -181,7 +181,7 @@ class LatencyReport(Report[LatencyParameters]):
     def callback_durations(self) -> pl.DataFrame:
         """Durations of each callback, from `durations`."""
         return durations(
-            self.callback_instances,
+            self.tables.touching_executions,
             self.tables.recorded_processes,
             self.losses,
             {run.name: run.label for run in self.counting},
@@ -594,7 +594,7 @@ class LatencyReport(Report[LatencyParameters]):
         from roslens.analysis.reports.functions import functions_parts
 
         return Section(
-            durations_plot(frame),
+            *([durations_plot(frame)] if frame["max_ns"].count() else []),
             durations_table(frame),
             *functions_parts(
                 self.tables.table("cpu_samples"),

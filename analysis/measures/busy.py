@@ -92,6 +92,29 @@ def busy_per_run(intervals: pl.LazyFrame, losses: pl.LazyFrame | None = None) ->
     )
 
 
+def cut_to_processes(executions: pl.LazyFrame, processes: pl.LazyFrame) -> pl.LazyFrame:
+    """Add ``cut_start_ns`` and ``cut_end_ns``: the part in the recorded time of their process.
+
+    Parameters
+    ----------
+    executions
+        ``run``, ``host``, ``vpid``, ``start_ns`` and ``end_ns``; without an end, it stays null.
+    processes
+        `Tables.recorded_processes`; without its process an execution is not cut.
+    """
+    spans = processes.filter(pl.col("begin_ns") < pl.col("end_ns")).group_by(_THREAD[:3])
+    edges = spans.agg(_begin=pl.col("begin_ns").min(), _end=pl.col("end_ns").max())
+    end = pl.min_horizontal("end_ns", "_end")
+    return (
+        executions.join(edges, on=_THREAD[:3], how="left")
+        .with_columns(
+            cut_start_ns=pl.max_horizontal("start_ns", "_begin"),
+            cut_end_ns=pl.when(pl.col("end_ns").is_not_null()).then(end),
+        )
+        .drop("_begin", "_end")
+    )
+
+
 def with_nested_once(executions: pl.LazyFrame) -> pl.LazyFrame:
     """Add ``inside``: the ns from ``start_ns`` to ``end_ns`` in no earlier one of the thread."""
     latest = pl.col("end_ns").cum_max().shift(1).over(_THREAD)

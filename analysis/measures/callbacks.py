@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from roslens.analysis.estimate import Estimate, Metric
+from roslens.analysis.measures.busy import cut_to_processes
 from roslens.analysis.measures.pauses import recorded_time
 from roslens.analysis.measures.samples import TopicGroup, labels_of, with_cells
 from roslens.analysis.runs import Run, cells_of
@@ -104,7 +105,7 @@ def durations(
     Parameters
     ----------
     instances, processes, losses
-        ``callback_instances``, `Tables.recorded_processes` and ``losses`` with ``run``.
+        `Tables.touching_executions`, `Tables.recorded_processes` and ``losses`` with ``run``.
     cells
         The label of each run's cell by run name; runs without one are left out.
 
@@ -114,13 +115,16 @@ def durations(
     ``unfinished`` (started, no end recorded), ``mean_ns``, ``p50_ns``, ``p90_ns``, ``p99_ns``,
     ``max_ns``, ``busy`` (the part of the recorded time of its process, from the first to the last
     event, in which it ran, counted once where it ran beside itself; of the run's time, if the
-    process is not known). Mean, percentiles and ``busy`` are computed
+    process is not known; of executions before and after a view, the part in it, though only those
+    that began in it are counted and measured). Mean, percentiles and ``busy`` are computed
     per run and averaged over the runs in which the callback ran, without executions that began
     while the tracer lost events: long ones lose their end more often. A percentile is null where
     one of these runs has too few executions for its interval.
     """
-    d = pl.when(~pl.col("paused")).then("duration_ns")
-    end = pl.col("at") + d
+    begun = pl.col("begun")
+    d = pl.when(~pl.col("paused"), begun).then("duration_ns")
+    inside = pl.when(~pl.col("paused")).then("inside_ns")
+    end = pl.col("at") + inside
     before = end.fill_null(0).cum_max().shift(1).over(*_PROCESS, *CALLBACK)
     lived = recorded_time(
         processes.select(*_PROCESS, "begin_ns", "end_ns"), losses, "begin_ns", "end_ns"
@@ -134,7 +138,12 @@ def durations(
     percentiles = {"p50_ns": 0.5, "p90_ns": 0.9, "p99_ns": 0.99}
     return (
         with_cells(number_namesakes(instances), cells)
-        .select(*_PROCESS, "cell", *CALLBACK, "end_ns", "duration_ns", at="start_ns")
+        .select(*_PROCESS, "cell", *CALLBACK, "start_ns", "end_ns", "duration_ns")
+        .pipe(cut_to_processes, processes)
+        .rename({"cut_start_ns": "at"})
+        .with_columns(
+            begun=pl.col("at") == pl.col("start_ns"), inside_ns=pl.col("cut_end_ns") - pl.col("at")
+        )
         .pipe(recorded_time, losses, "at")
         .sort("at")
         .with_columns(ran_ns=(end - pl.max_horizontal("at", before)).clip(lower_bound=0))
@@ -142,13 +151,14 @@ def durations(
         .join(of_run, on="run", how="left")
         .group_by("run", "cell", *CALLBACK)
         .agg(
-            count=pl.len(),
-            unfinished=pl.col("end_ns").null_count(),
+            count=begun.sum(),
+            unfinished=(begun & pl.col("end_ns").is_null()).sum(),
             mean_ns=d.mean(),
-            max_ns=pl.col("duration_ns").max(),
-            busy=pl.when(d.count() > 0, whole > 0).then(pl.col("ran_ns").sum() / whole),
+            max_ns=pl.col("duration_ns").filter(begun).max(),
+            busy=pl.when(inside.count() > 0, whole > 0).then(pl.col("ran_ns").sum() / whole),
             **{name: supported_quantile_of(d, q) for name, q in percentiles.items()},
         )
+        .filter((pl.col("count") > 0) | (pl.col("busy") > 0))
         .group_by("cell", *CALLBACK)
         .agg(
             pl.len().alias("runs"),

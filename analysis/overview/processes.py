@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from roslens.analysis.measures.busy import with_nested_once
+from roslens.analysis.measures.busy import cut_to_processes, with_nested_once
 from roslens.analysis.measures.pauses import recorded_time
 from roslens.collectors.ros2.callbacks import is_callback
 
@@ -54,6 +54,9 @@ def processes_overview(
     ran = (
         instances.filter(is_callback())
         .drop_nulls("end_ns")
+        .pipe(cut_to_processes, processes)
+        .with_columns(start_ns="cut_start_ns", end_ns="cut_end_ns")
+        .filter(pl.col("start_ns") < pl.col("end_ns"))
         .pipe(recorded_time, losses, "start_ns", "end_ns")
         .filter(~pl.col("paused"))
         .pipe(with_nested_once)

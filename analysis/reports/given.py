@@ -29,6 +29,8 @@ class Tables(Protocol):
     @property
     def recorded_processes(self) -> pl.LazyFrame: ...  # noqa: D102
     @property
+    def touching_executions(self) -> pl.LazyFrame: ...  # noqa: D102
+    @property
     def without_resources(self) -> Sequence[Run]: ...  # noqa: D102
     @property
     def tracer_loss(self) -> Sequence[TracerLoss]: ...  # noqa: D102
@@ -59,6 +61,7 @@ class NoRecordings:
     without_resources: Sequence[Run] = ()
     resources = pl.LazyFrame()
     recorded_processes = _without_rows("processes")
+    touching_executions = _without_rows("callback_instances")
     logged_messages = pl.DataFrame()
     tool_results: Mapping[str, ToolResult | UsageError] = MappingProxyType({})
     work_logs: Mapping[str, WorkLog] = MappingProxyType({})

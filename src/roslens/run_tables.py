@@ -6,6 +6,7 @@ import json
 import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Self
@@ -343,6 +344,12 @@ class RunTables:
         return processes.with_columns(
             pl.max_horizontal("begin_ns", cut(0)), pl.min_horizontal("end_ns", cut(1))
         ).filter(pl.col("begin_ns") < pl.col("end_ns"))
+
+    @property
+    def touching_executions(self) -> pl.LazyFrame:
+        """Return the table ``callback_instances``, with executions that began before the views."""
+        views = [replace(view, touching=True) for view in self.views]
+        return self._with(self.runs, views).table("callback_instances")
 
     @property
     def missing_columns(self) -> list[tuple[str, str, str]]:

@@ -617,6 +617,42 @@ def test_callbacks_are_the_same_on_the_first_page(tmp_path: Path) -> None:
     assert window.callbacks.summary()["busy"].to_list() == [0.5]
 
 
+@pytest.mark.parametrize(
+    ("window", "count", "busy"),
+    [
+        # Executions last from 1 to 51 us, 101 to 151 us, ...; of these 30 us, all are inside one.
+        ((11_000, 41_000), 0, 1.0),
+        # 20 us of the first one, 30 us of the second one, of 100 us.
+        ((31_000, 131_000), 1, 0.5),
+        # All of two, of 200 us, and the end of a third one in 40 us more.
+        ((61_000, 261_000), 2, 0.5),
+        ((51_000, 101_000), None, None),
+    ],
+)
+def test_busy_is_the_part_of_a_view_in_which_callbacks_ran(
+    tmp_path: Path, window: tuple[int, int], count: int | None, busy: float | None
+) -> None:
+    """By hand; what began in the view is counted and measured as a whole."""
+    run = write_run(tmp_path / "r", latencies_ns=[1000] * 100, busy_ns=50_000, period_ns=100_000)
+    process = {"host": "h0", "vpid": SUBSCRIBER, "begin_ns": START, "end_ns": START + 20_000_000}
+    table("processes", process).write_parquet(run / "tables" / "processes.parquet")
+    view = rl.open(run, collect=False).view(window_ns=(START + window[0], START + window[1]))
+    rows = view.callbacks.summary().select("count", "busy", "mean_ns").rows()
+    mean_ns = 50_000 if count else None
+    assert rows == ([] if busy is None else [(count, pytest.approx(busy), mean_ns)])
+    assert view.memory.processes()["callbacks"].to_list() == [pytest.approx(busy)]
+    assert view.callback_instances.collect().height == (count or 0)
+    assert "No callback" not in str(view.latency.callbacks()) or busy is None
+    (first, *_) = view.callbacks.sentences()
+    assert first.startswith(
+        "The execution that took longest"
+        if count
+        else "No callback was traced"
+        if busy is None
+        else "No callback began here; subscription /data of /subscriber ran"
+    )
+
+
 def test_periods_by_hand() -> None:
     """Every run weighs the same, and each thread calls a function in its own loop.
 

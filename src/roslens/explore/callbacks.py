@@ -9,9 +9,7 @@ import polars as pl
 from roslens.analysis.figures.over_time import dots_over_time
 from roslens.analysis.figures.picture import Picture
 from roslens.analysis.flow.response_bounds import callback_bounds
-from roslens.analysis.measures.callbacks import (
-    periods,
-)
+from roslens.analysis.measures.callbacks import CALLBACK, periods
 from roslens.analysis.measures.latency import PERCENTILES
 from roslens.analysis.measures.stacks import callback_title
 from roslens.analysis.reports.numbers import counted
@@ -20,6 +18,7 @@ from roslens.collectors.views import matching
 from roslens.explore.latency import OfMessages
 from roslens.explore.noun import estimates_frame, picture, picture_of
 from roslens.recording import UsageError
+from roslens.recording.text import some_of
 
 
 class Callbacks(OfMessages):
@@ -54,6 +53,10 @@ class Callbacks(OfMessages):
                 )
         if sentences and (open_ended := int(summary["unfinished"].sum())):
             sentences.append(f"The end of {counted(open_ended, 'execution')} was not recorded.")
+        running = summary.filter(pl.col("count") == 0)
+        if running.height == summary.height:
+            titles = [callback_title(*row) for row in running.select(CALLBACK).iter_rows()]
+            return [f"No callback began here; {some_of(titles, 3)} ran, which began before."]
         return sentences or ["No callback that ended was traced."]
 
     def frame(self, node: str | None = None, name: str | None = None) -> pl.DataFrame:
@@ -100,7 +103,8 @@ class Callbacks(OfMessages):
         ``cell``, ``kind``, ``name`` (the second of two that a node has at once, such as two 10 ms
         timers, is ``10 ms #2``), ``node``, ``runs``, ``count``, ``unfinished``, ``mean_ns``,
         ``p50_ns``, ``p90_ns``, ``p99_ns``, ``max_ns`` (ns), ``busy`` (part of the recorded time of
-        its process in which it ran, 0..1; once where it ran beside itself).
+        its process in which it ran, 0..1; once where it ran beside itself; in a view also if it
+        began before, while the other figures are of executions that began in the view).
 
         Raises
         ------

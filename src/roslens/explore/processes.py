@@ -19,7 +19,7 @@ def processes_of(run: Runs) -> pl.DataFrame:
         run.recorded_processes,
         run.table("nodes"),
         run.resources,
-        run.table("callback_instances"),
+        run.touching_executions,
         cells_in_words(run.runs),
         losses=run.table("losses"),
     )
