@@ -22,7 +22,10 @@ def processes_overview(
     *,
     losses: pl.LazyFrame,
 ) -> pl.DataFrame:
-    """Return one row per process with the same nodes, the greatest CPU use first.
+    """Return one row per name of processes with the same nodes, the greatest CPU use first.
+
+    A run may have several of them: one after the other if they are started again, or on several
+    hosts at a time.
 
     Parameters
     ----------
@@ -35,10 +38,11 @@ def processes_overview(
     Returns
     -------
     ``cell``, ``process`` (its name), ``nodes`` (full names, comma separated; empty for none),
-    ``runs``; means over runs: ``cpu`` (cores, all threads, from its first to its last sample; null
-    where a run was not sampled), ``callbacks`` (time in its callbacks, summed over its threads,
-    nested ones once, as part of the recorded time from its first to its last event; null without
-    callbacks), ``pss_bytes`` (the largest sample; null where none was read).
+    ``runs``; means over runs: ``cpu`` (cores, all threads, from first to last sample, summed over
+    hosts; null where a process was not sampled), ``callbacks`` (time in callbacks, summed over
+    threads, nested ones once, as part of the recorded time from first to last event, summed over
+    processes; null without callbacks), ``pss_bytes`` (the largest sample; null where none was
+    read).
     """
     named = (
         nodes.filter(pl.col("node").is_not_null())
@@ -46,9 +50,10 @@ def processes_overview(
         .agg(nodes=pl.col("node").unique().sort().str.join(", "))
     )
     sampled = resources.sort("time_ns").group_by(_PROCESS).agg(
-        cpu=(pl.col("cpu_time_ns").drop_nulls().last() - pl.col("cpu_time_ns").drop_nulls().first())
-        / (pl.col("time_ns").filter(pl.col("cpu_time_ns").is_not_null()).last()
-           - pl.col("time_ns").filter(pl.col("cpu_time_ns").is_not_null()).first()),
+        used_ns=pl.col("cpu_time_ns").drop_nulls().last()
+        - pl.col("cpu_time_ns").drop_nulls().first(),
+        first_ns=pl.col("time_ns").filter(pl.col("cpu_time_ns").is_not_null()).first(),
+        last_ns=pl.col("time_ns").filter(pl.col("cpu_time_ns").is_not_null()).last(),
         pss_bytes=pl.col("pss_bytes").max(),
     )  # fmt: skip
     ran = (
@@ -69,17 +74,37 @@ def processes_overview(
     for more in (named, sampled, ran):
         rows = rows.join(more, on=_PROCESS, how="left")
 
-    def over_runs(name: str) -> pl.Expr:
-        return pl.when(pl.col(name).null_count() == 0).then(pl.col(name).mean()).alias(name)
+    def of_all(name: str, value: pl.Expr) -> pl.Expr:
+        return pl.when(pl.col(name).null_count() == 0).then(value)
 
+    def over_runs(name: str) -> pl.Expr:
+        return of_all(name, pl.col(name).mean()).alias(name)
+
+    key = ("cell", "process", "nodes", "run")
+    used, span = pl.col("used_ns"), pl.col("last_ns").max() - pl.col("first_ns").min()
+    inside, lasted = pl.col("ran_ns"), pl.col("lived_ns").sum()
     return (
         rows.with_columns(
             cell=pl.col("run").replace_strict(cells, return_dtype=pl.String),
-            cpu=pl.when(pl.col("cpu").is_finite()).then("cpu"),
-            callbacks=pl.when(lived > 0).then(pl.col("ran_ns") / lived),
+            process="procname",
+            used_ns=pl.when(pl.col("last_ns") > pl.col("first_ns")).then(used),
+            lived_ns=lived.clip(lower_bound=0),
             nodes=pl.col("nodes").fill_null(""),
         )
-        .group_by("cell", pl.col("procname").alias("process"), "nodes")
+        .group_by(*key, "host")
+        .agg(
+            cpu=of_all("used_ns", used.sum() / span),
+            ran_ns=pl.when(inside.count() > 0).then(inside.sum()),
+            lived_ns=lasted,
+            pss_bytes=of_all("pss_bytes", pl.col("pss_bytes").max()),
+        )
+        .group_by(key)
+        .agg(
+            cpu=of_all("cpu", pl.col("cpu").sum()),
+            callbacks=pl.when(inside.count() > 0, lasted > 0).then(inside.sum() / lasted),
+            pss_bytes=of_all("pss_bytes", pl.col("pss_bytes").max()),
+        )
+        .group_by("cell", "process", "nodes")
         .agg(
             pl.col("run").n_unique().alias("runs"),
             over_runs("cpu"),

@@ -220,6 +220,39 @@ def test_a_process_runs_nested_callbacks_once() -> None:
     assert row["callbacks"] == pytest.approx(0.4)
 
 
+def test_processes_of_one_name_in_a_run_are_taken_together() -> None:
+    """By hand: started again on h0, and on h1 beside it; the other run has one process.
+
+    Run a: h0 used 90 of 100, then 10 of 900 from 100 to 1000: 0.1 of the span; h1 used 1000 in
+    1000: together 1.1 cores. In callbacks 80 + 20 + 200 of 100 + 900 + 1000.
+    """
+    spans = [
+        ("a", "h0", 1, 0, 100, 90, 80), ("a", "h0", 2, 100, 1000, 10, 20),
+        ("a", "h1", 1, 0, 1000, 1000, 200), ("b", "h0", 1, 0, 1000, 500, 350),
+    ]  # fmt: skip
+    processes, instances, sampled = [], [], []
+    for run, host, vpid, begin, end, cpu, inside in spans:
+        of = {"run": run, "host": host, "vpid": vpid}
+        processes.append({**of, "procname": "p", "begin_ns": begin, "end_ns": end})
+        instances.append(
+            {**of, "vtid": vpid, "kind": "timer", "start_ns": begin, "end_ns": begin + inside}
+        )
+        sampled += [
+            {**of, "time_ns": at, "cpu_time_ns": used, "pss_bytes": 10 * vpid}
+            for at, used in ((begin, 0), (end, cpu))
+        ]
+    resources = RESOURCES.conform(pl.DataFrame(sampled).drop("run"))
+    resources = resources.with_columns(run=pl.Series([row["run"] for row in sampled])).lazy()
+    (row,) = processes_overview(
+        table("processes", processes), table("nodes", []), resources,
+        table("callback_instances", instances), {"a": "", "b": ""}, losses=table("losses", []),
+    ).rows(named=True)  # fmt: skip
+    assert row["runs"] == 2
+    assert row["cpu"] == pytest.approx((1.1 + 0.5) / 2)
+    assert row["callbacks"] == pytest.approx((300 / 2000 + 0.35) / 2)
+    assert row["pss_bytes"] == (20 + 10) / 2
+
+
 def test_a_request_shortly_before_the_end_is_not_called_unanswered() -> None:
     """By hand: /ask took up to 40, its client is recorded until 1000: from 961 on nobody knows.
 
