@@ -84,23 +84,26 @@ _ROWS = 40
 
 
 @styled
-def latency_heat(publish_ns: Ints, latency_ns: Floats, title: str) -> Plot:
+def latency_heat(since_ns: Ints, latency_ns: Floats, since: str, title: str) -> Plot:
     """Draw messages by time of publication and latency (logarithmic).
 
     Parameters
     ----------
-    publish_ns, latency_ns
+    since_ns, latency_ns
         Time of publication and latency of each delivered message, shape (n,), n > 0.
+    since
+        Words for the zero of the time: ``the first message``.
     title
         Name of the messages, for the caption.
     """
-    seconds = (publish_ns - publish_ns.min()) / 1e9
+    seconds = since_ns / 1e9
+    begin, end = float(seconds.min()), float(seconds.max())
     milliseconds = np.maximum(latency_ns, 1) / 1e6
     columns = int(np.clip(seconds.size / 20, 10, _MOST_COLUMNS))
     low, high = float(milliseconds.min()), float(milliseconds.max())
     rows = np.geomspace(low * 0.98, high * 1.02, _ROWS + 1)
     counts, times, edges = np.histogram2d(
-        seconds, milliseconds, bins=(np.linspace(0, max(seconds.max(), 1e-9), columns + 1), rows)
+        seconds, milliseconds, bins=(np.linspace(begin, max(end, begin + 1e-9), columns + 1), rows)
     )
     figure = new_figure(2.8)
     axes = figure.subplots()
@@ -110,7 +113,7 @@ def latency_heat(publish_ns: Ints, latency_ns: Floats, title: str) -> Plot:
     )
     axes.set_yscale("log")
     plain_numbers(axes, "y")
-    axes.set(xlabel="time since the first message [s]", ylabel="latency [ms]")
+    axes.set(xlabel=f"time since {since} [s]", ylabel="latency [ms]")
     axes.grid(visible=False)
     bar = figure.colorbar(mesh, ax=axes, label="messages", pad=0.01)
     plain_numbers(bar.ax, "y")

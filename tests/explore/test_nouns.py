@@ -206,6 +206,27 @@ def test_pictures_are_figures_of_the_users_own(four: Recordings) -> None:
     assert four.latency.answer().picture.figure.axes  # type: ignore[union-attr]
 
 
+def test_the_time_of_a_message_is_that_since_the_first_one_of_its_run(tmp_path: Path) -> None:
+    """By hand: /late begins 30 ms, and is delivered 40 ms, after the first message on /data."""
+    folder = write_run(
+        tmp_path / "r", latencies_ns=[MS] * 3 + [None, MS, 2 * MS], period_ns=10 * MS
+    )
+    file = folder / "tables/messages.parquet"
+    rows = pl.read_parquet(file)
+    topic = pl.Series(["/data"] * 3 + ["/late"] * 3).cast(rows.schema["topic"])
+    rows.with_columns(topic=topic).write_parquet(file)
+    run = rl.open(folder, collect=False)
+    for shown in (run, run.view(window_ns=(int(rows["publish_ns"].min()) + 20 * MS, None))):  # type: ignore[arg-type]
+        assert shown.latency.frame("/late")["since_ns"].to_list() == [30 * MS, 40 * MS, 50 * MS]
+        dots = shown.latency.over_time("/late").axes[0].lines[0]
+        assert list(dots.get_xdata()) == [0.04, 0.05]
+        heat = shown.latency.heat("/late").axes[0]
+        assert heat.get_xlim() == pytest.approx((0.04, 0.05))
+        assert heat.get_xlabel() == "time since the run's first publication [s]"
+        bars = shown.loss.over_time("/late").axes[0].patches
+        assert min(bar.get_x() for bar in bars) == pytest.approx(0.03)
+
+
 @pytest.mark.parametrize(
     ("bound_ns", "median_ms", "line"),
     [(None, None, "no median, as the clocks"), (2 * MS, 5.5, "line: the median.")],

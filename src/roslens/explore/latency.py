@@ -47,7 +47,16 @@ class OfMessages(Noun[LatencyReport]):
         group, warm_up_s = report.groups[0], report.parameters.warm_up_s
         rows = rows_of_group(report.messages, report.counting, group, warm_up_s)
         order = ("run", "publish_ns", "message_id", "subscription_id")
-        return rows.filter("warm").drop("warm").sort(order, nulls_last=True).collect()
+        every = self._run.whole().table("messages")
+        first = every.group_by("run").agg(first_ns=pl.col("publish_ns").min())
+        return (
+            rows.filter("warm")
+            .join(first, on="run", how="left")
+            .with_columns(since_ns=pl.col("publish_ns") - pl.col("first_ns"))
+            .drop("warm", "first_ns")
+            .sort(order, nulls_last=True)
+            .collect()
+        )
 
 
 class Latency(OfMessages):
@@ -188,7 +197,8 @@ class Latency(OfMessages):
         """
         rows, scope, _ = self._delivered(topic)
         latency = rows["latency_ns"].to_numpy().astype(np.float64)
-        return picture(latency_heat(rows["since_ns"].to_numpy(), latency, scope))
+        since = "the run's first publication"
+        return picture(latency_heat(rows["since_ns"].to_numpy(), latency, since, scope))
 
     def over_time(self, topic: str | None = None) -> Picture:
         """Draw the latency [ms] of each message against its publication time [s], by run.

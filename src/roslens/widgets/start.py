@@ -634,9 +634,11 @@ def _heat(run: Recordings, topic: str) -> Part:
         return Sentence(
             f"No message {on_topic}with a latency was delivered in this range.", loud=True
         )
+    publish = chosen["publish_ns"]
     return latency_heat(
-        chosen["publish_ns"].to_numpy(),
+        (publish - publish.min()).to_numpy(),
         chosen["latency_ns"].to_numpy().astype(float),
+        "the first message",
         topic + f"; {missing:,} more, whose latency is not known, are not drawn" * (missing > 0),
     )
 
