@@ -354,7 +354,7 @@ class ChainsReport(Report[ChainsParameters]):
         """Report the slowest instances of the slowest chains."""
         return Section(
             *(
-                tables.slowest_table(chain, self.parameters.worst)
+                tables.slowest_table(chain, self.parameters.worst, self.tables.table("processes"))
                 for chain in self._within_clocks[:_IN_FULL]
             )
         )

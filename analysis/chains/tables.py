@@ -197,23 +197,24 @@ def parts_table(chain: FollowedChain, least_share: float = 0.0) -> ReportTable:
     )
 
 
-def slowest_table(chain: FollowedChain, count: int) -> ReportTable:
+def slowest_table(chain: FollowedChain, count: int, processes: pl.LazyFrame) -> ReportTable:
     """Return the slowest instances of one chain, each with its longest part.
 
+    Their begin is that since the first event of the run, which ``processes`` tells.
     Without instances for which the clocks of the hosts may be as far apart as they took; so with
     parts.
     """
     bound = pl.col("clock_bound_ns")
     done = chain.instances.complete.filter(beyond_clocks(pl.col("latency_ns"), bound))
     slow = done.top_k(count, by="latency_ns").sort("latency_ns", descending=True)
-    first = chain.instances.instances.group_by("run").agg(first=pl.col("begin_ns").min())
+    first = processes.group_by("run").agg(first=pl.col("begin_ns").min()).collect()
     longest = (
         chain.instances.hops.sort("duration_ns", descending=True)
         .unique(["run", "instance"], keep="first", maintain_order=True)
         .filter(beyond_clocks(pl.col("duration_ns"), bound))
         .select("run", "instance", "topic", "part", "duration_ns")
     )
-    rows = slow.join(first, on="run", maintain_order="left").join(
+    rows = slow.join(first, on="run", how="left", maintain_order="left").join(
         longest, on=["run", "instance"], how="left", maintain_order="left"
     )
     return ReportTable(
@@ -221,9 +222,9 @@ def slowest_table(chain: FollowedChain, count: int) -> ReportTable:
         [
             [
                 r["run"],
-                f"{(r['begin_ns'] - r['first']) / 1e9:.3f}",
+                "-" if r["first"] is None else f"{(r['begin_ns'] - r['first']) / 1e9:.3f}",
                 milliseconds(r["latency_ns"]),
-                "-" if r["part"] is None else f"{r['topic']} {r['part']}",
+                "-" if r["part"] is None else f"{r['topic']} {part_in_words(r['part'])}",
                 milliseconds(r["duration_ns"], 3),
             ]
             for r in rows.iter_rows(named=True)

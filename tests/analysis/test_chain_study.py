@@ -129,9 +129,9 @@ def test_which_of_several_waiting_messages_was_used_is_not_sure() -> None:
     [
         (("h0", "h1", "h1"), ["-", "-", "-", "-", "-"], []),
         (("h0", "h1", "h0"), ["0.108", "-", "-", "-", "-"],
-         [["run0", "0.000", "0.1080", "-", "-"]]),
+         [["run0", "2.000", "0.1080", "-", "-"]]),
         (("h0", "h0", "h0"), ["0.108", "-", "-", "-", "/a transport or waiting (44 %)"],
-         [["run0", "0.000", "0.1080", "/a transport", "0.0480"]]),
+         [["run0", "2.000", "0.1080", "/a transport or waiting", "0.0480"]]),
     ],
 )  # fmt: skip
 def test_tables_state_no_time_by_clocks_that_are_apart(
@@ -148,7 +148,10 @@ def test_tables_state_no_time_by_clocks_that_are_apart(
     table = chains_table([followed])
     assert table.rows[0][3:8] == overview
     assert (CLOCKS in table.notes) == (hosts != ("h0", "h0", "h0"))
-    assert slowest_table(followed, 10).rows == slowest
+    # The first process began two seconds before the message was published.
+    begins = [at(100), at(100) - 2_000_000_000]
+    processes = pl.LazyFrame({"run": ["run0"] * 2, "begin_ns": begins})
+    assert slowest_table(followed, 10, processes).rows == slowest
     shares = {(row[0], row[2]): row[6] for row in parts_table(followed).rows}
     told = {"h0h1h1": "-", "h0h1h0": "6.5 %", "h0h0h0": "6.5 %"}["".join(hosts)]
     assert shares["/a", "callback"] == told  # 7 of 108 us
