@@ -93,8 +93,8 @@ def scope(traffic: pl.DataFrame, chosen: Collection[str]) -> str | None:
         ways = {name: worst[name] for name in ("lost", "replaced", "overwritten")}
         ways["lost"] -= ways["replaced"] + ways["overwritten"]
         clauses.append(
-            f"most is lost on {worst['topic']}, {worst['lost']:,} of {worst['known']:,} "
-            f"({how_lost(ways)})"
+            f"the greatest share is lost on {worst['topic']}, {worst['lost']:,} of "
+            f"{worst['known']:,} ({how_lost(ways)})"
         )
     unheard = own_topics.filter(pl.col("heard") == 0)
     if unheard.height:

@@ -206,6 +206,23 @@ def test_pictures_are_figures_of_the_users_own(four: Recordings) -> None:
     assert four.latency.answer().picture.figure.axes  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize(
+    ("lost_on_a", "told"),
+    [(2, "No topic lost more than /a: 2 of 4."), (3, "Most of them on /a: 3 of 4.")],
+)
+def test_most_is_more_than_half(tmp_path: Path, lost_on_a: int, told: str) -> None:
+    """By hand: /b and /c lose one of four messages each."""
+    latencies = [None] * lost_on_a + [MS] * (4 - lost_on_a) + [None, MS, MS, MS] * 2
+    folder = write_run(tmp_path / "r", latencies_ns=latencies)
+    file = folder / "tables/messages.parquet"
+    rows = pl.read_parquet(file)
+    topic = pl.Series([name for name in ("/a", "/b", "/c") for _ in range(4)])
+    rows.with_columns(topic=topic.cast(rows.schema["topic"])).write_parquet(file)
+    count = lost_on_a + 2
+    sentences = rl.open(folder, collect=False).loss.sentences()
+    assert sentences == [f"{count} of 12 messages did not arrive.", told]
+
+
 def test_the_time_of_a_message_is_that_since_the_first_one_of_its_run(tmp_path: Path) -> None:
     """By hand: /late begins 30 ms, and is delivered 40 ms, after the first message on /data."""
     folder = write_run(

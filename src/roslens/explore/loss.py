@@ -46,7 +46,9 @@ class Loss(OfMessages):
             "missed", "topic", descending=[True, False]
         )
         for topic, missed, known, *_ in lossy.head(of_topic.height > 1).iter_rows():
-            sentences.append(f"Most of them on {topic}: {missed:,} of {known:,}.")
+            is_most = 2 * missed > lossy["missed"].sum()
+            most = "Most of them on" if is_most else "No topic lost more than"
+            sentences.append(f"{most} {topic}: {missed:,} of {known:,}.")
         return [*tracer, *sentences]
 
     def tracer(self) -> pl.DataFrame:
