@@ -112,14 +112,14 @@ def topics_overview(
     Returns
     -------
     ``topic``, ``from``, ``to``, ``messages``, ``rate_hz`` (publications per recorded second from
-    the first to the last; null for few), ``bytes_per_s`` (rate times mean size; null without
-    sizes), ``p50_ms``, ``p99_ms``, ``worst_ms`` (publish to callback, of delivered messages; means
-    over runs, except for the worst), ``lost`` (part of the messages of all runs that did not
-    arrive; null where unknown outcomes forbid it in a run), ``not_arrived`` and ``unknown``
-    (numbers of messages, of unknown outcome in the second), ``delivered`` (number with a latency).
-    A percentile is null where a run has fewer latencies than its interval needs (6 for P50, 299 for
-    P99), and where it is no longer than hosts' clocks may be apart. The slowest row is that with
-    the highest P99, or among rows without P99 that with the longest latency.
+    the first to the last; null where a run has fewer than 10), ``bytes_per_s`` (rate times mean
+    size; null without sizes), ``p50_ms``, ``p99_ms``, ``worst_ms`` (publish to callback, of
+    delivered messages; means over runs, except for the worst), ``lost`` (part of the messages of
+    all runs that did not arrive; null where unknown outcomes forbid it in a run), ``not_arrived``
+    and ``unknown`` (numbers of messages, of unknown outcome in the second), ``delivered`` (number
+    with a latency). A percentile is null where a run has fewer latencies than its interval needs
+    (6 for P50, 299 for P99), and where it is no longer than hosts' clocks may be apart. The slowest
+    row is that with the highest P99, or among rows without P99 that with the longest latency.
     """
     latency = LATENCY_NS / 1e6
 
@@ -155,8 +155,8 @@ def topics_overview(
         )
         .agg(
             pl.col("messages").sum(),
-            rate_hz=pl.col("rate").mean(),
-            bytes_per_s=(pl.col("rate") * pl.col("size")).mean(),
+            rate_hz=_of_all_runs("rate", pl.col("rate").mean()),
+            bytes_per_s=_of_all_runs("rate", (pl.col("rate") * pl.col("size")).mean()),
             p50_ms=_beyond_clocks(mean_quantile_expression("p50_ms")),
             p99_ms=_beyond_clocks(mean_quantile_expression("p99_ms")),
             worst_ms=pl.col("worst_ms").max(),
@@ -170,6 +170,11 @@ def topics_overview(
         .collect()
     )
     return slowest_first(topics)
+
+
+def _of_all_runs(name: str, value: pl.Expr) -> pl.Expr:
+    """Return a value over runs; null where a run has none, which would leave that run out."""
+    return pl.when(pl.col(name).null_count() == 0).then(value)
 
 
 def _beyond_clocks(value_ms: pl.Expr) -> pl.Expr:
@@ -236,7 +241,8 @@ def graph_edges(messages: pl.LazyFrame, losses: pl.LazyFrame | None = None) -> p
     -------
     polars.DataFrame
         ``node``, ``topic``, ``publishes`` (else the node receives), ``messages``, ``rate_hz``
-        (publications per recorded second from the first to the last), and for receiving nodes
+        (publications per recorded second from the first to the last; null where a run has fewer
+        than 10), and for receiving nodes
         ``p50_ms``, ``p99_ms`` (publish to callback_start, of delivered messages; null where no
         longer than hosts' clocks may be apart) and ``lost`` (part of the messages sent to the
         node). Sorted by topic, publishers first.
@@ -274,7 +280,7 @@ def graph_edges(messages: pl.LazyFrame, losses: pl.LazyFrame | None = None) -> p
         .group_by("node", "topic", "publishes")
         .agg(
             pl.col("messages").sum(),
-            pl.col("rate_hz").mean(),
+            _of_all_runs("rate_hz", pl.col("rate_hz").mean()).alias("rate_hz"),
             *(_beyond_clocks(pl.col(name).mean()).alias(name) for name in ("p50_ms", "p99_ms")),
             pl.col("lost").mean(),
         )

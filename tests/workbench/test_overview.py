@@ -78,6 +78,22 @@ def test_edges_have_rate_latency_and_loss() -> None:
     }
 
 
+@pytest.mark.parametrize(("counts", "rate"), [((21, 11), 7.5), ((21, 9), None)])
+def test_a_rate_over_runs_is_of_all_runs(counts: tuple[int, int], rate: float | None) -> None:
+    """By hand: 20 intervals of 0.1 s in one run, 10 of 0.2 s or eight in the other."""
+    rows = [
+        {"run": str(run), "topic": "/t", "publisher_node": "/a", "publisher_host": "h",
+         "subscription_node": "/b", "publish_ns": (run + 1) * 100 * MS * i, "outcome": "delivered",
+         "latency_ns": MS, "size": 2}
+        for run, count in enumerate(counts) for i in range(count)
+    ]  # fmt: skip
+    frame = pl.LazyFrame(rows).with_columns(clock_bound_ns=NOT_APART)
+    (row,) = topics_overview(frame).rows(named=True)
+    assert row["rate_hz"] == pytest.approx(rate)
+    assert row["bytes_per_s"] == pytest.approx(None if rate is None else 2 * rate)
+    assert graph_edges(frame)["rate_hz"].to_list() == [pytest.approx(rate)] * 2
+
+
 def test_ten_messages_have_a_rate() -> None:
     # Nine intervals of 0.1 s.
     many = pl.DataFrame({"publish_ns": [10**8 * i for i in range(10)], "paused": False})

@@ -87,9 +87,10 @@ class Latency(OfMessages):
         Returns
         -------
         One row per topic, pair of nodes and cell: ``cell`` (empty if all runs share one),
-        ``topic``, ``from``, ``to``, ``messages``, ``rate_hz`` (Hz), ``bytes_per_s`` (B/s of
-        serialized messages; null if their sizes are unknown), ``p50_ms``, ``p99_ms`` (ms; these
-        four are means over the runs of the cell), ``worst_ms`` (ms), ``lost`` (fraction of all
+        ``topic``, ``from``, ``to``, ``messages``, ``rate_hz`` (Hz; null where a run has fewer than
+        10 publications), ``bytes_per_s`` (B/s of serialized messages; null where there is no rate
+        or sizes are unknown), ``p50_ms``, ``p99_ms`` (ms; these four are means over the runs of the
+        cell), ``worst_ms`` (ms), ``lost`` (fraction of all
         messages, 0..1; null if it cannot be known), ``not_arrived``, ``unknown``, ``delivered``
         (their counts). A percentile is null where a run has fewer latencies than its interval
         needs, 6 for P50 and 299 for P99, and where it is no longer than hosts' clocks may be
