@@ -13,6 +13,8 @@ from matplotlib.ticker import MaxNLocator
 from roslens.analysis.estimate import Estimate, cell_label, not_none, short_labels
 from roslens.analysis.figures import style
 from roslens.analysis.figures.plot import Plot
+from roslens.analysis.measures.callbacks import CALLBACK
+from roslens.analysis.measures.stacks import callback_title
 from roslens.analysis.runs import Run, cells_of
 from roslens.collectors.topics import INFRASTRUCTURE
 from roslens.recording.arrays import np
@@ -159,8 +161,9 @@ def durations_plot(durations: pl.DataFrame) -> Plot:
     shown = (
         measured.sort("max_ns", descending=True).head(_MOST).sort("kind", "name", "node", "cell")
     )
+    ended = int((measured["count"] - measured["unfinished"]).sum())
     labels = [
-        f"{row['kind'] or '?'} {row['name'] or '?'}\n{style.wrapped(row['cell'], 48)}"
+        f"{callback_title(*(row[name] for name in CALLBACK))}\n{style.wrapped(row['cell'], 48)}"
         for row in shown.iter_rows(named=True)
     ]
     lines = max((label.count("\n") + 1 for label in labels), default=1)
@@ -186,7 +189,7 @@ def durations_plot(durations: pl.DataFrame) -> Plot:
     style.plain_numbers(axes)
     return Plot(
         figure,
-        f"Durations of {int(measured['count'].sum()):,} callback executions: dot P50, bars to P90 "
+        f"Durations of {ended:,} callback executions: dot P50, bars to P90 "
         f"and P99, tick the longest; without those of {' and '.join(INFRASTRUCTURE)}. From "
         "callback_start to callback_end in one thread; percentiles are means over runs.",
         left_out=style.left_out(

@@ -18,6 +18,7 @@ from tests.samples import SAMPLES
 
 import roslens as rl
 from roslens.analysis.figures.style import Plot, wrapped
+from roslens.analysis.latency.figures import durations_plot
 from roslens.analysis.latency.report import LatencyParameters, LatencyReport
 from roslens.analysis.measures.callbacks import durations, periods, worst_messages
 from roslens.analysis.measures.drift import order_effect
@@ -615,6 +616,19 @@ def test_callbacks_are_the_same_on_the_first_page(tmp_path: Path) -> None:
     assert not list(page._busy())
     window = opened.view(window_ns=(START, START + 10_000_000))
     assert window.callbacks.summary()["busy"].to_list() == [0.5]
+
+
+def test_durations_are_drawn_by_callback_and_node_and_counted_if_they_ended() -> None:
+    """Timers of one period in two nodes; by hand, 3 + 2 executions ended."""
+    instances = pl.concat(
+        executions("a", "10 ms", took).with_columns(node=pl.lit(node))
+        for node, took in (("/n0", [1, 2, 3]), ("/n1", [4, 5, None]))
+    )
+    processes = Tables().table("processes").with_columns(run=pl.lit("a"))
+    plot = durations_plot(durations(instances, processes, NEVER, {"a": ""}))
+    labels = [label.get_text().strip() for label in plot.figure.axes[0].get_yticklabels()]
+    assert sorted(labels) == ["timer 10 ms of /n0", "timer 10 ms of /n1"]
+    assert plot.caption.startswith("Durations of 5 callback executions")
 
 
 @pytest.mark.parametrize(
