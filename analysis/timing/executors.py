@@ -34,8 +34,9 @@ def recorded_executors(
         Executions in order: ``host``, ``vpid``, ``vtid``, ``callback_id``, ``start_ns``,
         ``end_ns``.
     intervals
-        Intervals from `on_wait_sets`.
+        ``executor_intervals`` of the run.
     """
+    is_known, intervals = not intervals.is_empty(), on_wait_sets(intervals)
     pairs = rows.select(*_THREAD, "callback_id").unique(maintain_order=True)
     members = executors_of(
         ((host, vpid, vtid), callback) for host, vpid, vtid, callback in pairs.iter_rows()
@@ -57,6 +58,7 @@ def recorded_executors(
             _most_at_once([active[thread] for thread in threads]),
             not waiting.isdisjoint(threads),
             run,
+            is_known=is_known,
         )
         for threads in first
     ]
@@ -68,11 +70,11 @@ def _most_at_once(spans: Sequence[Sequence[int]]) -> int:
 
 
 def _executor(
-    threads: Sequence[tuple[str, int, int]], count: int, waits: bool, run: Run
+    threads: Sequence[tuple[str, int, int]], count: int, waits: bool, run: Run, *, is_known: bool
 ) -> TimedExecutor:
     host, vpid, _ = threads[0]
     kind: ExecutorKind
-    kind_from: Literal["manifest", "events"] = "manifest"
+    kind_from: Literal["manifest", "events", "guess"] = "manifest"
     named = _NAMES.get(str(run.cell.get("executor")).lower())
     if named is not None and (count == 1 or named not in OF_ONE_THREAD):
         kind = named
@@ -80,7 +82,8 @@ def _executor(
         if named not in OF_ONE_THREAD and isinstance(threads_named, int):
             count = max(count, threads_named)
     else:
-        kind_from = "events"
+        # An executor without events is of another kind than those with them, if any has them.
+        kind_from = "events" if is_known else "guess"
         several = count > 1
         kind = ("MultiThreaded" if several else "SingleThreaded") if waits else (
             "EventsCBG" if several else "Events"

@@ -87,9 +87,8 @@ def recorded_timing(tables: Tables, run: Run, warm_up_s: float | None = None) ->
         raise NotEnoughEvidenceError(
             f"{run.name}: no callback ran {since} while messages were published"
         )
-    intervals = on_wait_sets(frames["executor_intervals"])
-    executors = recorded_executors(executions, intervals, run)
-    intervals = with_executor(intervals, executors)
+    executors = recorded_executors(executions, frames["executor_intervals"], run)
+    intervals = with_executor(on_wait_sets(frames["executor_intervals"]), executors)
     executions = with_waits(with_executor(executions, executors), intervals)
     waited = delayed(grouped(executions), intervals, executors)
     by_kernel, executions = _with_cpu_time(waited.filter(counts), frames["callback_scheduling"])

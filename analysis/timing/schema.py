@@ -67,8 +67,9 @@ class TimedExecutor(Strict):
     """Threads that execute the same callbacks."""
 
     kind: ExecutorKind
-    kind_from: Literal["manifest", "events", "given"] = Field(
-        description="events: which events of executors there are, and on how many threads"
+    kind_from: Literal["manifest", "events", "guess", "given"] = Field(
+        description="events: which events of executors there are, and on how many threads; guess: "
+        "no executor's events were recorded, so it may be of any kind"
     )
     threads: int = Field(
         ge=1, le=1024, description="as many as were active at once, or as was said"

@@ -14,7 +14,8 @@ from roslens.analysis.timing.schema import TimedCallback, TimingModel
 
 _FRAME = {
     "callback_id": pl.Int64(), "kind": pl.String(), "name": pl.String(), "node": pl.String(),
-    "executor": pl.Int64(), "executor_kind": pl.String(), "threads": pl.Int64(),
+    "executor": pl.Int64(), "executor_kind": pl.String(),
+    "executor_kind_from": pl.String(), "threads": pl.Int64(),
     "priority": pl.Int64(), "group": pl.String(), "reentrant": pl.Boolean(),
     "queue_depth": pl.Int64(), "period_ns": pl.Int64(), "jitter_ns": pl.Int64(),
     "rate_hz": pl.Float64(), "executions": pl.Int64(), "execution_p50_ns": pl.Float64(),
@@ -36,9 +37,9 @@ def callbacks_frame(model: TimingModel) -> pl.DataFrame:
         rows.append(
             (
                 callback.id, callback.kind, callback.name, callback.node, callback.executor,
-                executor.kind, executor.threads, executor.priority, callback.group,
-                callback.reentrant, callback.queue_depth, callback.period_ns, callback.jitter_ns,
-                len(took) / model.length_ns * 1e9, len(took), quantile(took, 0.5),
+                executor.kind, executor.kind_from, executor.threads, executor.priority,
+                callback.group, callback.reentrant, callback.queue_depth, callback.period_ns,
+                callback.jitter_ns, len(took) / model.length_ns * 1e9, len(took), quantile(took, 0.5),
                 quantile(took, 0.99), max(took), quantile(waits, 0.5) if waits else None,
                 quantile(waits, 0.99) if waits else None,
                 sorted({publication.topic for publication in callback.publications}),

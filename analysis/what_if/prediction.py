@@ -28,6 +28,11 @@ _COSTS = (0.0, 0.25, 0.5, 0.75, 1.0)
 """Positions between the least and the greatest own cost of another executor, equally spaced."""
 _REACHED, _FEW = 0.95, 20
 """Least part of a rate that counts as reached, and least executions that determine a rate."""
+_BASES = {
+    "events": "by its events and threads",
+    "guess": "a guess by its threads, as no executor's events were recorded",
+}
+"""What the kind of an executor that the recording does not name follows from."""
 _LOST = "the tracer lost something in this run, so executions may be missing"
 _NOT_REPRODUCED = "the simulation does not reproduce the recorded latency"
 _NO_TOPIC = "no subscription of the application received messages whose publication is known"
@@ -431,10 +436,10 @@ def _assumptions(models: Sequence[TimingModel], changes: Changes) -> list[str]:
         sentences.append("Priorities were not recorded: all threads have the same.")
     for model in models:
         sentences += [
-            f"The recording does not name its executor: {executor.kind}, by its events and threads "
+            f"The recording does not name its executor: {executor.kind}, {_BASES[basis]} "
             "(--recorded names it)."
             for executor in model.executors
-            if executor.kind_from == "events"
+            if (basis := executor.kind_from) in _BASES
         ]
         unbounded = [
             callback.name or "?"

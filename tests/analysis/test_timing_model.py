@@ -20,6 +20,7 @@ from roslens.analysis.runs import Run
 from roslens.analysis.timing.executors import _concurrent_pairs
 from roslens.analysis.timing.recorded import polls_of, recorded_timing
 from roslens.analysis.timing.schema import ExecutorKind, TimingModel
+from roslens.analysis.timing.views import callbacks_frame
 from roslens.recording import NotEnoughEvidenceError, UsageError
 
 CHAIN = SAMPLES / "chain.tar.zst"
@@ -244,7 +245,13 @@ def test_what_ran_beside_itself_is_reentrant_and_what_ran_beside_another_is_in_a
     ]
     assert [
         (executor.kind, executor.kind_from, executor.threads) for executor in model.executors
-    ] == [("EventsCBG", "events", 2)]
+    ] == [("EventsCBG", "guess", 2)]
+    assert callbacks_frame(model)["executor_kind_from"].unique().to_list() == ["guess"]
+    # Events of another executor show that those of this one were not left out.
+    other = {"host": "h0", "vpid": 9, "vtid": 99, "state": "wait", "timeout_ns": -1}
+    tables = Tables(callback_instances=calls, executor_intervals=[other])
+    (executor,) = recorded_timing(tables, Run("r"), warm_up_s=0).executors
+    assert (executor.kind, executor.kind_from) == ("EventsCBG", "events")
     # Nothing tells what started them: their starts come from outside.
     assert {source.topic: len(source.at_ns) for source in model.sources} == {
         "#2": 3,

@@ -61,7 +61,8 @@ class Timing:
         Returns
         -------
         One row per callback: ``callback_id``, ``kind``, ``name``, ``node``, ``executor`` (number),
-        ``executor_kind``, ``threads``, ``priority``, ``group``, ``reentrant`` (null: not known),
+        ``executor_kind``, ``executor_kind_from`` (manifest, events, given, or guess: no executor's
+        events were recorded), ``threads``, ``priority``, ``group``, ``reentrant`` (null: unknown),
         ``queue_depth``, ``period_ns``, ``jitter_ns``, ``rate_hz``, ``executions``,
         ``execution_p50_ns``, ``_p99_ns`` and ``_max_ns``, ``wait_p50_ns`` and ``_p99_ns`` (ready to
         start), ``publishes`` (topics).
