@@ -22,9 +22,11 @@ from roslens.analysis.verdicts.comparison import (
     Side,
     always_infinite,
     failed_runs,
+    key_of,
     runs_without_messages,
     silent_in_words,
     spread_of,
+    without_value,
 )
 from roslens.analysis.verdicts.statement import Tested, Verdict, corrected
 from roslens.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT, UsageError
@@ -253,7 +255,8 @@ def check_budgets(budgets: Sequence[Budget], side: Side) -> Checks:
     """Check each budget against every cell that it applies to.
 
     A budget without a topic is about the runs' own cells. If its metric has none of those (runs
-    without a work topic have cells per topic, response times one per service), it is about all.
+    without a work topic have cells per topic, response times one per service), it is about all. A
+    cell without an estimate, whether its runs failed or had no value, is not enough evidence.
 
     Raises
     ------
@@ -267,6 +270,7 @@ def check_budgets(budgets: Sequence[Budget], side: Side) -> Checks:
         matching = [e for e in of_metric if budget.applies_to(e.cell)]
         if budget.topic is None:
             matching = [e for e in matching if dict(e.cell) in own_cells] or matching
+            matching += _of_cells_without(matching, of_metric, budget, side)
         if not of_metric and _KNOWN.fullmatch(budget.metric):
             note = "it was not measured in these recordings"
             checks.append(Check(budget=budget, estimate=None, notes=(note,)))
@@ -281,6 +285,27 @@ def check_budgets(budgets: Sequence[Budget], side: Side) -> Checks:
             f"{side.left_out} of {side.runs} runs failed or cannot be read, and are left out"
         )
     return Checks(corrected(checks, "checks"), notes)
+
+
+def _of_cells_without(
+    matching: Sequence[Estimate], of_metric: Sequence[Estimate], budget: Budget, side: Side
+) -> list[Estimate]:
+    """Return a refused estimate for each of the runs' cells that has none of the budget's metric.
+
+    Metrics of other cells, as of all runs with a level, have none to miss.
+    """
+    cells = {key_of(cell): cell for cell in (*side.cells, *side.failed)}.values()
+
+    def are_of(cell: Cell, estimates: Sequence[Estimate]) -> bool:
+        return any(cell.items() <= e.cell.items() for e in estimates)
+
+    if not any(are_of(cell, of_metric) for cell in cells):
+        return []
+    return [
+        without_value(of_metric[0], cell)
+        for cell in cells
+        if budget.applies_to(cell) and not are_of(cell, matching)
+    ]
 
 
 def unless_silent(check: Check, side: Side, estimate: Estimate) -> Check:

@@ -16,7 +16,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any, Literal
 
 from roslens.analysis.environment import (
@@ -421,7 +421,7 @@ def runs_without_messages(side: Side, estimate: Estimate) -> int:
 
 def _cell_of_runs(side: Side, estimate: Estimate) -> Cell:
     """Return the cell of an estimate without topic or service."""
-    factors = {name for cell in side.cells for name in cell}
+    factors = {name for cell in (*side.cells, *side.failed) for name in cell}
     return {name: level for name, level in estimate.cell.items() if name in factors}
 
 
@@ -450,6 +450,15 @@ _NOUNS = {
     "": "value of it",
 }
 """What a run lacks that has no value of a metric, by the beginning of the metric's name."""
+
+
+def without_value(estimate: Estimate, cell: Cell) -> Estimate:
+    """Return the same metric of a cell none of whose runs has a value of it."""
+    return replace(
+        estimate, cell=cell, value=None, low=None, high=None, runs=0, samples=0,
+        effective_samples=None, bounds=None, per_run=(),
+        refused="no run of the cell has a value of it",
+    )  # fmt: skip
 
 
 def _unless_silent(
@@ -580,19 +589,24 @@ def compare_levels(
     """
     _check(threshold)
     levels = list(dict.fromkeys(cell[factor] for cell in side.cells if factor in cell))
-    if len(levels) < 2:
+    failed = list(dict.fromkeys(cell[factor] for cell in side.failed if factor in cell))
+    failed = [level for level in failed if level not in levels] if levels else []
+    if len(levels) + len(failed) < 2:
         names = sorted({name for cell in side.cells for name in cell})
         finding = f"has one level, {levels[0]}" if levels else "is in no run"
         raise UsageError(
             f"--by {factor}: this factor {finding}; the factors are: {', '.join(names) or 'none'}"
         )
-    parts = {level: _at_level(side, factor, level) for level in levels}
+    parts = {level: _at_level(side, factor, level) for level in (*levels, *failed)}
     compared: list[Comparison] = []
     unmatched: list[Unmatched] = []
-    notes = _loss_notes({"the recordings": side})
+    notes = [f"all runs with {factor}={level} failed or cannot be read" for level in failed]
+    notes += _loss_notes({"the recordings": side})
     differing: list[Differences] = []
-    for reference, level in combinations(levels, 2):
-        differing.append(_environment_differences(parts[reference], parts[level]))
+    for reference, level in (*combinations(levels, 2), *product(levels, failed)):
+        both = (parts[reference], parts[level])
+        # Of the machines of runs that failed nothing is known.
+        differing.append(_environment_differences(*both) if level in levels else Differences())
         matched, one_sided, missing = _matched(parts[reference], parts[level], metrics, threshold)
         notes += [note for note in missing if note not in notes]
         blocked = []
@@ -703,10 +717,16 @@ def _within_blocks(
 def _matched(
     base: Side, new: Side, metrics: Sequence[str], threshold: float
 ) -> tuple[list[Comparison], list[Unmatched], list[str]]:
-    """Compare every metric of every cell, before Holm's correction; also return what is missing."""
+    """Compare every metric of every cell, before Holm's correction; also return what is missing.
+
+    Of a cell without a completed run on either side nothing is known, which is a comparison, too.
+    """
     compared: list[Comparison] = []
     unmatched: list[Unmatched] = []
     notes: list[str] = []
+    completed = [key_of(cell) for cell in (*base.cells, *new.cells)]
+    failed = {key_of(cell): cell for cell in (*base.failed, *new.failed)}
+    nowhere = [cell for key, cell in failed.items() if key not in completed]
     for metric in dict.fromkeys(metrics or DEFAULT_METRICS):
         left, right = _by_cell(base, new, metric)
         if not left and not right:
@@ -722,6 +742,11 @@ def _matched(
                 unmatched.append(Unmatched(metric, estimate.cell, "base"))
         unmatched += [
             Unmatched(metric, e.cell, "new") for key, e in right.items() if key not in left
+        ]
+        example = next(iter({**left, **right}.values()))
+        compared += [
+            compare(nothing, nothing, threshold)
+            for nothing in (without_value(example, cell) for cell in nowhere)
         ]
     if not compared and not unmatched:
         raise UsageError(

@@ -259,11 +259,12 @@ def test_no_budget_is_kept_by_runs_without_what_it_is_about(
     cell = {"executor": "single", factor: "scan"}
     estimate = value_over_runs(Metric(metric, "", "ns", "lower"), cell, [1.0, 1.01, 1.02], 3)
     runs = [{"executor": "single"}] * 6 + [{"executor": "multi"}] * 2
-    (check,) = check_budgets(
+    check, of_multi = check_budgets(
         [parse_budget(f"{metric} < 1 s")], replace(side(estimate), cells=runs)
     ).checks
     assert check.verdict == "not_enough_evidence"
     assert check.notes == (f"3 of 6 runs had no {lacking}",)
+    assert (of_multi.verdict, of_multi.estimate.cell) == (check.verdict, runs[-1])
 
 
 @pytest.mark.parametrize("name", ["0", "0.0", "100", "250"])
@@ -325,6 +326,31 @@ def test_failed_runs_of_a_cell_are_not_within_a_budget() -> None:
     exceeded = check_budgets([parse_budget("latency_p99 < 0.5 ms")], failing)
     assert [c.verdict for c in exceeded.checks] == ["exceeded", "exceeded"]
     assert exceeded.exit_code == 1
+
+
+def test_a_cell_without_a_value_is_not_within_a_budget() -> None:
+    """Of three cells a has values, both runs of b failed, and the three of c had none."""
+    within = p99(1, 1.001, 1.002, x="a")
+    failed = side(within, left_out=2, failed=[{"x": "b"}] * 2)
+    here = replace(failed, cells=[{"x": "a"}] * 3 + [{"x": "c"}] * 3, runs=8)
+    found = checked(here)
+    assert [(c.estimate.cell["x"], c.verdict) for c in found.checks if c.estimate] == [
+        ("a", "within"),
+        ("c", "not_enough_evidence"),
+        ("b", "not_enough_evidence"),
+    ]
+    notes = (
+        ["3 of 3 runs had no message of it with a latency"],
+        ["2 runs of this cell failed or cannot be read"],
+    )
+    nothing = "no run of the cell has a value of it"
+    assert [list(c.notes) for c in found.checks[1:]] == [[nothing, *note] for note in notes]
+    assert found.exit_code == 3
+    # The budget of one cell is about no other; a cell that no run is of remains a mistake.
+    assert [c.verdict for c in checked(here, where={"x": "b"}).checks] == ["not_enough_evidence"]
+    assert checked(here, where={"x": "a"}).exit_code == 0
+    with pytest.raises(UsageError, match="no cell with x=d"):
+        checked(here, where={"x": "d"})
 
 
 def test_loss_of_the_tracer_is_said_first() -> None:

@@ -465,6 +465,31 @@ def test_more_failed_runs_of_a_cell_are_no_evidence_that_nothing_got_worse() -> 
     assert compare_sides(side(a), worse).exit_code == 1
 
 
+def test_a_cell_that_failed_on_both_sides_is_no_evidence_that_nothing_got_worse() -> None:
+    a = cpu([1.0, 1.0, 1.001], x="a")
+    one_failed = side(a, left_out=2, failed=[{"x": "b"}] * 2)
+    found = compare_sides(one_failed, one_failed, ["cpu"])
+    assert [(c.cell["x"], c.verdict) for c in found.compared] == [
+        ("a", "no_difference"),
+        ("b", "not_enough_evidence"),
+    ]
+    assert found.exit_code == 3
+    # Where only one side has a run of it, that is said as before.
+    both = side(a, cpu([1.0, 1.0, 1.001], x="b"))
+    assert [u.only_in for u in compare_sides(both, one_failed, ["cpu"]).unmatched] == ["base"]
+
+
+@pytest.mark.parametrize("levels", ["a", "ab"])
+def test_a_level_of_which_all_runs_failed_is_named(levels: str) -> None:
+    """Each level that has values is alone with c; c itself is compared with nothing."""
+    here = side(*(cpu([1.0, 1.0, 1.001], x=x) for x in levels), left_out=2, failed=[{"x": "c"}] * 2)
+    found = compare_levels(here, "x", {}, ["cpu"])
+    assert [(u.cell["x"], u.only_in) for u in found.unmatched] == [(x, "base") for x in levels]
+    assert len(found.compared) == len(levels) - 1
+    assert found.notes[0] == "all runs with x=c failed or cannot be read"
+    assert found.exit_code == 3
+
+
 @pytest.mark.parametrize("lacking", ["silent", "failed"])
 @pytest.mark.parametrize("level", ["a", "b"])
 def test_a_level_whose_runs_lack_values_is_not_better(level: str, lacking: str) -> None:
