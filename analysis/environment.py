@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -28,7 +29,7 @@ class Difference:
     kind, name
         As in `Environment`.
     base, new
-        The distinct values of the runs of each side.
+        The distinct values of the runs of each side; with their shares where only these differ.
     """
 
     kind: str
@@ -146,13 +147,20 @@ def differences(base: Iterable[Environment], new: Iterable[Environment]) -> Diff
     """Return the differences between the environments of the runs of two sides.
 
     Only properties that both sides know are compared: an unknown property is no difference.
+    Machines also differ if the two sides ran on the same ones, but in other shares of their runs.
     """
     left, right = _known_facts(base), _known_facts(new)
     common = [key for key in left if key in right]
     order = {kind: place for place, kind in enumerate(KINDS)}
-    differing = [
-        Difference(*key, left[key], right[key]) for key in common if left[key] != right[key]
-    ]
+    differing = []
+    for key in common:
+        one, other = left[key], right[key]
+        if set(one) != set(other):
+            differing.append(Difference(*key, tuple(sorted(one)), tuple(sorted(other))))
+        elif key[0] == "machine" and any(
+            one[value] * other.total() != other[value] * one.total() for value in one
+        ):
+            differing.append(Difference(*key, shares(one), shares(other)))
     differing.sort(
         key=lambda difference: (
             order[difference.kind],
@@ -193,13 +201,19 @@ def merged_differences(several: Sequence[Differences]) -> Differences:
     )
 
 
-def _known_facts(environments: Iterable[Environment]) -> dict[tuple[str, str], tuple[str, ...]]:
-    values: dict[tuple[str, str], set[str]] = {}
+def shares(counts: Counter[str]) -> tuple[str, ...]:
+    """Return each value with its number of runs, such as ``8 of 10 runs: A``."""
+    total = counts.total()
+    return tuple(f"{counts[value]} of {total} runs: {value}" for value in sorted(counts))
+
+
+def _known_facts(environments: Iterable[Environment]) -> dict[tuple[str, str], Counter[str]]:
+    values: dict[tuple[str, str], Counter[str]] = {}
     for environment in environments:
         for kind, things in environment.items():
             for name, value in things.items():
-                values.setdefault((kind, name), set()).add(value)
-    return {key: tuple(sorted(distinct)) for key, distinct in values.items()}
+                values.setdefault((kind, name), Counter())[value] += 1
+    return values
 
 
 def _no_properties(*parts: Sequence[str]) -> tuple[str, ...]:

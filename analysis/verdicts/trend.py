@@ -56,9 +56,10 @@ class Night:
         Number of runs without a finite value.
     software
         The software that ran: ``commit``, `MACHINE` and the version of each package, as far as all
-        runs share them.
+        runs share them. Several machines are a `MACHINE` of their own, with their shares.
     disturbed
-        Whether the host disturbed all its runs.
+        Whether the host disturbed all its runs with a value; else `values` has none of those that
+        it disturbed.
     """
 
     campaign: str

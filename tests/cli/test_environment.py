@@ -153,6 +153,19 @@ def test_packages_that_only_one_side_has_are_no_other_versions() -> None:
     assert str(difference) == "rclcpp 1 -> 2"
 
 
+def test_the_same_machines_in_other_shares_are_other_machines() -> None:
+    """By hand: 8 and 2 of 10 runs against 2 and 8; 4 and 1 of 5 are the shares of 8 and 2 of 10."""
+    a, b = ({"machine": {"CPU": cpu}, "software": {"RMW": cpu}} for cpu in "AB")
+    found = differences([a] * 8 + [b] * 2, [a] * 2 + [b] * 8)
+    assert found.of_machine
+    (told,) = found.in_words()
+    assert told == (
+        "BASE and NEW differ in machine: CPU 8 of 10 runs: A and 2 of 10 runs: B -> "
+        "2 of 10 runs: A and 8 of 10 runs: B"
+    )
+    assert not differences([a] * 8 + [b] * 2, [b] + [a] * 4).differences
+
+
 @pytest.mark.recording
 def test_recordings_of_another_kernel(roslens: Roslens, tmp_path: Path) -> None:
     for side in ("base", "new"):

@@ -390,6 +390,30 @@ def test_series_of_a_catalog(nightly: Path) -> None:
     assert left_out == ["20 recordings were disturbed by other work on their host"]
 
 
+def test_a_campaign_is_its_undisturbed_runs_and_all_its_machines(nightly: Path) -> None:
+    """Of three runs 10, 20 and 30 ns the last two are disturbed, and the last is on B."""
+    row = rl.catalog(nightly, update=False).frame.head(1).collect()
+    rows = pl.concat([row] * 3).with_columns(
+        latency_p99=pl.Series([10.0, 20.0, 30.0]),
+        disturbances=pl.Series([0, 1, 1]),
+        cpu_model=pl.Series(["A", "A", "B"]),
+        cpu_count=pl.lit(2),
+    )
+
+    def of(members: pl.DataFrame) -> Night:
+        (found,), _ = series_of(members, ["latency_p99"])
+        (night,) = found.nights
+        return night
+
+    assert (of(rows).values, of(rows).disturbed, of(rows).left_out) == ((10.0,), False, 0)
+    rest = of(rows.tail(2))
+    assert (rest.values, rest.disturbed) == ((20.0, 30.0), True)
+    assert rest.software["machine"] == "1 of 2 runs: A, 2 CPUs; 1 of 2 runs: B, 2 CPUs"
+    # A run without a value does not stand for the night, whatever it lacked it for.
+    silent = rows.with_columns(latency_p99=pl.Series([None, 20.0, 30.0]))
+    assert (of(silent).values, of(silent).left_out) == ((20.0, 30.0), 1)
+
+
 def test_topics_are_series_of_their_own(nightly: Path) -> None:
     """In 12 of 20 nights /a was the busiest topic, then /b; resources are about no topic."""
     number = pl.col("campaign").str.tail(2).cast(pl.Int64)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
+from roslens.analysis.environment import shares
 from roslens.analysis.estimate import cell_label
 from roslens.analysis.measures.loss import MAY_BIAS
 from roslens.analysis.measures.resources import CPU, PSS, RSS
@@ -112,7 +114,11 @@ def series_of(rows: pl.DataFrame, metrics: Sequence[str]) -> tuple[list[Series],
 def _nights(members: pl.DataFrame, metric: str) -> tuple[list[Night], int]:
     nights = []
     dropped = 0
-    for runs in members.partition_by("campaign", maintain_order=True):
+    calm = (pl.col("disturbances") > 0).not_().fill_null(value=True)
+    for all_runs in members.partition_by("campaign", maintain_order=True):
+        undisturbed = all_runs.filter(calm)
+        disturbed = not undisturbed.filter(pl.col(metric).is_finite()).height
+        runs = all_runs if disturbed else undisturbed
         values = [value for value in runs[metric] if value is not None and math.isfinite(value)]
         if not values:
             dropped += 1
@@ -123,14 +129,16 @@ def _nights(members: pl.DataFrame, metric: str) -> tuple[list[Night], int]:
             tuple(values),
             runs.height - len(values),
             _shared_software(runs.iter_rows(named=True)),
-            disturbed=bool((runs["disturbances"] > 0).all()),
+            disturbed=disturbed,
         )
         nights.append(night)
     return sorted(nights, key=lambda night: night.start), dropped
 
 
 def _shared_software(runs: Any) -> Mapping[str, str]:
+    """Return the software that all runs share; machines also if they are several."""
     shared: dict[str, str] | None = None
+    machines: Counter[str] = Counter()
     for run in runs:
         software = dict(json.loads(run["packages"] or "{}"))
         for name, column in (("commit", "git_commit"), ("distro", "distro"), ("kernel", "kernel")):
@@ -138,8 +146,10 @@ def _shared_software(runs: Any) -> Mapping[str, str]:
                 software[name] = run[column]
         if run["cpu_model"] is not None:
             software[MACHINE] = f"{run['cpu_model']}, {run['cpu_count']} CPUs"
+            machines[software[MACHINE]] += 1
         if shared is None:
             shared = software
         else:
             shared = {k: v for k, v in shared.items() if software.get(k) == v}
-    return shared or {}
+    several = {MACHINE: "; ".join(shares(machines))} if len(machines) > 1 else {}
+    return {**(shared or {}), **several}
