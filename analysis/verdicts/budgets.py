@@ -21,6 +21,7 @@ from roslens.analysis.statistics.student import POWER, t_quantile, t_two_sided
 from roslens.analysis.verdicts.comparison import (
     Side,
     always_infinite,
+    disturbed_in_words,
     failed_runs,
     key_of,
     runs_without_messages,
@@ -280,6 +281,7 @@ def check_budgets(budgets: Sequence[Budget], side: Side) -> Checks:
     notes = []
     if side.discarded_events:
         notes.append(f"the tracer lost {side.discarded_events:,} events: {MAY_BIAS}")
+    notes += disturbed_in_words(side)
     if side.left_out:
         notes.append(
             f"{side.left_out} of {side.runs} runs failed or cannot be read, and are left out"

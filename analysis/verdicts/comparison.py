@@ -162,7 +162,8 @@ class Comparison(Tested):
         Parts of `difference` by cause, the largest first; they add up to it. Empty if the metric
         did not change or its causes are not known.
     doubted
-        The verdict with the disturbed runs, of a change that does not show without them.
+        The verdict with the disturbed runs, of a change that does not show without them, or of no
+        difference where a change does.
     """
 
     base: Estimate
@@ -498,9 +499,9 @@ def _unless_silent(
 def _undisturbed(
     compared: Sequence[Comparison], base: Side, new: Side, threshold: float
 ) -> list[Comparison]:
-    """Withdraw the verdicts of changes that do not show without the disturbed runs."""
-    changed = any(c.verdict in CHANGES for c in compared)
-    if not changed or not (base.undisturbed or new.undisturbed):
+    """Withdraw changes that do not show without the disturbed runs, and those that only then do."""
+    told = any(c.verdict in (*CHANGES, "no_difference") for c in compared)
+    if not told or not (base.undisturbed or new.undisturbed):
         return list(compared)
     rest = [
         _by_suite(side.undisturbed(), other) if side.undisturbed else side
@@ -508,7 +509,7 @@ def _undisturbed(
     ]
 
     def checked(c: Comparison) -> Comparison:
-        if c.verdict not in CHANGES:
+        if c.verdict not in (*CHANGES, "no_difference"):
             return c
         left, right = (e.get(key_of(c.cell)) for e in _by_cell(rest[0], rest[1], c.metric))
         again: Verdict = "not_enough_evidence"
@@ -516,6 +517,8 @@ def _undisturbed(
         if left and right:
             comparison = compare(left, right, threshold)
             again, known = comparison.verdict, comparison.low is not None
+        if c.verdict == "no_difference" and again not in CHANGES:
+            return c
         if again == c.verdict or (not known and _exceeds_disturbance(c)):
             return c
         note = f"{c.verdict} by all runs, but {again} without the disturbed ones; record again"
@@ -1063,17 +1066,22 @@ _MOST_NAMED = 5
 """Most disturbed runs of each side that a note names."""
 
 
+def disturbed_in_words(side: Side, of: str = "") -> list[str]:
+    """Return a note that names the disturbed runs of a side, and what disturbed them."""
+    if not side.disturbed:
+        return []
+    clauses = [f"{run}: {', '.join(why)}" for run, why in side.disturbed.items()]
+    if len(clauses) > _MOST_NAMED:
+        clauses[_MOST_NAMED:] = [f"and {len(clauses) - _MOST_NAMED} more"]
+    return [f"{len(side.disturbed)} of {side.runs} runs{of} disturbed: {'; '.join(clauses)}"]
+
+
 def _loss_notes(sides: Mapping[str, Side]) -> list[str]:
     notes = []
     for name, side in sides.items():
         if side.discarded_events:
             notes.append(f"the tracer lost {side.discarded_events:,} events of {name}: {MAY_BIAS}")
-        if side.disturbed:
-            clauses = [f"{run}: {', '.join(why)}" for run, why in side.disturbed.items()]
-            if len(clauses) > _MOST_NAMED:
-                clauses[_MOST_NAMED:] = [f"and {len(clauses) - _MOST_NAMED} more"]
-            text = "; ".join(clauses)
-            notes.append(f"{len(side.disturbed)} of {side.runs} runs of {name} disturbed: {text}")
+        notes += disturbed_in_words(side, f" of {name}")
         if side.left_out:
             notes.append(
                 f"{side.left_out} of {side.runs} runs of {name} failed or cannot be read, and are "

@@ -357,6 +357,8 @@ def test_loss_of_the_tracer_is_said_first() -> None:
     all_checks = checked(side(p99(1, 1, 1), discarded_events=5, left_out=1))
     assert all_checks.notes[0].startswith("the tracer lost 5 events")
     assert all_checks.notes[1] == "1 of 3 runs failed or cannot be read, and are left out"
+    (note,) = checked(side(p99(1, 1, 1), disturbed={"r1": ["heat", "steal"]})).notes
+    assert note == "1 of 3 runs disturbed: r1: heat, steal"
 
 
 @pytest.mark.parametrize("text", ["latency_p99 < 50", "latency_p99 < 50 MB", "latency_p99 < 5 %"])

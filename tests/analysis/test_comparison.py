@@ -646,6 +646,21 @@ def test_a_change_that_turns_without_disturbed_runs_says_so() -> None:
 
 
 @pytest.mark.parametrize(
+    ("quiet", "verdict"),
+    [([1.0, 1.001, 0.999], "not_enough_evidence"), ([1.1, 1.1011, 1.0989], "no_difference")],
+)
+def test_disturbed_runs_do_not_hide_a_change(quiet: list[float], verdict: str) -> None:
+    """Of BASE the means of all runs are those of NEW; its undisturbed ones took 1.0 or 1.1."""
+    calm = side(cpu(quiet))
+    base = side(cpu([1.1, 1.1011, 1.0989]), disturbed={"r": ["heat"]}, undisturbed=lambda: calm)
+    (found,) = compare_sides(base, side(cpu([1.1, 1.1, 1.1001])), ["cpu"]).compared
+    doubted = None if verdict == "no_difference" else "no_difference"
+    assert (found.verdict, found.doubted) == (verdict, doubted)
+    told = "no_difference by all runs, but regression without the disturbed ones; record again"
+    assert (told in found.notes) == (doubted is not None)
+
+
+@pytest.mark.parametrize(
     ("values", "verdict"),
     [((1.8, 1.81, 1.79), "not_enough_evidence"), ((2.5, 2.51, 2.49), "regression")],
 )
