@@ -4,8 +4,9 @@ No event of ROS marks the moment at which a sample reaches the subscription's qu
 Fast DDS only). Every trace shows, however, how many later messages the same publisher had sent by
 then. The oldest message of a full queue has depth - 1 others behind it: where that is the rule,
 latency measures the queue's length, not the transport. A lost message was pushed out of a full
-queue if at least depth later messages were sent before the next was taken, as was each message
-that was overwritten.
+queue if at least depth later messages were sent before the next was taken, and that one had depth -
+1 others behind it, as the oldest of a full queue has; so was each message that was overwritten or
+replaced. A queue of 1 does not show it: its only message has none behind it.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class Backlog:
         The smallest depth of the subscriptions' queues; None where it was not recorded.
     pushed_out
         Number of messages lost because a queue was full.
-    most_seen
+    largest_seen
         The largest ``behind`` of received messages; None where no message was taken.
     """
 
@@ -119,9 +120,12 @@ def backlogs(messages: pl.DataFrame, queues: pl.DataFrame) -> dict[str, Backlog]
     of_taken = messages.filter(taken).group_by("run").agg(behind.median(), most=behind.max())
     seen = {run: (median, most) for run, median, most in of_taken.iter_rows()}
     depth = pl.col("queue_depth")
-    outrun = (pl.col("outcome") == "lost") & (depth > 0) & (behind >= depth)
+    behind_next = pl.when(taken).then(behind).backward_fill().over(_DELIVERY, order_by="publish_ns")
+    outrun = (behind >= depth) & (pl.col("behind_next") >= depth - 1) & (depth > 1)
+    outrun &= pl.col("outcome") == "lost"
     lost = (
-        messages.filter(~taken)
+        messages.with_columns(behind_next=behind_next)
+        .filter(~taken)
         .join(queues.unique(["run", "subscription_id"]), on=["run", "subscription_id"], how="left")
         .filter(outrun | pl.col("outcome").is_in(_PUSHED_OUT))
     )

@@ -90,13 +90,14 @@ def latency_measures(
     runs: Sequence[Run], backlogs: Mapping[str, Backlog]
 ) -> Literal["backlog", "latency and backlog", "latency", "not known"]:
     """Return what a cell's latency measures: backlog where messages waited in a full queue."""
-    full, known = full_runs(runs, backlogs)
+    _, known = full_runs(runs, backlogs)
     if not known:
         return "not known"
-    waited = sum(backlogs[run.name].waited for run in runs if run.name in backlogs)
-    if waited == known:
+    of_runs = [backlogs[run.name] for run in runs if run.name in backlogs]
+    if sum(b.waited for b in of_runs) == known:
         return "backlog"
-    return "latency and backlog" if full else "latency"
+    # Where no message that was received had any behind it, none is known to have waited.
+    return "latency and backlog" if any(b.full and b.largest_seen for b in of_runs) else "latency"
 
 
 def hop_estimates(messages: pl.DataFrame, runs: Sequence[Run], level: float) -> list[Estimate]:

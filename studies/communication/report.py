@@ -446,14 +446,13 @@ class CommunicationReport(Report[CommunicationParameters]):
             lost = counted(sum(b.pushed_out for b in seen), "message")
             text = (
                 f"{label}: the queue{queue} was full in {full} of {count_of_runs(known)}. "
-                f"It pushed out {lost}{behind}. "
+                f"It pushed out {lost}{behind}."
             )
-            text += (
-                "Its latency measures the backlog, about depth x publisher period, and not the "
-                "transport."
-                if estimates.latency_measures(members, self.backlogs) == "backlog"
-                else "Its latency holds waiting in the queue."
-            )
+            text += {
+                "backlog": " Its latency measures the backlog, about depth x publisher period, and "
+                "not the transport.",
+                "latency and backlog": " Its latency holds waiting in the queue.",
+            }.get(estimates.latency_measures(members, self.backlogs), "")
             warnings.append(Sentence(text, loud=True))
         return warnings
 

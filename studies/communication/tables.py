@@ -263,7 +263,8 @@ def backlog_table(
                 "Depth seen: median over received messages of the publications by the same "
                 "publisher within (publish_ns, take_ns]. The queue was full where half of the "
                 "messages had depth - 1 others behind them, or where it pushed messages out: they "
-                "were overwritten, or as many as it holds were sent before the next was taken."
+                "were overwritten or replaced, or as many as it holds were sent before the next "
+                "was taken, which had depth - 1 others behind it."
             ),
             (
                 "No event marks a sample's arrival: waiting in the queue and transport cannot be "

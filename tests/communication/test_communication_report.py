@@ -27,6 +27,7 @@ from roslens.collectors.ros2 import build_tables
 from roslens.recording import Recording, UsageError
 from roslens.report import run_report
 from roslens.studies.communication.backlog import Backlog
+from roslens.studies.communication.estimates import latency_measures
 from roslens.studies.communication.logged import agreement
 from roslens.studies.communication.published import by_reference, read_published
 from roslens.studies.communication.report import (
@@ -132,11 +133,14 @@ def test_the_log_s_own_latency_stands_beside_the_study_s(
     )
     run = replace(report.counting[0], cell=cell)
     # One message of many was pushed out, which is no latency of a full queue.
-    seldom = {run.name: Backlog(0.0, 10, pushed_out=1)}
+    seldom = {run.name: Backlog(0.0, 10, pushed_out=1, largest_seen=9)}
     shown = published_table(read_published(PUBLISHED), [run], seldom, [lacks])
     assert "at least 0.9" in repr(shown)
     (ours,) = [row for row in shown.rows if row[1].startswith("here") and row[2:] != [""] * 6]
     assert ours[-1] == "latency, and waiting in a queue that was full at times"
+    # No message that was received had any behind it: none waited.
+    none_waited = {run.name: Backlog(0.0, 1, pushed_out=1, largest_seen=0)}
+    assert latency_measures([run], none_waited) == "latency"
 
 
 def flows_of(report: CommunicationReport) -> dict[tuple[str, bool], list]:  # type: ignore[type-arg]

@@ -167,7 +167,19 @@ def test_what_a_full_queue_pushed_out_was_lost_to_it() -> None:
     behind = with_publications_behind(messages, messages)
     assert behind["behind"].to_list()[:5] == [14, 13, 12, 11, 10]
     assert backlogs(behind, queues(10))["r"].pushed_out == 5
-    assert backlogs(behind, queues(11))["r"].pushed_out == 4
+    # The first that was taken had 9 behind it: a queue of 11 was not full.
+    assert backlogs(behind, queues(11))["r"].pushed_out == 0
+    # An idle subscription takes each that arrives at once; the transport lost 12 of 20, or every
+    # second. Only what is known to be replaced was pushed out of a queue of one.
+    outage = [{"publish_ns": 10 * i, "take_ns": 10 * i + 1} for i in range(20)]
+    for i in range(4, 16):
+        outage[i] = {"publish_ns": 10 * i, "outcome": "lost"}  # type: ignore[dict-item]
+    lost = rows(*outage)
+    for depth in (1, 2, 10):
+        found = backlogs(with_publications_behind(lost, lost), queues(depth))["r"]
+        assert (found.pushed_out, found.full, found.largest_seen) == (0, False, 0)
+    replaced = rows({"publish_ns": 0, "outcome": "replaced"}, {"publish_ns": 1, "take_ns": 2})
+    assert backlogs(with_publications_behind(replaced, replaced), queues(1))["r"].pushed_out == 1
     # An overwritten message is certain; one whose queue is not known is not.
     overwritten = rows({"publish_ns": 0, "outcome": "overwritten"}, {"publish_ns": 1})
     assert backlogs(with_publications_behind(overwritten, overwritten), queues(10))["r"].full
