@@ -70,10 +70,15 @@ def test_losses_by_hand() -> None:
     # 20 and 40 of 300; then of 400, with 100 that arrived at half the rate.
     shares = "the middleware lost {} % and rosbag2's cache {} %; "
     headline = recorder_headline(runs)
-    assert headline == f"Of 300 messages {shares.format('6.7', '13')}at no rate did all arrive."
+    lowest = "not even at the lowest rate, 100 MiB/s, did all arrive"
+    assert headline == f"Of 300 messages {shares.format('6.7', '13')}{lowest}."
     whole = {"received": 100, "lost_in_cache": 0, "written": 100, "rate_bytes_per_s": 50 << 20}
     headline = recorder_headline([*runs, run_of("slow", **whole)])
     assert headline == f"Of 400 messages {shares.format('5.0', '10')}up to 50 MiB/s all arrived."
+    # All arrive at twice the rate: that is no rate up to which they do.
+    fast = {**whole, "rate_bytes_per_s": 200 << 20}
+    headline = recorder_headline([*runs, run_of("fast", **fast)])
+    assert headline == f"Of 400 messages {shares.format('5.0', '10')}{lowest}."
     table = recorder_table(runs, 0.95)
     # 300 messages of 1 MiB in 3 s.
     assert list(table.rows[0][:5]) == ["plugin_config=mcap_default", "3", "100", "300", "240"]
