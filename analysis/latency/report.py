@@ -43,7 +43,12 @@ from roslens.analysis.measures.samples import (
 )
 from roslens.analysis.measures.services import has_every_node, service_estimates, unanswered
 from roslens.analysis.reports.base import Part, Report, Section, count_of_runs
-from roslens.analysis.reports.front import effect_sentence, loss_sentence, with_interval
+from roslens.analysis.reports.front import (
+    effect_sentence,
+    loss_sentence,
+    p99_sentences,
+    with_interval,
+)
 from roslens.analysis.reports.given import Tables
 from roslens.analysis.reports.numbers import counted, milliseconds
 from roslens.analysis.reports.parameters import ReportParameters, Texts
@@ -256,14 +261,8 @@ class LatencyReport(Report[LatencyParameters]):
                 f"At the median messages{on} take from {with_interval(of_all[fast])} ({fast}) to "
                 f"{with_interval(of_all[slow])} ({slow})."
             )
-            at_p99 = {str(e.cell): e for e in by_metric["latency_p99"]}
-            a, b = (at_p99.get(str(of_all[name].cell)) for name in (fast, slow))
-            if a and b and not_none(a.value) > not_none(b.value):
-                sure = None not in (a.low, b.high) and not_none(a.low) > not_none(b.high)
-                order = "it is the other way round" if sure else "they cannot be told apart"
-                sentences.append(
-                    f"At P99 {order}: {with_interval(a)} ({fast}) and {with_interval(b)} ({slow})."
-                )
+            ends = ((fast, of_all[fast]), (slow, of_all[slow]))
+            sentences += p99_sentences(*ends, by_metric["latency_p99"])
         if of_all_topics:
             sentences.append(of_all_topics)
         losses = [e for e in self.main_estimates if e.metric == "loss"]

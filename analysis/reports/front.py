@@ -1,6 +1,7 @@
 """Build the first screen of a report: its answer in a sentence, one picture, and basic facts.
 
-Also build sentences that several reports have in their answers: on the largest effect, and on loss.
+Also build sentences that several reports have in their answers: on the largest effect, on P99, and
+on loss.
 """
 
 from __future__ import annotations
@@ -209,6 +210,22 @@ def _contrary(effect: FactorEffect, at_p99: Sequence[FactorEffect]) -> str:
             contrary = (not_none(e.value) - 1) * (not_none(effect.value) - 1) < 0
             return "; at P99 it is the other way round" if contrary else ""
     return ""
+
+
+def p99_sentences(
+    fast: tuple[str, Estimate], slow: tuple[str, Estimate], at_p99: Sequence[Estimate]
+) -> list[str]:
+    """Return a sentence if the P99 of two cells, each with its name, are in another order.
+
+    It is the other order only if their intervals lie apart.
+    """
+    by_cell = {str(e.cell): e for e in at_p99 if e.value is not None}
+    a, b = (by_cell.get(str(e.cell)) for _, e in (fast, slow))
+    if not a or not b or not_none(a.value) <= not_none(b.value):
+        return []
+    sure = None not in (a.low, b.high) and not_none(a.low) > not_none(b.high)
+    order = "it is the other way round" if sure else "they cannot be told apart"
+    return [f"At P99 {order}: {with_interval(a)} ({fast[0]}) and {with_interval(b)} ({slow[0]})."]
 
 
 class Ratio(NamedTuple):

@@ -36,7 +36,8 @@ COLUMNS: Mapping[str, str] = {
     "queue_depth": "the subscriptions' depth of history, the smallest",
     "queue_full": "whether the queue was full: half of the messages had queue_depth - 1 others "
     "behind them, or it pushed messages out (they were overwritten or replaced, or lost while as "
-    "many later ones as it holds were sent before the next take, of one with as many behind it)",
+    "many later ones as it holds were sent before the next take, and queue_depth - 1 were behind "
+    "what was taken)",
     "unknown": "publications of which nobody can say whether they arrived",
     "evidence": (
         "exact, approximate (some messages joined by order) or partial (some not known), and why"

@@ -17,7 +17,7 @@ from roslens.analysis.measures.latency import latency_estimates, latency_metric
 from roslens.analysis.measures.pauses import lost_events
 from roslens.analysis.measures.samples import RunSamples, TopicGroup, run_samples
 from roslens.analysis.reports.base import Part, Report, Section, count_of_runs
-from roslens.analysis.reports.front import loss_sentence, with_interval
+from roslens.analysis.reports.front import loss_sentence, p99_sentences, with_interval
 from roslens.analysis.reports.given import Tables
 from roslens.analysis.reports.numbers import counted
 from roslens.analysis.reports.parameters import OptionalText, ReportParameters, Texts
@@ -187,13 +187,10 @@ class CommunicationReport(Report[CommunicationParameters]):
         if len(of_all) > 1:
             sentences[0] += f" with {fast}, and {with_interval(of_all[slow])} with {slow}"
         sentences[0] += ", by the programs' own logs." if by_log else "."
-        at_p99 = {str(e.cell): e for e in self._estimates_of("latency_p99") if e.value is not None}
-        a, b = (at_p99.get(str(of_all[name].cell)) for name in (fast, slow))
-        if a and b and not_none(a.value) > not_none(b.value):
-            sentences.append(
-                f"At P99 it is the other way round: {with_interval(a)} with {fast}, and "
-                f"{with_interval(b)} with {slow}."
-            )
+        # The log's latencies have no P99, and those of the trace may begin later.
+        if not by_log:
+            ends = ((fast, of_all[fast]), (slow, of_all[slow]))
+            sentences += p99_sentences(*ends, self._estimates_of("latency_p99"))
         names = dict(zip(map(cell_label, (e.cell for e in means)), of_all, strict=True))
         sentences.append(loss_sentence(self.samples, self._estimates_of("loss"), names))
         return [*sentences, *(warning.text for warning in self._backlog_warnings()[:1])]

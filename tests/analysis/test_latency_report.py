@@ -17,6 +17,7 @@ from synthetic import START, SUBSCRIBER, Tables, table, write_run
 from tests.samples import SAMPLES
 
 import roslens as rl
+from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.figures.style import Plot, wrapped
 from roslens.analysis.latency.figures import durations_plot
 from roslens.analysis.latency.report import LatencyParameters, LatencyReport
@@ -29,11 +30,12 @@ from roslens.analysis.measures.samples import run_samples, topic_groups
 from roslens.analysis.metrics import read_metrics
 from roslens.analysis.path.late import explained
 from roslens.analysis.path.path import NEEDED, Paths
-from roslens.analysis.reports.front import effect_sentence
+from roslens.analysis.reports.front import effect_sentence, p99_sentences
 from roslens.analysis.reports.numbers import significant, value_and_interval
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.runs import Run
 from roslens.analysis.statistics.factorial import BY_BLOCK, BY_CELL, FactorEffect
+from roslens.analysis.statistics.over_runs import value_over_runs
 from roslens.first_page import FirstPage
 from roslens.recording import UsageError
 from roslens.widgets.start import StartPage
@@ -144,6 +146,26 @@ def test_p99_is_the_other_way_round_only_with_evidence(
     without_blocks = effect_sentence([replace(median, method=BY_CELL, replications=8)], "It")
     assert without_blocks is not None
     assert without_blocks.endswith(", from 8 runs.")
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ([9.0, 9.01, 8.99], "it is the other way round"),
+        ([9.0], "they cannot be told apart"),
+        # 2, 9 and 16 ms: the interval begins far below 2 ms.
+        ([2.0, 9.0, 16.0], "they cannot be told apart"),
+        ([1.9, 1.91, 1.89], ""),
+    ],
+)
+def test_the_order_at_p99_is_that_of_intervals(values: list[float], told: str) -> None:
+    def of(cell: str, *ms: float) -> Estimate:
+        metric = Metric("latency_p99", "", "ns")
+        return value_over_runs(metric, {"cell": cell}, [1e6 * v for v in ms], 3)
+
+    fast, slow = of("a", *values), of("b", 2.0, 2.01, 1.99)
+    found = p99_sentences(("a", fast), ("b", slow), [slow, fast])
+    assert [sentence.split(":")[0] for sentence in found] == [f"At P99 {told}"] * bool(told)
 
 
 def test_samples_are_what_was_written(tmp_path: Path) -> None:

@@ -143,6 +143,19 @@ def test_the_log_s_own_latency_stands_beside_the_study_s(
     assert latency_measures([run], none_waited) == "latency"
 
 
+def test_p99_of_the_trace_is_not_held_against_means_of_the_logs(samples: list[Path]) -> None:
+    """P99 of the cells in the order of their means, turned round."""
+    here = report_of(*samples)
+    p99 = [e for e in here.estimates if e.metric == "latency_p99"]
+    # The larger the mean of the log, the smaller the made-up P99.
+    logged_means = [e for e in here.estimates if e.metric == "logged_latency_mean"]
+    contrary = [replace(e, metric="latency_p99", value=1 / e.value) for e in logged_means]
+    here.__dict__["estimates"] = [e for e in here.estimates if e not in p99] + contrary
+    sentences = " ".join(here.sentences())
+    assert "by the programs' own logs" in sentences
+    assert "At P99" not in sentences
+
+
 def flows_of(report: CommunicationReport) -> dict[tuple[str, bool], list]:  # type: ignore[type-arg]
     from roslens.studies.communication.figures import median_flows
 
