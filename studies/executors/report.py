@@ -298,12 +298,15 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         return sentence + (f", and {unsure} cannot be told apart." if unsure else ".")
 
     def _at_p99(self, pair: Pair) -> str:
-        """Return a clause if P99 contradicts a pair of medians, else an empty text."""
-        where = (pair.conditions, pair.level, pair.reference)
+        """Return a clause if P99 surely contradicts a pair of medians, else an empty text."""
+        where = (pair.conditions, pair.over, pair.level, pair.reference)
         for p in self._headline.get(f"{pair.metric.removesuffix('_p50')}_p99", ()):
-            if (p.conditions, p.level, p.reference) == where and p.ratio is not None:
-                contrary = (p.ratio - 1) * (not_none(pair.ratio) - 1) < 0
-                return f"; at P99 it is the other way round: {p.ratio:.2f}" if contrary else ""
+            same = (p.conditions, p.over, p.level, p.reference) == where
+            if same and p.verdict in _SURE and p.verdict != pair.verdict:
+                # The sentence begins with the larger of the medians.
+                ratio = not_none(p.ratio)
+                ratio = ratio if pair.verdict == "more" else 1 / ratio
+                return f"; at P99 it is the other way round: {ratio:.2f}"
         return ""
 
     def picture(self) -> Plot | None:
@@ -502,16 +505,17 @@ class ExecutorsReport(Report[ExecutorsParameters]):
         means = {"latency_mean": self.observations.get("latency_mean", [])}
         middlewares = {run.environment.get("software", {}).get("RMW", "") for run in self.counting}
         rmw = middlewares.pop() if len(middlewares) == 1 else ""
+        done = [(w.run.cell.get(self.parameters.factor), w.kind) for w in self.work]
         return Section(
             study_table(
                 [
-                    statements.cpu_statement(cpu_pairs, self._without_actions("cpu")),
+                    statements.cpu_statement(cpu_pairs, done, self._without_actions("cpu")),
                     statements.latency_statement(
                         self.pairs.get("latency_mean", []), self.overall.get("latency_mean", [])
                     ),
                     statements.payload_statement("CPU", self._by_payload(cpu), rmw),
                     statements.payload_statement("Latency", self._by_payload(means), rmw),
-                    statements.saving_statement(cpu_pairs),
+                    statements.saving_statement(cpu["cpu"], self.parameters.factor, self.level),
                     *self._over_time(),
                 ]
             )

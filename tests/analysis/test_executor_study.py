@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from scipy import stats
 from tests.analysis.synthetic import START, SUBSCRIBER, write_run
 
 import roslens as rl
+from roslens.analysis.judged import turned
 from roslens.analysis.leaks.leak import leak
 from roslens.analysis.leaks.series import Series
 from roslens.analysis.leaks.statements import leak_statements
@@ -40,6 +42,7 @@ from roslens.studies.executors.statements import (
 from roslens.studies.executors.work import (
     CALL,
     GOAL,
+    MESSAGE,
     entity_estimates,
     work_estimates,
     work_of_runs,
@@ -556,7 +559,8 @@ def test_statements_about_memory_are_not_surer_than_the_runs() -> None:
 
 def test_statements_are_about_the_two_executors_that_the_study_compared() -> None:
     """The study compared Events and EventsCBG on one thread; of actions only long runs."""
-    for judge in (cpu_statement, latency_statement):
+    both = [(executor, kind) for executor in ("Events", "events_cbg") for kind in (MESSAGE, CALL)]
+    for judge in (partial(cpu_statement, done=both), latency_statement):
         same = pairs("x", observations({"Events": 1.0, "EventsCBG": 1.0}), "executor")
         differ = pairs("x", observations({"events": 1.0, "events_cbg": 2.0}), "executor")
         other_executors = observations(
@@ -570,18 +574,32 @@ def test_statements_are_about_the_two_executors_that_the_study_compared() -> Non
         Observation({**o.cell, "workload": "actions"}, o.value, o.block)
         for o in observations({"Events": 1.0, "EventsCBG": 2.0})
     ]
-    statement = cpu_statement(pairs("cpu", actions, "executor"))
+    statement = cpu_statement(pairs("cpu", actions, "executor"), both)
     assert statement.verdict == "not_in_these_recordings"
+    # Calls were run with one of the two only: the statement about them stays open, unless refuted.
+    equal, unequal = (
+        pairs("cpu", observations({"Events": 1.0, "EventsCBG": cbg}), "executor")
+        for cbg in (1.0, 2.0)
+    )
+    partly = cpu_statement(equal, both[:3])
+    assert partly.verdict == "not_enough_evidence"
+    assert partly.because.endswith("; no service calls with both")
+    assert cpu_statement(unequal, both[:3]).verdict == "refuted"
 
 
 def test_the_statement_about_the_payload_looks_at_the_widest_step() -> None:
     rng = np.random.default_rng(3)
 
-    def payload_pairs(values: dict[int, float], rmw: str = "rmw_cyclonedds_cpp") -> list[Pair]:
+    def payload_pairs(
+        values: dict[int, float],
+        rmw: str = "rmw_cyclonedds_cpp",
+        executors: tuple[str, ...] = ("Events", "EventsCBG"),
+    ) -> list[Pair]:
         rows = [
             Observation(
-                {"payload": size, "executor": "Events", "rmw": rmw}, value * noise, str(block)
+                {"payload": size, "executor": executor, "rmw": rmw}, value * noise, str(block)
             )
+            for executor in executors
             for size, value in values.items()
             for block in range(5)
             for noise in [1 + 0.004 * rng.standard_normal()]
@@ -596,7 +614,15 @@ def test_the_statement_about_the_payload_looks_at_the_widest_step() -> None:
     assert payload_statement("CPU", payload_pairs({1000: 2.0, 10: 1.0})).verdict == "confirmed"
     flat = payload_statement("CPU", payload_pairs({10: 1.0, 1000: 1.0}))
     assert flat.verdict == "refuted"
-    assert "of 1 pair 1 against it; 1000 is 0.998 [0.991, 1.01]" in flat.because
+    assert flat.because.startswith("of 2 pairs 2 against it; 1000 is ")
+    # Of one of the two executors nothing is known: what rises with the other is half of it.
+    rises, alike = (
+        payload_statement("CPU", payload_pairs({10: 1.0, 1000: more}, executors=("Events",)))
+        for more in (2.0, 1.0)
+    )
+    assert rises.verdict == "not_enough_evidence"
+    assert rises.because.endswith("; no runs of EventsCBG")
+    assert alike.verdict == "refuted"
     # The statement was about Cyclone DDS alone.
     fast_rtps = payload_statement("CPU", payload_pairs({10: 1.0, 1000: 1.0}, "rmw_fastrtps_cpp"))
     assert fast_rtps.verdict == "not_in_these_recordings"
@@ -610,19 +636,44 @@ def test_the_saving_of_the_executor_by_callback_group() -> None:
     def verdict(single: float, cbg: float, *, swapped: bool = False) -> str:
         levels = {"SingleThreaded": single, "EventsCBG": cbg}
         order = dict(reversed(levels.items())) if swapped else levels
-        compared = pairs("cpu", many(observations(order)), "executor")
-        return saving_statement(compared).verdict
+        return saving_statement(many(observations(order))).verdict
 
     assert verdict(1.0, 0.8) == verdict(1.0, 0.8, swapped=True) == "confirmed"
     assert verdict(1.0, 0.95) == verdict(1.0, 0.95, swapped=True) == "refuted"
     # The statement was about many publishers: one publisher is no evidence for or against it.
-    one_publisher = pairs(
-        "cpu", observations({"SingleThreaded": 1.0, "EventsCBG": 0.75}), "executor"
-    )
-    statement = saving_statement(one_publisher)
+    statement = saving_statement(observations({"SingleThreaded": 1.0, "EventsCBG": 0.75}))
     assert statement.verdict == "not_in_these_recordings"
     assert "25 % less" in statement.because
     assert saving_statement([]).verdict == "not_in_these_recordings"
+
+
+def test_one_of_many_conditions_does_not_refute_a_saving_by_chance() -> None:
+    """By hand: logs of 0.9 -+ 0.02 in 3 blocks, t = log(0.9 / 0.85) / (0.02 / sqrt 3) = 4.950.
+
+    That is p = 0.0385 on 2 degrees of freedom: enough for one condition, not among two.
+    """
+    assert 2 * stats.t.sf(math.log(0.9 / 0.85) / (0.02 / math.sqrt(3)), 2) == pytest.approx(
+        0.0385, abs=1e-4
+    )
+
+    def condition(number: int, saved: float, spread: float) -> list[Observation]:
+        cell: dict[str, Level] = {"publishers": 10, "condition": number}
+        return [
+            Observation({**cell, "executor": executor}, value, str(block))
+            for block in range(3)
+            for executor, value in (
+                ("SingleThreaded", 1.0),
+                ("EventsCBG", saved * math.exp((block - 1) * spread)),
+            )
+        ]
+
+    single = condition(0, 0.9, 0.02)
+    assert saving_statement(single).verdict == "refuted"
+    two = saving_statement([*single, *condition(1, 0.7, 0.02)])
+    assert two.verdict == "not_enough_evidence"
+    assert (
+        saving_statement(condition(0, 0.7, 0.02) + condition(1, 0.7, 0.02)).verdict == "confirmed"
+    )
 
 
 def write_busy_run(folder: Path, factors: dict[str, Level], block: int, cpu: list[float]) -> None:
@@ -739,6 +790,35 @@ def test_the_slower_executor_is_found(campaign: Path, tmp_path: Path) -> None:
     assert "threads" not in written.columns  # says nothing that the executor does not
     metrics = read_metrics(tmp_path)
     assert {"cpu", "rss", "executor_wait"} <= {e.metric for e in metrics.estimates}
+
+
+@pytest.mark.parametrize(
+    ("of_p99", "told"),
+    [
+        # 1 / 0.8 of the reference is 1.25 of the level.
+        ({}, "; at P99 it is the other way round: 0.80"),
+        ({"verdict": "not_enough_evidence"}, ""),
+        ({"verdict": "more", "ratio": 2.0}, ""),
+        ({"over": 2}, ""),
+    ],
+)
+@pytest.mark.parametrize("swapped", [False, True])
+def test_p99_contradicts_the_median_only_with_evidence_of_the_same_conditions(
+    of_p99: dict[str, object], told: str, *, swapped: bool
+) -> None:
+    """B takes 1.3 times as long as A at the median, and 0.8 times at P99."""
+    median = Pair(
+        "latency_p50", {}, "B", "A", 1.3, 1.28, 1.32, 0.001, "more", "more", over=5
+    )  # fmt: skip
+    p99 = replace(
+        median, metric="latency_p99", ratio=0.8, low=0.7, high=0.9, by_itself="less", verdict="less"
+    )
+    p99 = replace(p99, **of_p99)  # type: ignore[arg-type]
+    if swapped:
+        median, p99 = turned(median), turned(p99)
+    empty = ExecutorsReport(None, ExecutorsParameters.checked({"recordings": "."}))
+    empty.__dict__["_headline"] = {"latency_p50": [median], "latency_p99": [p99]}
+    assert empty._at_p99(median) == told
 
 
 def test_all_sections_can_be_shown(campaign: Path) -> None:
