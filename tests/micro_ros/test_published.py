@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,11 @@ from roslens.studies.micro_ros.results.folder import read_all
 from roslens.studies.micro_ros.results.frames import MEMORY
 from roslens.studies.micro_ros.results.published import PublishedFigures, read_published
 from roslens.studies.micro_ros.slopes import Slope, slopes_of, with_totals
-from roslens.studies.micro_ros.statements import memory_statements, published_statements
+from roslens.studies.micro_ros.statements import (
+    measured_statements,
+    memory_statements,
+    published_statements,
+)
 
 PUBLISHED = Path(__file__).parents[2] / "studies" / "micro_ros" / "data"
 
@@ -105,7 +110,14 @@ def test_serial_reads_94_percent_of_its_line(published: PublishedFigures) -> Non
     udp = next(c for c in checks if c.subject == "UDP (ThreadX), 400 B")
     assert (udp.verdict, udp.limit) == ("holds", 12.5e6)
     assert udp.because.startswith("28.2 %")
-    assert {c.subject for c in checks if c.verdict == "no_line_rate"} == {*("USB", "TCP", "CAN-FD")}
+    # 45,539 of 460,800 / 10 = 46,080 B/s, and 31,098 of 2,000,000 / 8 = 250,000 B/s.
+    tcp, can = (
+        next(c for c in checks if c.subject == name) for name in ("TCP, 400 B", "CAN-FD, 40 B")
+    )
+    assert (tcp.verdict, can.verdict) == ("holds", "holds")
+    assert tcp.because.startswith("98.8 % of the 46,080 B/s")
+    assert can.because.startswith("12.4 % of the 250,000 B/s")
+    assert {c.subject for c in checks if c.verdict == "no_line_rate"} == {"USB"}
 
 
 @pytest.mark.parametrize(
@@ -129,6 +141,34 @@ def test_printed_directions_add_up_because_one_was_computed(published: Published
     # 1.09 + 1.45 = 2.54, printed as 2.55: rounding.
     usb = next(s for s in sums if s.transport == "USB-CDC")
     assert usb.difference_ns == pytest.approx(-10_000)
+
+
+@pytest.mark.parametrize(
+    ("interval", "verdict"),
+    [
+        # 490 / 505 is 3.0 % less, 510 / 495 is 3.0 % more.
+        ((490.0, 510.0), "supported"),
+        # 475 / 505 is 5.9 % less.
+        ((475.0, 510.0), "not_enough_evidence"),
+        ((-841.0, 1809.0), "not_enough_evidence"),
+        # 531 / 505 is 5.1 % more.
+        ((531.0, 560.0), "not so"),
+        ((None, None), "cannot be judged"),
+    ],
+)
+def test_memory_is_independent_by_intervals(
+    slopes: dict[tuple[str, str], Slope], interval: tuple[float | None, float | None], verdict: str
+) -> None:
+    """Of the usual publisher the slope is 500 [495, 505] B."""
+
+    def slope(entity: str, low: float | None, high: float | None) -> Slope:
+        of = slopes["publisher", "total"]
+        return replace(of, entity=entity, estimate=replace(of.estimate, value=500.0, low=low,
+                                                           high=high))  # fmt: skip
+
+    usual, best_effort = slope("publisher", 495, 505), slope("publisher_best_effort", *interval)
+    first = measured_statements([usual, best_effort], [])[0]
+    assert (first.claim, first.verdict) == ("memory does not depend on reliability", verdict)
 
 
 def test_budgets_are_held_against_the_interval(slopes: dict[tuple[str, str], Slope]) -> None:
