@@ -112,10 +112,11 @@ def resolution_of(threshold: float | None = None, precision: float | None = None
 def confidence_sequence(
     a: ArrayLike, b: ArrayLike, resolution: float, level: float = 0.95
 ) -> RatioInterval:
-    """Return the interval of B / A after these pairs; it only shrinks as pairs are added.
+    """Return the interval of B / A after these pairs.
 
-    If no constant ratio is left (B / A changed during the race), the interval goes from the least
-    ratio that was excluded from above to the largest that was excluded from below.
+    Each ratio that was excluded after fewer pairs remains excluded. If no constant ratio is left
+    (B / A changed during the race), the interval goes from the least ratio that was excluded from
+    above to the largest that was excluded from below, and grows.
 
     Parameters
     ----------

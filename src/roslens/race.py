@@ -138,11 +138,24 @@ class _Race:
                     n + more for n, more in zip(self.lacking[key], lacking, strict=True)
                 ]
         verdicts = {
-            key: decided(interval, self.threshold, self.precision, self.better)
+            key: self.unless_lacking(
+                key, decided(interval, self.threshold, self.precision, self.better)
+            )
             for key, interval in self.intervals().items()
         }
         self._print_progress(pairs[-1], verdicts)
         return "regression" in verdicts.values() or None not in verdicts.values()
+
+    def unless_lacking(self, key: Key, verdict: Verdict | None) -> Verdict | None:
+        """Withdraw a verdict against the side that has values of more runs, as in `compare`.
+
+        A side may lack those of its slow runs: it is neither faster nor no different for it.
+        """
+        of_a, of_b = self.lacking[key]
+        doubtful: Verdict = "improvement" if of_b > of_a else "regression"
+        if of_a != of_b and verdict in ("no_difference", doubtful):
+            return "not_enough_evidence"
+        return verdict
 
     def _leave_out(self, key: Key, of_a: Collection[Key], of_b: Collection[Key]) -> None:
         where = cell_label(dict(key))
@@ -390,12 +403,11 @@ def _judged(c: Comparison, i: RatioInterval, state: _Race, threshold: float) -> 
     if state.better == "higher":
         ratio, low, high = _inverse(ratio, low, high)
     verdict = decided(i, state.threshold or threshold, math.inf, state.better)
+    verdict = state.unless_lacking(key_of(c.base.cell), verdict)
     assert verdict is not None
     of_a, of_b = state.lacking[key_of(c.base.cell)]
     dropped = counted(len(state.pairs) - c.base.runs, "pair")
     note = f"{dropped} left out: no value in {counted(of_a, 'run')} of A and in {of_b} of B"
-    if of_b > of_a and verdict in ("no_difference", "improvement"):
-        verdict = "not_enough_evidence"
     return Comparison(
         base=c.base,
         new=c.new,

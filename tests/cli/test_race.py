@@ -251,6 +251,26 @@ def test_pairs_in_which_b_delivers_nothing_win_no_race(
     assert note.startswith(f"{dropped} pair")
 
 
+@pytest.mark.parametrize(("silent", "verdict"), [("a", "not_enough_evidence"), ("b", "regression")])
+def test_pairs_in_which_a_delivers_nothing_lose_b_no_race(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, silent: str, verdict: str
+) -> None:
+    """B takes 10 / 7 of the time of A. One side is silent in the fifth pair, at noisy latencies.
+
+    The opening four pairs show nothing yet, as its noise is larger than the difference.
+    """
+
+    def values(side: str, pair: int) -> dict[str, float]:
+        noise = (2.0, 0.5)[(pair + (side == "b")) % 2] if pair < 4 else 1.0
+        slower = latency("a" if side == "b" else "b", pair)
+        return {} if side == silent and pair == 4 else {"/at_times": noise * slower}
+
+    code, result = race_of(monkeypatch, tmp_path, values)
+    (comparison,) = result["comparisons"]
+    assert len(result["race"]["order"]) // 2 > 5
+    assert (comparison["verdict"], code) == (verdict, 1 if silent == "b" else 3)
+
+
 def git(folder: Path, *arguments: str) -> str:
     who = ("-c", "user.name=n", "-c", "user.email=n@example.org")
     output = subprocess.check_output(["git", "-C", folder, *who, *arguments], text=True)
