@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,9 @@ from roslens.printed import labels_of, numbered, print_verdicts
 from roslens.runs import Runs
 
 _VERDICTS = ("within", "exceeded", "not_enough_evidence")
+_FIRST = ("exceeded", "not_enough_evidence", "within")
+_MOST_ROWS = 40
+"""Rows of a table, as in a comparison; the comment on a pull request has limited room."""
 
 
 def run_check(
@@ -56,12 +60,23 @@ def load(
 
 
 def checks_table(found: Checks) -> ReportTable:
-    """Build a table of each budget's verdict, value and interval, with the reasons below."""
+    """Build a table of each budget's verdict, value and interval, with the reasons below.
+
+    Of very many checks only the first rows are shown, the exceeded ones at the top; a note counts
+    the others.
+    """
     notes: list[str] = []
-    cells = [c.budget.where if c.estimate is None else c.estimate.cell for c in found.checks]
+    checks, hidden = found.checks, []
+    if len(checks) > _MOST_ROWS:
+        ordered = sorted(checks, key=lambda c: (_FIRST.index(c.verdict), not c.confirmed))
+        checks, rest = ordered[:_MOST_ROWS], ordered[_MOST_ROWS:]
+        counts = Counter(c.verdict for c in rest)
+        parts = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.items())
+        hidden = [f"More rows, which --json has: {parts}."]
+    cells = [c.budget.where if c.estimate is None else c.estimate.cell for c in checks]
     labels, common = labels_of(cells)
     rows = []
-    for check, label in zip(found.checks, labels, strict=True):
+    for check, label in zip(checks, labels, strict=True):
         reasons = list(check.notes)
         if check.runs_needed is not None:
             reasons.append(f"about {check.runs_needed} runs would probably do")
@@ -80,7 +95,7 @@ def checks_table(found: Checks) -> ReportTable:
         "Budgets",
         left=frozenset({"verdict", "budget", "cell"}),
     )
-    return numbered(table, notes, [*found.notes, *common])
+    return numbered(table, notes, [*hidden, *found.notes, *common])
 
 
 def summary(found: Checks) -> str:

@@ -31,6 +31,8 @@ from roslens.analysis.verdicts.budgets import (
     read_budgets,
 )
 from roslens.analysis.verdicts.comparison import Side
+from roslens.check import checks_table, summary
+from roslens.printed import as_markdown
 from roslens.recording import UsageError
 
 P99 = Metric("latency_p99", "from a to b", "ns")
@@ -351,6 +353,19 @@ def test_a_cell_without_a_value_is_not_within_a_budget() -> None:
     assert checked(here, where={"x": "a"}).exit_code == 0
     with pytest.raises(UsageError, match="no cell with x=d"):
         checked(here, where={"x": "d"})
+
+
+def test_of_very_many_checks_the_exceeded_ones_come_first() -> None:
+    """Of 840 cells 3 exceed 1.2 ms and 2 lack a third run; 35 of the 835 others fill 40 rows."""
+    cells = [p99(*[1.0, 1.001, 1.002][: 2 if n in (7, 9) else 3], x=str(n)) for n in range(837)]
+    cells += [p99(2.0, 2.001, 2.002, x=str(n)) for n in range(837, 840)]
+    found = check_budgets([parse_budget("latency_p99 < 1.2 ms")], side(*cells))
+    table = checks_table(found)
+    verdicts = [row[0].split()[0] for row in table.rows]
+    assert verdicts == ["exceeded"] * 3 + ["not_enough_evidence"] * 2 + ["within"] * 35
+    assert table.notes[0] == "More rows, which --json has: 800 within."
+    assert len(as_markdown(table, summary(found))) < 65_536
+    assert len(checks_table(Checks(found.checks[:40])).rows) == 40
 
 
 def test_loss_of_the_tracer_is_said_first() -> None:
