@@ -10,13 +10,12 @@ from matplotlib.patches import Patch
 
 from roslens.analysis.chains.estimates import FollowedChain
 from roslens.analysis.figures import style
+from roslens.analysis.figures.distributions import DOTTED, ccdf, ecdf, together
 from roslens.analysis.figures.over_time import dots_over_time
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.figures.waterfall import shortened
-from roslens.analysis.flow.chains import mean_parts
-from roslens.analysis.statistics.distributions import distribution, thin
+from roslens.analysis.flow.chains import ChainInstances, mean_parts
 from roslens.analysis.statistics.quantiles import mean_quantile_over_runs, quantile
-from roslens.recording.arrays import np
 
 MOST_DRAWN = 8
 _PLOT_WIDTH, _LETTER = 0.6, 0.065
@@ -36,24 +35,25 @@ def kind_of_part(part: str) -> str:
 
 
 @style.styled
-def where_time_goes(chains: Sequence[FollowedChain]) -> Plot:
-    """Plot one bar per chain: its mean response time by kind of part, with its P99 as a mark.
+def where_time_goes(bars: Sequence[tuple[str, ChainInstances]]) -> Plot:
+    """Plot mean response times by kind of part, with the P99 as a mark: a bar each, longest first.
 
     Parameters
     ----------
-    chains
-        Chains with complete instances; at most the first `MOST_DRAWN` are drawn.
+    bars
+        Chains in one cell each, by name, with complete instances; at most `MOST_DRAWN` are drawn.
     """
-    drawn = list(chains[:MOST_DRAWN])
-    names = [style.wrapped(shortened(chain.named.name, 110), 46) for chain in drawn]
+    ranked = sorted(bars, key=lambda bar: -_mean_ns(bar[1]))
+    drawn = ranked[:MOST_DRAWN]
+    names = [style.wrapped(shortened(name, 110), 46) for name, _ in drawn]
     lines = max(name.count("\n") for name in names)
     figure = style.new_figure(1.1 + (0.46 + 0.12 * lines) * len(drawn))
     axes = figure.subplots()
     used: set[str] = set()
     labels: list[tuple[float, int, float, str, str]] = []
-    for row, chain in enumerate(drawn):
+    for row, (_, instances) in enumerate(drawn):
         at = 0.0
-        for part in mean_parts(chain.instances).iter_rows(named=True):
+        for part in mean_parts(instances).iter_rows(named=True):
             kind = kind_of_part(part["part"])
             used.add(kind)
             axes.barh(
@@ -63,10 +63,10 @@ def where_time_goes(chains: Sequence[FollowedChain]) -> Plot:
             name = part["node"] if kind in ("callback", "held") else part["topic"]
             labels.append((at, row, part["duration_ms"], name or "", kind))
             at += part["duration_ms"]
-        p99 = mean_quantile_over_runs(chain.instances.times_of_runs(), 0.99)
+        p99 = mean_quantile_over_runs(instances.times_of_runs(), 0.99)
         if p99 is not None:
             axes.plot([p99 / 1e6] * 2, [row - 0.36, row + 0.36], color="black", lw=2)
-    style.rows(axes, names, "time since the chain's first publication [ms]")
+    style.rows(axes, names, "mean time since the chain's first publication [ms]")
     axes.set_xlim(left=0)
     axes.margins(x=0.04)
     inches = figure.get_figwidth() * _PLOT_WIDTH / axes.get_xlim()[1]
@@ -82,14 +82,20 @@ def where_time_goes(chains: Sequence[FollowedChain]) -> Plot:
         for kind, (label, index) in _KINDS.items()
         if kind in used
     ]
-    handles.append(Line2D([], [], color="black", lw=2, label="P99 of all instances (299 or more)"))
+    label = "P99, mean over runs (each of 299 or more)"
+    handles.append(Line2D([], [], color="black", lw=2, label=label))
     style.legend_above(figure, handles)
     return Plot(
         figure,
-        "Mean response time of each chain and the parts that it is made of, in order, over all "
-        "instances that reached the end. Wide parts have their topic, in callbacks their node.",
-        left_out=style.left_out(len(drawn), len(chains), "chains", ", the slowest"),
+        "Mean response time of each chain in each cell and the parts that it is made of, in order, "
+        "over all instances that reached the end. Wide parts have their topic, in callbacks their "
+        "node.",
+        left_out=style.left_out(len(drawn), len(bars), "chains and cells", ", the slowest"),
     )
+
+
+def _mean_ns(instances: ChainInstances) -> float:
+    return float(instances.complete.select(pl.col("latency_ns").mean()).item())
 
 
 @style.styled
@@ -99,12 +105,10 @@ def response_times_plot(chains: Sequence[FollowedChain]) -> Plot:
     figure = style.new_figure(3.8)
     left, right = figure.subplots(1, 2)
     for index, chain in enumerate(drawn):
-        steps = thin(distribution(chain.instances.complete["latency_ns"].to_numpy() / 1e6))
-        left.step(
-            np.r_[steps.values[:1], steps.values], np.r_[0.0, steps.at_most], where="post",
-            color=style.colour(index),
-        )  # fmt: skip
-        right.step(steps.values, steps.at_least, where="pre", color=style.colour(index))
+        runs = [times.to_numpy() for times in chain.instances.times_of_runs() if times.len()]
+        steps, limit = together(runs)
+        ecdf(left, steps, style.colour(index), 1.5, 1.0)
+        ccdf(right, steps, style.colour(index), 1.5, 1.0, limit=limit)
     for axes, title in ((left, "ECDF"), (right, "CCDF (the tail)")):
         axes.set(xscale="log", xlabel="response time [ms]", title=title)
         style.plain_numbers(axes)
@@ -115,7 +119,10 @@ def response_times_plot(chains: Sequence[FollowedChain]) -> Plot:
     count = sum(chain.instances.complete.height for chain in drawn)
     more = len(chains) - len(drawn)
     hidden = f" {more} faster chains are not drawn." if more else ""
-    return Plot(figure, f"Response times of {count:,} instances, all runs together.{hidden}")
+    return Plot(
+        figure,
+        f"Response times of {count:,} instances, all runs together, {DOTTED}.{hidden}",
+    )
 
 
 def over_time_plot(chain: FollowedChain) -> Plot:

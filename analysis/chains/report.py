@@ -201,17 +201,21 @@ class ChainsReport(Report[ChainsParameters]):
     # ------------------------------------------------------------ sections
 
     def picture(self) -> Plot | None:
-        """Plot where the time of the chains goes."""
-        drawn = [
-            chain
+        """Plot where the time of the chains goes in each cell."""
+        cells = list(cells_of(self.counting).values())
+        labels = short_labels([members[0].cell for members in cells])
+        bars = [
+            (f"{chain.named.name}, {label}" if len(cells) > 1 else chain.named.name, instances)
             for chain in self._drawn
-            if not mean_parts(chain.instances)["duration_ms"].null_count()
+            for members, label in zip(cells, labels, strict=True)
+            for instances in [chain.of_runs(members).instances]
+            if instances.complete.height and not mean_parts(instances)["duration_ms"].null_count()
         ]
-        if not drawn:
+        if not bars:
             return None
         from roslens.analysis.chains.figures import where_time_goes
 
-        return where_time_goes(drawn)
+        return where_time_goes(bars)
 
     def sentences(self) -> list[str]:
         """Summarise the requirements, the slowest chain, and instances that did not arrive."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from roslens.analysis.chains.estimates import FollowedChain
+from roslens.analysis.flow.chain_parts import part_in_words
 from roslens.analysis.flow.chains import OPEN, UNTOLD, mean_parts, parts_with_percentiles
 from roslens.analysis.measures.samples import beyond_clocks
 from roslens.analysis.reports.numbers import (
@@ -52,11 +53,6 @@ def slowest_part(chain: FollowedChain) -> tuple[str, float] | None:
     if told.height < parts.height and share_of_it < 0.5:
         return None
     return f"{row['topic']} {part_in_words(row['part'])}", share_of_it
-
-
-def part_in_words(part: str) -> str:
-    """Return a part as text: no event shows when a message arrived and began to wait."""
-    return part.replace("transport", "transport or waiting").replace("held", "held until published")
 
 
 def chains_table(chains: Sequence[FollowedChain]) -> ReportTable:

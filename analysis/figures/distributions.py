@@ -16,13 +16,14 @@ from roslens.analysis.measures.samples import RunSamples
 from roslens.analysis.runs import by_cell
 from roslens.analysis.statistics.autocorrelation import effective_samples_of_quantile
 from roslens.analysis.statistics.distributions import Distribution, distribution, tail_limit, thin
-from roslens.recording.arrays import np
+from roslens.recording.arrays import Floats, np
 
 SIDE_BY_SIDE = 6
 """Most cells that are distinguished by colour; more cells get a panel each."""
 
 _MOST_PANELS = 24
 
+DOTTED = "dotted where fewer than 20 effective samples lie beyond"
 _AT_MOST = "fraction of messages at most so late"
 _AT_LEAST = "fraction of messages at least so late"
 
@@ -59,9 +60,13 @@ def distribution_plots(samples: Sequence[RunSamples], definition: str) -> list[P
 
 
 def _cell(members: list[RunSamples]) -> _Cell:
-    together = np.concatenate([s.delivered_ns for s in members]) / 1e6
-    effective = sum(effective_samples_of_quantile(s.delivered_ns, 0.9) for s in members)
-    return _Cell(members, thin(distribution(together)), tail_limit(effective))
+    return _Cell(members, *together([s.delivered_ns for s in members]))
+
+
+def together(runs: Sequence[Floats]) -> tuple[Distribution, float]:
+    """Return the distribution (ms) of all runs' times (ns), and where its tail gets thin."""
+    effective = sum(effective_samples_of_quantile(times, 0.9) for times in runs)
+    return thin(distribution(np.concatenate(runs) / 1e6)), tail_limit(effective)
 
 
 @style.styled
@@ -70,10 +75,10 @@ def _side_by_side(cells: Sequence[_Cell], definition: str) -> Plot:
     left, right = figure.subplots(1, 2)
     for index, cell in enumerate(cells):
         for steps in cell.runs(2000):
-            _ecdf(left, steps, style.colour(index), 0.6, 0.35)
-            _ccdf(right, steps, style.colour(index), 0.6, 0.35)
-        _ecdf(left, cell.all_runs, style.colour(index), 1.8, 1.0)
-        _ccdf(right, cell.all_runs, style.colour(index), 1.8, 1.0, limit=cell.limit)
+            ecdf(left, steps, style.colour(index), 0.6, 0.35)
+            ccdf(right, steps, style.colour(index), 0.6, 0.35)
+        ecdf(left, cell.all_runs, style.colour(index), 1.8, 1.0)
+        ccdf(right, cell.all_runs, style.colour(index), 1.8, 1.0, limit=cell.limit)
     _label_ecdf(left)
     _label_ccdf(right)
     style.legend_of(figure, [cell.members[0].run.label for cell in cells], lw=1.8)
@@ -89,16 +94,16 @@ def _panels(cells: Sequence[_Cell], definition: str, *, tail: bool) -> Plot:
     grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     telling = telling_factors([cell.members[0].run.cell for cell in cells])
     background = [thin(cell.all_runs, 300) for cell in shown]
-    draw = _ccdf if tail else _ecdf
+    draw = ccdf if tail else ecdf
     for panel, cell in zip(grid.flat, shown, strict=False):
         for other in background:
             draw(panel, other, style.FAINT, 0.5, 0.3)
         for steps in cell.runs(500):
             draw(panel, steps, style.colour(0), 0.6, 0.4)
         if tail:
-            _ccdf(panel, cell.all_runs, style.colour(0), 1.8, 1.0, limit=cell.limit)
+            ccdf(panel, cell.all_runs, style.colour(0), 1.8, 1.0, limit=cell.limit)
         else:
-            _ecdf(panel, cell.all_runs, style.colour(0), 1.8, 1.0)
+            ecdf(panel, cell.all_runs, style.colour(0), 1.8, 1.0)
     # Panels share their axes: one is labelled for all.
     _label_ccdf(grid[0][0]) if tail else _label_ecdf(grid[0][0])
     for panel, cell in zip_longest(grid.flat, shown):
@@ -118,13 +123,14 @@ def _panels(cells: Sequence[_Cell], definition: str, *, tail: bool) -> Plot:
     )
 
 
-def _ecdf(axes: Axes, steps: Distribution, color: str, width: float, alpha: float) -> None:
+def ecdf(axes: Axes, steps: Distribution, color: str, width: float, alpha: float) -> None:
+    """Draw the fraction of samples that are at most so late."""
     x = np.concatenate([steps.values[:1], steps.values])
     y = np.concatenate([[0.0], steps.at_most])
     axes.step(x, y, where="post", color=color, lw=width, alpha=alpha)
 
 
-def _ccdf(
+def ccdf(
     axes: Axes,
     steps: Distribution,
     color: str,
@@ -133,6 +139,7 @@ def _ccdf(
     *,
     limit: float | None = None,
 ) -> None:
+    """Draw the fraction of samples that are at least so late, dotted below `limit`."""
     x, y = steps.values, steps.at_least
     if limit is None:
         axes.step(x, y, where="pre", color=color, lw=width, alpha=alpha)
@@ -171,6 +178,5 @@ def _caption(cells: Sequence[_Cell], definition: str) -> str:
     count = sum(cell.all_runs.samples for cell in cells)
     return (
         f"Latency of {count:,} delivered messages in {runs} run{'s' * (runs != 1)}; thin: each "
-        "run, bold: all runs of a cell together, dotted where fewer than 20 effective samples lie "
-        f"beyond. {style.sentence(definition)}"
+        f"run, bold: all runs of a cell together, {DOTTED}. {style.sentence(definition)}"
     )

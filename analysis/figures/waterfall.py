@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from roslens.analysis.figures import style
 from roslens.analysis.figures.plot import Plot
+from roslens.analysis.flow.chain_parts import part_in_words
 from roslens.analysis.flow.chains import ChainInstances, mean_parts
 from roslens.analysis.reports.numbers import counted, significant
 from roslens.analysis.timeline.journey import Journey
@@ -64,7 +65,7 @@ def chain_waterfall(found: ChainInstances) -> Plot:
     parts = mean_parts(found)
     told = parts.drop_nulls(["begin_ms", "duration_ms"])
     bars = [
-        _Bar(f"{r['topic']}  {r['part']}", r["begin_ms"], r["duration_ms"], r["hop"])
+        _Bar(f"{r['topic']}  {part_in_words(r['part'])}", r["begin_ms"], r["duration_ms"], r["hop"])
         for r in told.iter_rows(named=True)
     ]
     together = found.within_clocks(found.complete["latency_ns"].mean())  # type: ignore[arg-type]

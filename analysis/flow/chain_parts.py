@@ -24,6 +24,11 @@ PARTS: Mapping[str, str] = {
 recorded."""
 
 
+def part_in_words(part: str) -> str:
+    """Return a part as text: no event shows when a message arrived and began to wait."""
+    return part.replace("transport", "transport or waiting").replace("held", "held until published")
+
+
 def hops_of(
     flow: pl.DataFrame,
     chain: Chain,

@@ -23,7 +23,7 @@ from roslens.analysis.chains.estimates import (
     chain_estimates,
     check_requirements,
 )
-from roslens.analysis.chains.figures import where_time_goes
+from roslens.analysis.chains.figures import response_times_plot, where_time_goes
 from roslens.analysis.chains.report import ChainsParameters, ChainsReport
 from roslens.analysis.chains.requirements import NamedChain, read_requirements
 from roslens.analysis.chains.tables import CLOCKS, chains_table, parts_table, reached, slowest_table
@@ -419,3 +419,55 @@ def test_what_lost_events_forbid_saying_is_not_said(tmp_path: Path, kept: int) -
     worst = joined.drop_nulls("worst_ns")
     assert worst["worst_ns"].to_list() == worst["worst_ns_whole"].to_list()
     assert 50 < worst.height < joined.filter(outcome="complete").height
+
+
+def spread(runs: dict[str, list[int]]) -> FollowedChain:
+    """Instances of these times in ms, of which the callback is always 1 ms, the rest transport."""
+    of_chain = followed(
+        {run: [(n, ms) for n, ms in enumerate(times)] for run, times in runs.items()}
+    )
+    took = pl.Series([ms * 10**6 for times in runs.values() for ms in times])
+    instances = of_chain.instances.instances.with_columns(latency_ns=took)
+    of_instance = pl.struct("run", "instance")
+    parts = [
+        instances.select(
+            "run", "instance", hop=0, topic=pl.lit("/t"), node=pl.lit("/b"), part=pl.lit(part),
+            duration_ns=duration, clock_bound_ns=0.0,
+        )
+        for part, duration in (
+            ("transport", pl.col("latency_ns") - 10**6), ("callback", pl.lit(10**6, pl.Int64)),
+        )
+    ]  # fmt: skip
+    hops = pl.concat(parts).sort(of_instance, maintain_order=True)
+    found = replace(of_chain.instances, instances=instances, made_hops=lambda: hops)
+    return replace(of_chain, instances=found)
+
+
+def test_the_picture_has_a_bar_per_cell_the_longest_first() -> None:
+    """By hand: 300 instances of 3 ms and 300 of 5 ms take 4 ms on average, and 5 ms at P99."""
+    chain = spread({"a": [2] * 300, "b": [3] * 300, "c": [5] * 300})
+    report = ChainsReport(rl.open(SAMPLE), ChainsParameters.checked({"recordings": [str(SAMPLE)]}))
+    report.__dict__["_drawn"] = [chain]
+    report.counting = [
+        Run("a", {"mode": "short"}), Run("b", {"mode": "long"}), Run("c", {"mode": "long"})
+    ]  # fmt: skip
+    plot = report.picture()
+    assert plot is not None
+    (axes,) = plot.figure.axes
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert labels == [f"{ROUND}, mode=long", f"{ROUND}, mode=short"]
+    widths = [(round(bar.get_y() + bar.get_height() / 2), bar.get_width()) for bar in axes.patches]
+    assert widths == [(0, 3), (0, 1), (1, 1), (1, 1)]
+    # The means over runs of the runs' P99: of 3 and 5 ms, and of 2 ms.
+    assert [line.get_xdata()[0] for line in axes.lines] == [4, 2]
+    assert axes.get_xlabel().startswith("mean time")
+
+
+def test_few_instances_are_a_dotted_tail() -> None:
+    """Of 30 instances of different times, those beyond which fewer than 20 lie are dotted."""
+    plot = response_times_plot([spread({"a": list(range(2, 32))})])
+    whole, dotted = plot.figure.axes[1].lines
+    assert dotted.get_linestyle() == ":"
+    assert whole.get_linestyle() == "-"
+    assert dotted.get_ydata()[-1] == pytest.approx(1 / 30)
+    assert "dotted where" in plot.caption

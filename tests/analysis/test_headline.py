@@ -104,8 +104,8 @@ def test_a_headline_says_its_share_and_the_worst() -> None:
     assert scope(traffic, {"/a"}) == (
         "/a is 1 of 4 topics of the application, with 60 % of its messages; the slowest is /c with "
         "0.0500 ms at the median of 1; the longest latency is 0.0500 ms on /c; the greatest share "
-        "is lost on /c, 3 of 4 (2 lost on the way, 1 replaced by newer ones in a full history before they "
-        "were taken); /d (5 messages) has no recorded subscription."
+        "is lost on /c, 3 of 4 (2 lost on the way, 1 replaced by newer ones in a full history "
+        "before they were taken); /d (5 messages) has no recorded subscription."
     )
     assert str(scope(traffic, {"/c"})).startswith(
         "/c is 1 of 4 topics of the application, with 4 % of its messages; none of the others is "

@@ -457,3 +457,6 @@ def test_parts_of_the_waterfall_add_up_to_the_mean_latency() -> None:
     assert "2 complete instances" in plot.caption
     assert "together 10.0 ms" in plot.caption
     assert "1 more did not reach the end" in plot.caption
+    # No event shows when a message arrived: tables say the same.
+    labels = [label.get_text() for label in plot.figure.axes[0].get_yticklabels()]
+    assert labels == ["/t  transport or waiting", "/t  callback"]
