@@ -106,10 +106,14 @@ def _panels(cells: Sequence[_Cell], definition: str, *, tail: bool) -> Plot:
             ecdf(panel, cell.all_runs, style.colour(0), 1.8, 1.0)
     # Panels share their axes: one is labelled for all.
     _label_ccdf(grid[0][0]) if tail else _label_ecdf(grid[0][0])
+    low, high = grid[0][0].get_xlim()
+    if math.ceil(math.log10(low)) <= math.floor(math.log10(high)):
+        # Minor ticks take most of the drawing time, and beside a power of ten need not be seen.
+        for panel in grid.flat:
+            panel.minorticks_off()
     for panel, cell in zip_longest(grid.flat, shown):
         panel.set(xlabel="", ylabel="")
         panel.set_visible(cell is not None)
-        panel.minorticks_off()  # most of the drawing time, and too small to be seen
         levels = {k: cell.members[0].run.cell.get(k, "-") for k in telling} if cell else {}
         title = "\n".join(style.wrapped(f"{k}={v}", 28) for k, v in levels.items())
         panel.set_title(title, fontsize=7.5, fontweight="normal")
@@ -141,6 +145,9 @@ def ccdf(
 ) -> None:
     """Draw the fraction of samples that are at least so late, dotted below `limit`."""
     x, y = steps.values, steps.at_least
+    if x.size == 1:  # No line: all samples took the same time.
+        axes.plot(x, y, ".", color=color, alpha=alpha)
+        return
     if limit is None:
         axes.step(x, y, where="pre", color=color, lw=width, alpha=alpha)
         return

@@ -12,13 +12,13 @@ from roslens.analysis.figures.plot import Plot
 from roslens.analysis.figures.style import new_figure, plain_numbers, styled
 from roslens.recording.arrays import Floats, Ints, np
 
-_OUTCOMES: Mapping[str, str] = {
+OUTCOMES: Mapping[str, str] = {
     "delivered": style.COLOURS[0],
     "taken": style.COLOURS[5],
     "lost": style.LOUD,
     "replaced": style.COLOURS[4],
     "overwritten": style.COLOURS[3],
-    "not_matched": style.FAINT,
+    "not_matched": style.COLOURS[6],
     "unknown": style.FAINT,
 }
 
@@ -44,11 +44,15 @@ def dots_over_time(
     """
     figure = style.new_figure(2.6)
     axes = figure.subplots()
+    known = values_ns.drop_nulls().to_numpy() / 1e6
+    axes.set_yscale("log")
+    if known.min() == known.max() > 0:  # Nothing else gives the axis a length.
+        axes.set_ylim(known[0] / 2, known[0] * 2)
     axes.plot(seconds, values_ns / 1e6, ".", ms=2.5, color=style.colour(0), alpha=0.5)
-    axes.set(yscale="log", xlabel=f"time since {since} [s]", ylabel=f"{what} [ms]")
+    axes.set(xlabel=f"time since {since} [s]", ylabel=f"{what} [ms]")
     style.plain_numbers(axes, "y")
     if median_ns is not None:
-        axes.axhline(median_ns / 1e6, color=style.FAINT)
+        axes.axhline(median_ns / 1e6, color=style.FAINT, zorder=1)
     return Plot(figure, caption)
 
 
@@ -65,14 +69,14 @@ def outcomes_over_time(messages: pl.DataFrame, title: str) -> Plot:
     """
     complete = messages.drop_nulls(["since_ns", "outcome"])
     counts = dict(complete["outcome"].value_counts().iter_rows())
-    shown = [name for name in _OUTCOMES if name in counts]
+    shown = [name for name in OUTCOMES if name in counts]
     seconds = [
         (complete.filter(pl.col("outcome") == n)["since_ns"] / 1e9).to_numpy() for n in shown
     ]
     figure = style.new_figure(2.6)
     axes = figure.subplots()
     if shown:
-        colours, labels = [_OUTCOMES[n] for n in shown], [f"{n} ({counts[n]:,})" for n in shown]
+        colours, labels = [OUTCOMES[n] for n in shown], [f"{n} ({counts[n]:,})" for n in shown]
         axes.hist(seconds, bins=80, stacked=True, color=colours, linewidth=0, label=labels)
     axes.set(xlabel="time since the run's first publication [s]", ylabel="messages")
     style.legend_above(figure)
@@ -103,7 +107,9 @@ def latency_heat(since_ns: Ints, latency_ns: Floats, since: str, title: str) -> 
     low, high = float(milliseconds.min()), float(milliseconds.max())
     rows = np.geomspace(low * 0.98, high * 1.02, _ROWS + 1)
     counts, times, edges = np.histogram2d(
-        seconds, milliseconds, bins=(np.linspace(begin, max(end, begin + 1e-9), columns + 1), rows)
+        seconds,
+        milliseconds,
+        bins=(np.linspace(begin, end if end > begin else begin + 1.0, columns + 1), rows),
     )
     figure = new_figure(2.8)
     axes = figure.subplots()

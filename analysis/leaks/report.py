@@ -219,11 +219,16 @@ class LeaksReport(Report[LeaksParameters]):
         return sentences
 
     def picture(self) -> Plot | None:
-        """Draw memory over time for all cells if they are few, else the grid of verdicts."""
+        """Draw memory over time for all cells if they are few, else the grid of verdicts.
+
+        None where memory was recorded in no run that counts.
+        """
         if not self.leaks:
             return None
         series = [self._runs_of(leak) for leak in self.leaks]
-        if len(self.leaks) > _FEW or not any(series):
+        if not any(series):
+            return None
+        if len(self.leaks) > _FEW:
             return verdict_grid(self.leaks)
         return memory_plot(self.leaks, series, self._labels, self.parameters.series)
 
@@ -250,6 +255,8 @@ class LeaksReport(Report[LeaksParameters]):
         """Show all cells at a glance."""
         if not self.leaks:
             return Section(Sentence("There is no run to look at.", loud=True))
+        if not any(self._runs_of(leak) for leak in self.leaks):
+            return Section(*self.sentences(), self._not_recorded())
         climbing = [label for label, _ in self._climbing]
         parts: list[Part] = []
         if climbing:
@@ -269,6 +276,10 @@ class LeaksReport(Report[LeaksParameters]):
         )
         parts += self._perhaps_the_tracer()
         return Section(*parts, verdict_grid(self.leaks))
+
+    def _not_recorded(self) -> Sentence:
+        text = f"{self.parameters.series.upper()} was not recorded in any run that counts."
+        return Sentence(text, loud=True)
 
     def _perhaps_the_tracer(self) -> list[Part]:
         """Warn of cells that climb by no more than the tracer's buffers hold."""
@@ -291,8 +302,7 @@ class LeaksReport(Report[LeaksParameters]):
         """Show the series with their slopes."""
         series = [self._runs_of(leak) for leak in self.leaks]
         if not any(series):
-            text = f"{self.parameters.series.upper()} was not recorded in any run that counts."
-            return Section(Sentence(text, loud=True))
+            return Section(self._not_recorded())
         return Section(memory_plot(self.leaks, series, self._labels, self.parameters.series))
 
     def slopes(self) -> Section:

@@ -40,7 +40,8 @@ def callbacks_frame(model: TimingModel) -> pl.DataFrame:
                 executor.kind, executor.kind_from, executor.threads, executor.priority,
                 callback.group, callback.reentrant, callback.queue_depth, callback.period_ns,
                 callback.jitter_ns, len(took) / model.length_ns * 1e9, len(took),
-                quantile(took, 0.5), quantile(took, 0.99), max(took), quantile(waits, 0.5) if waits else None,
+                quantile(took, 0.5), quantile(took, 0.99), max(took),
+                quantile(waits, 0.5) if waits else None,
                 quantile(waits, 0.99) if waits else None,
                 sorted({publication.topic for publication in callback.publications}),
             )

@@ -17,6 +17,8 @@ from matplotlib.figure import Figure
 from tests.analysis.synthetic import write_run
 
 import roslens as rl
+from roslens.analysis.figures.distributions import distribution_plots
+from roslens.analysis.figures.over_time import OUTCOMES
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.timeline.latencies import Latencies
 from roslens.info import find_info
@@ -312,11 +314,41 @@ def test_nothing_to_draw_is_said(tmp_path: Path) -> None:
     for draw in (run.latency.ecdf, run.latency.heat, run.latency.intervals):
         with pytest.raises(UsageError, match=r"[Nn]o .*message"):
             draw()
-    with pytest.raises(UsageError, match="was not recorded in any run"):
-        run.memory.over_time()
+    for draw in (run.memory.over_time, run.memory.intervals):
+        with pytest.raises(UsageError, match="RSS was not recorded in any run that counts"):
+            draw()
+    assert run.memory.answer().picture is None
     estimates = run.latency.estimates()
     assert estimates.filter(metric="latency_p50")["value"].to_list() in ([], [None])
     assert isinstance(run.memory.frame(), pl.DataFrame)
+
+
+@pytest.mark.filterwarnings("error")
+def test_one_message_is_drawn(tmp_path: Path) -> None:
+    """A message of 1 ms: a point of the CCDF at 1; axes of time and latency have a length."""
+    write_run(tmp_path / "r", latencies_ns=[MS])
+    run = rl.open(tmp_path, collect=False)
+    (point, _) = run.latency.ecdf().axes[1].lines
+    assert (list(point.get_xdata()), list(point.get_ydata())) == ([1], [1])
+    assert point.get_marker() == "."
+    assert run.latency.over_time().axes[0].get_ylim() == (0.5, 2)
+    assert run.latency.heat().axes[0].get_xlim() == (0, 1)
+
+
+def test_every_outcome_has_a_colour_of_its_own() -> None:
+    assert len(set(OUTCOMES.values())) == len(OUTCOMES)
+
+
+def test_panels_without_a_power_of_ten_have_numbers(tmp_path: Path) -> None:
+    """Eight cells of 2.0 to 2.7 ms: the axis has its minor ticks' numbers."""
+    for number in range(8):
+        latencies = [2 * MS + number * 100_000] * 4
+        write_run(tmp_path / f"r{number}", latencies_ns=latencies, factors={"a": number})
+    plots = distribution_plots(rl.open(tmp_path, collect=False).latency._report().samples, "x")
+    axes = plots[0].figure.axes[4]
+    plots[0].figure.canvas.draw()
+    texts = [tick.get_text() for tick in axes.get_xticklabels(which="both")]
+    assert {"2", "2.5"} & set(texts)
 
 
 def test_what_is_shown_of_runs_is_text_and_html(four: Recordings) -> None:
