@@ -23,7 +23,12 @@ def topics_plot(topics: pl.DataFrame) -> Plot:
         0; at least one.
     """
     rows = topics.head(_MOST).to_dicts()
-    names = [_named(row) for row in rows]
+    levels = [row["cell"].split(", ") for row in rows]
+    shared = [level for level in levels[0] if level and all(level in other for other in levels)]
+    names = [
+        _named(row, [level for level in own if level not in shared])
+        for row, own in zip(rows, levels, strict=True)
+    ]
     lines = max(name.count("\n") for name in names)
     figure = style.new_figure(1.0 + (0.3 + 0.14 * lines) * len(rows))
     axes = figure.subplots()
@@ -42,7 +47,12 @@ def topics_plot(topics: pl.DataFrame) -> Plot:
         figure,
         "Latency of each topic, the slowest at P99 first; a percentile of too few messages for its "
         "interval is not drawn.",
-        left_out=style.left_out(len(rows), topics.height, "topics and cells"),
+        left_out=style.left_out(
+            len(rows),
+            topics.height,
+            "topics and cells",
+            f", all with {', '.join(shared)}" if shared else "",
+        ),
     )
 
 
@@ -53,7 +63,6 @@ _MARKS = {
 }
 
 
-def _named(row: dict[str, str | None]) -> str:
-    name = f"{row['topic']} to {row['to'] or '?'}"
-    name += f", {row['cell']}" if row["cell"] else ""
+def _named(row: dict[str, str | None], levels: list[str]) -> str:
+    name = ", ".join([f"{row['topic']} to {row['to'] or '?'}", *filter(None, levels)])
     return style.wrapped(short(name, _LONGEST_NAME), 44)

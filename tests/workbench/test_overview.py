@@ -20,6 +20,7 @@ from roslens.analysis.figures.waterfall import chain_waterfall, journey_waterfal
 from roslens.analysis.flow.chain import Chain
 from roslens.analysis.flow.chains import ChainInstances, mean_parts
 from roslens.analysis.measures.samples import rate_hz
+from roslens.analysis.overview.figure import topics_plot
 from roslens.analysis.overview.in_range import chains_overview, worst_messages
 from roslens.analysis.overview.runs_and_topics import graph_edges, topics_overview
 from roslens.analysis.overview.thumbnails import health_thumbnails
@@ -460,3 +461,16 @@ def test_parts_of_the_waterfall_add_up_to_the_mean_latency() -> None:
     # No event shows when a message arrived: tables say the same.
     labels = [label.get_text() for label in plot.figure.axes[0].get_yticklabels()]
     assert labels == ["/t  transport or waiting", "/t  callback"]
+
+
+def test_rows_of_the_first_picture_are_told_apart_by_the_factors_that_differ() -> None:
+    rows = [
+        {"topic": "/data", "to": "/listener", "worst_ms": 3.0, "p50_ms": 1.0, "p99_ms": None,
+         "cell": f"executor=single, a_factor_with_a_long_name=its_long_level, bytes={size}"}
+        for size in range(9)
+    ]  # fmt: skip
+    plot = topics_plot(pl.DataFrame(rows))
+    labels = [label.get_text() for label in plot.figure.axes[0].get_yticklabels()]
+    assert labels == [f"/data to /listener, bytes={size}" for size in range(8)]
+    shared = "executor=single, a_factor_with_a_long_name=its_long_level"
+    assert plot.left_out == f"8 of 9 topics and cells are drawn, all with {shared}."
