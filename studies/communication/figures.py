@@ -125,6 +125,7 @@ def _group(
         drawn += means.height
     step = 0.8 / max(1, len(shown))
     lowest, highest = math.inf, 0.0
+    ends: list[float] = []
     for position, (index, ranked, means, cell) in enumerate(shown):
         shift = (position - (len(shown) - 1) / 2) * step if most < 20 else 0.0
         if most < 20:
@@ -136,7 +137,7 @@ def _group(
         at = most + 1 + (0.06 * most + 0.25) * (position + 0.5)
         estimate = next((e for e in estimates if dict(e.cell) == dict(cell)), None)
         if estimate is not None and estimate.value is not None and math.isfinite(estimate.value):
-            _interval(axes, at, estimate, style.colour(index))
+            ends += _interval(axes, at, estimate, style.colour(index))
         if ranked.height:
             low, high = ranked["value_ms"].min(), ranked["value_ms"].max()
             lowest, highest = min(lowest, float(str(low))), max(highest, float(str(high)))
@@ -144,6 +145,7 @@ def _group(
         axes.set_yscale("log")
         style.plain_numbers(axes, "y")
     elif highest > 0:
+        lowest, highest = min([lowest, *ends]), max([highest, *ends])
         spare = max(0.15 * (highest - lowest), 0.01 * highest)
         axes.set_ylim(max(0.0, lowest - spare), highest + spare)
     axes.axvline(most + 1, color=style.FAINT, lw=0.6)
@@ -153,15 +155,17 @@ def _group(
     return drawn
 
 
-def _interval(axes: Axes, x: float, estimate: Estimate, shade: str) -> None:
+def _interval(axes: Axes, x: float, estimate: Estimate, shade: str) -> tuple[float, float]:
+    """Draw an estimate, and return the lowest and highest value drawn."""
     value = not_none(estimate.value) / 1e6
     if estimate.low is None or estimate.high is None:
         axes.plot([x], [value], "s", ms=5, mfc="white", mec=shade)
-        return
+        return value, value
     # A logarithmic axis cannot show an interval's end below zero.
     low = max(estimate.low / 1e6, value / 100)
     axes.plot([x, x], [low, estimate.high / 1e6], "-", lw=2.2, color=shade)
     axes.plot([x], [value], "s", ms=4.5, color=shade)
+    return low, estimate.high / 1e6
 
 
 def _label(run: Run, constant: Mapping[str, Level]) -> str:

@@ -39,13 +39,17 @@ def bars_plot(cells: pl.DataFrame, machine: str, definition: str) -> Plot:
     share = pl.col("mean") / pl.col("mean").max().over("messages", "batch_size")
     ranked = bars.with_columns(share=share).group_by("plugin_config").agg(pl.col("share").mean())
     configs = ranked.sort("share", "plugin_config")["plugin_config"].to_list()
+    # A configuration has one colour on all machines.
+    colours = {
+        name: style.colour(at) for at, name in enumerate(cells["plugin_config"].unique().sort())
+    }
     figure = style.new_figure(0.75 + (0.55 + 0.21 * len(configs)) * len(batches))
     panels = figure.subplots(len(batches), len(suites), squeeze=False, sharey=True)
     for row, batch in zip(panels, batches, strict=True):
         for axes, suite in zip(row, suites, strict=True):
-            _bars(axes, bars.filter(messages=suite, batch_size=batch), configs)
+            _bars(axes, bars.filter(messages=suite, batch_size=batch), configs, colours)
             axes.set_title(f"{suite} messages,\n{batch} batches", fontsize=9)
-    figure.supxlabel("throughput [MB/s]", fontsize=9.5)
+    figure.supxlabel(f"throughput on {machine} [MB/s]", fontsize=9.5)
     style.legend_above(figure)
     runs = max(bars["n"].to_list(), default=0)
     return Plot(
@@ -55,12 +59,15 @@ def bars_plot(cells: pl.DataFrame, machine: str, definition: str) -> Plot:
     )
 
 
-def _bars(axes: Axes, cells: pl.DataFrame, configs: Sequence[str]) -> None:
+def _bars(
+    axes: Axes, cells: pl.DataFrame, configs: Sequence[str], colours: Mapping[str, str]
+) -> None:
     y = np.array([configs.index(name) for name in cells["plugin_config"]])
     mean = cells["mean"].to_numpy() / 1e6
-    axes.barh(y, mean, color=[style.colour(at) for at in y], height=0.66, alpha=0.85)
+    shades = [colours[name] for name in cells["plugin_config"]]
+    axes.barh(y, mean, color=shades, height=0.66, alpha=0.85)
     for column, c, width, alpha, label in (
-        ("half_width_published", style.LOUD, 4.0, 0.45, "as published: 3.92 sd"),
+        ("half_width_published", style.FAINT, 4.0, 1.0, "as published: 3.92 sd"),
         ("half_width_t", "black", 1.6, 1.0, "95 % interval, Student t over runs"),
     ):
         half = cells[column].cast(pl.Float64).fill_null(0.0).to_numpy() / 1e6

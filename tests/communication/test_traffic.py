@@ -9,6 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roslens.analysis.estimate import Metric
+from roslens.analysis.runs import Run
+from roslens.analysis.statistics.over_runs import value_over_runs
 from roslens.studies.communication.backlog import (
     Backlog,
     backlogs,
@@ -17,6 +20,7 @@ from roslens.studies.communication.backlog import (
 from roslens.studies.communication.cells import COLUMNS
 from roslens.studies.communication.copies import Copies, copies_of, signature
 from roslens.studies.communication.estimates import heap_per_publication
+from roslens.studies.communication.figures import entity_plot
 from roslens.studies.communication.logged import agreement, compare_with_log, link_log
 from roslens.studies.communication.periods import (
     pairs,
@@ -370,3 +374,20 @@ def test_the_columns_of_cells_csv_are_described_once() -> None:
     page = (Path(__file__).parents[2] / "docs" / "communication.md").read_text()
     table = [line.replace("`", "") for line in page.splitlines() if line.startswith("| `")]
     assert table == [f"| {name} | {meaning} |" for name, meaning in COLUMNS.items()]
+
+
+def test_an_interval_that_is_wider_than_its_dots_is_in_the_picture() -> None:
+    """Runs of 18, 18.25 and 18.5 ms: by hand 18.25 +- 4.303 * 0.25 / sqrt(3) = 0.621 ms."""
+    metric = Metric("publisher_period", "a period", "ns")
+    cell, runs = {"a": 1}, [Run(f"r{number}", {"a": 1}) for number in range(3)]
+    values = pl.DataFrame(
+        {"run": ["r0", "r1", "r2"], "topic": "/t", "publisher_id": 1, "value_ms": [18, 18.25, 18.5]}
+    )
+    estimate = value_over_runs(metric, cell, [18e6, 18.25e6, 18.5e6], 3)
+    plot = entity_plot(
+        values, ("topic", "publisher_id"), runs, [estimate],
+        what="period", of="publisher", definition="a period",
+    )  # fmt: skip
+    low, high = plot.figure.axes[0].get_ylim()
+    assert low < 18.25 - 0.62
+    assert high > 18.25 + 0.62

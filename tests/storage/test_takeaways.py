@@ -12,6 +12,8 @@ import pytest
 from storage_cells import ROOT, facts_of
 from tests.programs import roslens
 
+import roslens as rl
+from roslens.analysis.figures.plot import Plot
 from roslens.analysis.reports.given import NoRecordings
 from roslens.analysis.runs import Run
 from roslens.recording import Recording
@@ -279,3 +281,21 @@ def test_a_cell_of_which_every_run_failed_is_named(tmp_path: Path) -> None:
     report = StorageReport(Recorded(tmp_path / "all"), pl.DataFrame(), everything)
     assert report.takeaways[0].because == "holds in 2 of 2 cells"
     assert "No run is left" not in str(report.loss())
+
+
+def test_a_configuration_has_one_colour_on_all_machines() -> None:
+    colours: dict[str, set[object]] = {}
+    plots = [part for part in rl.reports.storage().throughput().parts if isinstance(part, Plot)]
+    assert len(plots) == 2
+    for plot, machine in zip(plots, ("m1", "nuc"), strict=True):
+        figure = plot.figure
+        assert figure.get_supxlabel() == f"throughput on {machine} [MB/s]"
+        axes = figure.axes[0]
+        names = [label.get_text() for label in axes.get_yticklabels()]
+        for bar in axes.patches:
+            name = names[round(bar.get_y() + bar.get_height() / 2)]
+            colours.setdefault(name, set()).add(bar.get_facecolor()[:3])
+    assert len(colours) == 6
+    assert all(len(of_both) == 1 for of_both in colours.values())
+    intervals = {tuple(lines.get_color()[0][:3]) for lines in axes.collections}
+    assert not intervals & set.union(*colours.values())
