@@ -21,7 +21,7 @@ from roslens.analysis.chains.requirements import NamedChain, Requirements, read_
 from roslens.analysis.estimate import Estimate, not_none, short_labels
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.flow.chain import Chain, HeldFlow
-from roslens.analysis.flow.chains import UNTOLD, ChainInstances, chain_instances, mean_parts
+from roslens.analysis.flow.chains import ChainInstances, chain_instances, mean_parts
 from roslens.analysis.flow.flow_graph import find_chains
 from roslens.analysis.flow.links import Link
 from roslens.analysis.flow.response_bounds import callback_bounds
@@ -234,7 +234,7 @@ class ChainsReport(Report[ChainsParameters]):
         if self._complete:
             sentences.append(self._slowest())
         reached = sum(c.instances.complete.height for c in self.chains)
-        unsure = sum(int(c.instances.instances["outcome"].is_in(UNTOLD).sum()) for c in self.chains)
+        unsure = sum(c.instances.untold for c in self.chains)
         stopped = sum(c.instances.instances.height for c in self.chains) - reached - unsure
         text = f"All {reached:,} instances reached the end of their chain"
         if not reached:

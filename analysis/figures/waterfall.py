@@ -73,11 +73,13 @@ def chain_waterfall(found: ChainInstances) -> Plot:
     untold = parts.height - told.height
     apart = f"; {counted(untold, 'part')} not drawn: the clocks of hosts may be as far apart"
     reached = found.complete.height
-    stopped = found.instances.height - reached
+    stopped = found.instances.height - reached - found.untold
+    unsure = f" Of {found.untold:,} that is not known." if found.untold else ""
     return Plot(
         _bars(bars, "time since the chain's begin [ms]"),
         f"{found.chain}: the parts of {reached:,} complete instances, mean{whole}"
-        f"{apart if untold else ''}. {stopped:,} more did not reach the end. A colour per hop.",
+        f"{apart if untold else ''}. {stopped:,} more did not reach the end.{unsure} "
+        "A colour per hop.",
     )
 
 

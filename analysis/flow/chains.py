@@ -84,6 +84,11 @@ class ChainInstances:
         return self.instances.filter(pl.col("outcome") == "complete")
 
     @property
+    def untold(self) -> int:
+        """The number of instances of which it is not known whether they reached the end."""
+        return int(self.instances["outcome"].is_in(UNTOLD).sum())
+
+    @property
     def at_least(self) -> bool:
         """Whether the times of complete instances are, or include, lower bounds."""
         return bool(self.complete["at_least"].any())

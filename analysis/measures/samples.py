@@ -10,7 +10,7 @@ from typing import Literal
 import polars as pl
 
 from roslens.analysis.runs import Run
-from roslens.analysis.statistics.quantiles import quantile_of
+from roslens.analysis.statistics.quantiles import supported_quantile_of
 from roslens.collectors.topics import is_of_application
 from roslens.recording.arrays import Floats, np
 from roslens.recording.manifest import Level
@@ -54,8 +54,11 @@ def beyond_clocks(time: pl.Expr, bound: pl.Expr) -> pl.Expr:
 
 
 def quantile_within_clocks(q: float) -> pl.Expr:
-    """Return a quantile of `LATENCY_NS` of a group; null if the clocks may be as far apart."""
-    time = quantile_of(LATENCY_NS, q)
+    """Return a quantile of `LATENCY_NS` of a group.
+
+    It is null if there are too few messages for its interval, or the clocks may be as far apart.
+    """
+    time = supported_quantile_of(LATENCY_NS, q)
     return pl.when(beyond_clocks(time, CLOCK_BOUND_NS)).then(time)
 
 

@@ -45,7 +45,7 @@ class Arrows:
         the time at which the client took it), ``from_id`` and ``to_id`` (callback instances, null
         outside of callbacks), ``name`` (topic or service), ``from_node``, ``to_node``, ``kind``
         (`MESSAGE`, `REQUEST`, `RESPONSE`, `LOST_MESSAGE`, which ends where it begins), ``place``
-        (rank of a message among the latencies of its topic, 0..1; null for others).
+        (fraction of its topic's messages that were faster, 0..1; null for others).
     count
         Number of arrows; beyond the allowed number there are no rows.
     """
@@ -95,7 +95,9 @@ class _Index:
         return np.where(self._keys[place] == keys, self._values[place], -1)
 
 
-_PLACE = pl.col("latency_ns").rank().over("topic") / pl.col("latency_ns").count().over("topic")
+_FASTER = pl.col("latency_ns").rank("min") - 1
+_PLACE = _FASTER.over("topic") / pl.col("latency_ns").count().over("topic")
+"""The fraction of the topic's messages that were faster."""
 
 
 class Flows:

@@ -1,7 +1,8 @@
 """Hold tracks of intervals, and reduce them to what a window of some pixels can show.
 
 The number of marks sent is limited, however many intervals a window holds: a track with few
-is sent as it is, one with many as the busy part of each pixel column, from cumulative sums.
+is sent as it is, one with many, or with more than pixels, as the busy part of each pixel column,
+from cumulative sums.
 """
 
 from __future__ import annotations
@@ -11,8 +12,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
-
-import polars as pl
 
 from roslens.recording.arrays import Floats, Ints, NDArray, np
 from roslens.recording.manifest import Hit
@@ -217,10 +216,13 @@ class Timeline:
         end_ns = max(end_ns, begin_ns + 1)
         ranges = {index: self.tracks[index].range(begin_ns, end_ns) for index in indices}
         share = _share([last - first for first, last in ranges.values()], most)
-        whole = [(i, *ranges[i]) for i in indices if ranges[i][1] - ranges[i][0] <= share]
-        binned = [i for i in indices if ranges[i][1] - ranges[i][0] > share]
+        # Marks are at least a pixel wide: more of them than pixels would look like a busy thread.
+        few = min(share, columns)
+        whole = [(i, *ranges[i]) for i in indices if ranges[i][1] - ranges[i][0] <= few]
+        binned = [i for i in indices if ranges[i][1] - ranges[i][0] > few]
         columns = max(1, min(columns, share, end_ns - begin_ns))
-        edges = np.linspace(begin_ns, end_ns, columns + 1).astype(np.int64)
+        # From 0 on: times since 1970 are as far apart as 256 ns in floating point.
+        edges = begin_ns + np.linspace(0, end_ns - begin_ns, columns + 1).astype(np.int64)
         return Picture(begin_ns, end_ns, self._slices(whole), self._bins(binned, edges, columns))
 
     def _slices(self, parts: Sequence[tuple[int, int, int]]) -> Slices:
@@ -309,48 +311,6 @@ class Timeline:
                 place = int(places[0 if by > 0 else -1]) + (edge if by > 0 else 0)
                 hits.append((by * int(track.begin_ns[place]), number, place))
         return min(hits)[1:] if hits else None
-
-    def statistics(self, begin_ns: int, end_ns: int) -> pl.DataFrame:
-        """Return figures of the callbacks that begin in a range.
-
-        Returns
-        -------
-        polars.DataFrame
-            ``node``, ``callback``, ``count``, ``total_ms``, ``mean_ms`` and ``max_ms`` (of whole
-            durations); the callbacks that took most of the time come first.
-        """
-        parts = []
-        for track in self.tracks:
-            if track.kind != "callback":
-                continue
-            first, last = np.searchsorted(track.begin_ns, (begin_ns, end_ns))
-            took = (track.end_ns[first:last] - track.begin_ns[first:last]) / 1e6
-            parts.append(
-                pl.DataFrame({"name": track.names[first:last], "ms": took}).with_columns(
-                    node=pl.lit(track.label)
-                )
-            )
-        schema = {"name": pl.Int32, "ms": pl.Float64, "node": pl.String}
-        return _named(pl.concat([pl.DataFrame(schema=schema), *parts]), self.names)
-
-
-def _named(rows: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
-    callbacks = pl.DataFrame(
-        {"name": np.arange(len(names), dtype=np.int32), "callback": list(names)},
-        schema={"name": pl.Int32, "callback": pl.String},
-    )
-    return (
-        rows.group_by("node", "name")
-        .agg(
-            count=pl.len(),
-            total_ms=pl.col("ms").sum(),
-            mean_ms=pl.col("ms").mean(),
-            max_ms=pl.col("ms").max(),
-        )
-        .join(callbacks, on="name")
-        .select("node", "callback", "count", "total_ms", "mean_ms", "max_ms")
-        .sort("total_ms", "node", "callback", descending=[True, False, False])
-    )
 
 
 def _share(counts: Sequence[int], most: int) -> int:

@@ -381,7 +381,12 @@ def test_an_interval_that_is_wider_than_its_dots_is_in_the_picture() -> None:
     metric = Metric("publisher_period", "a period", "ns")
     cell, runs = {"a": 1}, [Run(f"r{number}", {"a": 1}) for number in range(3)]
     values = pl.DataFrame(
-        {"run": ["r0", "r1", "r2"], "topic": "/t", "publisher_id": 1, "value_ms": [18, 18.25, 18.5]}
+        {
+            "run": ["r0", "r1", "r2"],
+            "topic": "/t",
+            "publisher_id": 1,
+            "value_ms": [18.0, 18.25, 18.5],
+        }
     )
     estimate = value_over_runs(metric, cell, [18e6, 18.25e6, 18.5e6], 3)
     plot = entity_plot(

@@ -21,7 +21,7 @@ from roslens.analysis.flow.chain import Chain
 from roslens.analysis.flow.chains import ChainInstances, mean_parts
 from roslens.analysis.measures.samples import rate_hz
 from roslens.analysis.overview.figure import topics_plot
-from roslens.analysis.overview.in_range import chains_overview, worst_messages
+from roslens.analysis.overview.in_range import callbacks_overview, chains_overview, worst_messages
 from roslens.analysis.overview.runs_and_topics import graph_edges, topics_overview
 from roslens.analysis.overview.thumbnails import health_thumbnails
 from roslens.analysis.reports.table import Pictured, ReportTable
@@ -304,6 +304,24 @@ def test_the_worst_messages_come_first_and_those_of_every_node_not_at_all() -> N
     ]
 
 
+def test_callbacks_of_a_range_are_counted_by_kind_and_without_unfinished_ones() -> None:
+    """By hand: a subscription of 4 and 6 ms and one without an end, a service of 20 ms."""
+    rows = [
+        ("/b", "subscription", "/x", 0, 4 * MS), ("/b", "subscription", "/x", 10, 6 * MS),
+        ("/b", "subscription", "/x", 20, None), ("/b", "service", "/x", 20, 20 * MS),
+        ("/c", "timer", None, 30, None), ("/c", "timer", None, 40, None),
+    ]  # fmt: skip
+    columns = ["node", "kind", "name", "start_ns", "duration_ns"]
+    instances = pl.DataFrame(rows, schema=columns, orient="row")
+    assert callbacks_overview(instances).rows() == [
+        ("/b", "/x (service)", 1, 20, 20, 20, 0),
+        ("/b", "/x (subscription)", 3, 10, 5, 6, 1),
+        ("/c", "timer", 2, None, None, None, 2),
+    ]
+    # From 10 on, and before 20: a whole duration, and one kind.
+    assert callbacks_overview(instances, 10, 20).rows() == [("/b", "/x", 1, 6, 6, 6, 0)]
+
+
 def test_chains_are_counted_by_where_they_began() -> None:
     both = chain_of_two()
     begun = ChainInstances(
@@ -311,10 +329,15 @@ def test_chains_are_counted_by_where_they_began() -> None:
     )
     name = str(begun.chain)
     # There is no percentile of fewer instances than its interval needs.
-    assert chains_overview([begun]).rows() == [(name, 3, 2, 1, None, None, 14.0, False)]
-    assert chains_overview([begun], 5, 30).rows() == [(name, 2, 1, 1, None, None, 14.0, False)]
-    assert chains_overview([begun], 40, 50).rows() == [(name, 0, 0, 0, None, None, None, False)]
+    assert chains_overview([begun]).rows() == [(name, 3, 2, 1, 1, None, None, 14.0, False)]
+    assert chains_overview([begun], 5, 30).rows() == [(name, 2, 1, 1, 1, None, None, 14.0, False)]
+    assert chains_overview([begun], 40, 50).rows() == [(name, 0, 0, 0, 0, None, None, None, False)]
     assert chains_overview([]).height == 0
+    # Whether an instance whose last message was taken reached the end is not known.
+    outcomes = pl.Series(["complete", "taken", "lost"])
+    untold = replace(begun, instances=begun.instances.with_columns(outcome=outcomes))
+    row = chains_overview([untold]).row(0, named=True)
+    assert (row["instances"], row["complete"], row["stopped"]) == (3, 1, 1)
 
 
 @pytest.mark.recording
@@ -365,6 +388,7 @@ def test_chains_through_a_node_that_waits_for_two_topics_end_as_the_program_logg
     # Each of the 600 samples reached the sink, from either source.
     for source, published in (("/source", "a_publish"), ("/source2", "a2_publish")):
         assert (rows[source]["n"], rows[source]["stopped"]) == (600, 0)
+        assert "not known" not in rows[source]
         took = (log["sink_start_realtime_ns"] - log[f"{published}_realtime_ns"]).median()
         assert isinstance(took, float)
         assert rows[source]["P50 [ms]"] == pytest.approx(took / 1e6, rel=0.01)

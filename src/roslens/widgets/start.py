@@ -24,8 +24,9 @@ from roslens.analysis.flow.chain import HeldFlow
 from roslens.analysis.flow.chains import ChainInstances, chain_instances
 from roslens.analysis.flow.flow_graph import find_chains
 from roslens.analysis.flow.taking_turns import suggested_links
+from roslens.analysis.measures.callbacks import number_namesakes
 from roslens.analysis.measures.loss import biased_figures, health_findings
-from roslens.analysis.overview.in_range import chains_overview, worst_messages
+from roslens.analysis.overview.in_range import callbacks_overview, chains_overview, worst_messages
 from roslens.analysis.overview.runs_and_topics import graph_edges, runs_overview, topics_overview
 from roslens.analysis.overview.thumbnails import health_thumbnails
 from roslens.analysis.path.kinds import in_words
@@ -36,6 +37,7 @@ from roslens.analysis.reports.numbers import significant
 from roslens.analysis.reports.seen import seen_where_lost
 from roslens.analysis.reports.table import Pictured, ReportTable, Sentence
 from roslens.analysis.reports.tables import health_table
+from roslens.analysis.timeline.build import UNKNOWN_NODE
 from roslens.analysis.timeline.journey import Journey, journey_of, journeys_to
 from roslens.collectors.topics import INFRASTRUCTURE
 from roslens.paths import resolve
@@ -84,6 +86,7 @@ class StartPage:
         self._topic = ""
         self._widgets: dict[int, TimelineWidget] = {}
         self._chains: dict[int, tuple[list[ChainInstances], int]] = {}
+        self._instances: dict[int, pl.DataFrame] = {}
         self._told: dict[int, dict[int, str]] = {}
         self._messages: pl.LazyFrame | None = None
         self._of_run: list[Callable[[], None]] = []
@@ -313,10 +316,18 @@ class StartPage:
         return self._frame(self._callbacks, "Callbacks, those that took most of the time first")
 
     def _callbacks(self) -> pl.DataFrame:
-        timeline = self.widget.timeline
-        everything = (timeline.begin_ns, timeline.end_ns + 1)
-        statistics = timeline.statistics(*(self.widget.selection or everything))
-        return statistics.rename(
+        if self.chosen not in self._instances:
+            instances = number_namesakes(self.run.callback_instances)
+            named = ("node", "kind", "name")
+            self._instances[self.chosen] = instances.select(
+                pl.col(named).cast(pl.String), "start_ns", "duration_ns"
+            ).collect()
+        rows = callbacks_overview(
+            self._instances[self.chosen], *(self.widget.selection or (None, None))
+        )
+        if not rows["unfinished"].sum():
+            rows = rows.drop("unfinished")
+        return rows.with_columns(pl.col("node").fill_null(UNKNOWN_NODE)).rename(
             {"count": "n", "total_ms": "total [ms]", "mean_ms": "mean", "max_ms": "max"}
         )
 
@@ -417,9 +428,12 @@ class StartPage:
         rows = overview.select(
             pl.col("p50_ms").alias("P50 [ms]"), pl.col("p99_ms").alias("P99"),
             pl.col("worst_ms").alias("worst"), pl.col("complete").alias("n"),
-            (pl.col("instances") - pl.col("complete")).alias("stopped"),
+            "stopped",
+            (pl.col("instances") - pl.col("complete") - pl.col("stopped")).alias("not known"),
             chain=bound + pl.col("chain") + guessed,
         )  # fmt: skip
+        if not rows["not known"].sum():
+            rows = rows.drop("not known")
         more = pl.DataFrame({"chain": _hidden(left_out, "chains")}, {"chain": pl.String})
         return pl.concat([rows, more], how="diagonal")
 

@@ -180,7 +180,7 @@ const Painting = (Base) => class extends Base {
         if (x0 > LABEL) this.cross(on, x0, from ? y0 : y1);
         continue;
       }
-      const late = LATE.find(([place]) => picture.arrowPlace[i] >= place);
+      const late = LATE.find(([place]) => picture.arrowPlace[i] >= Math.fround(place));
       const colour = kind ? CALL : (late ? late[1] : this.theme.dim);
       const hit = this.found.has(picture.arrowName[i]);
       const width = hit ? 2 : (late ? 1.4 : 0.8);
