@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from roslens.analysis.reports.numbers import significant, unit_of_all
+import polars as pl
+
+from roslens.analysis.reports.numbers import milliseconds, significant, unit_of_all
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.what_if.prediction import BARS, MODEL_ERROR, Predicted, Prediction
 
+_MOST_ROWS = 100
 _NAMES = {"latency_p50": "P50", "latency_p99": "P99", "lost": "lost", "cpu": "CPU"}
 
 
@@ -21,6 +24,35 @@ def prediction_parts(predictions: Mapping[str, Prediction]) -> list[Sentence | R
         if prediction.figures:
             parts.append(prediction_table(prediction, cell))
     return parts
+
+
+def callback_bounds_table(bounds: pl.DataFrame) -> ReportTable:
+    """Return one row per callback of a run: how long it took, and takes at most.
+
+    Parameters
+    ----------
+    bounds
+        Rows of `roslens.analysis.flow.response_bounds.callback_bounds`.
+    """
+    rows = [
+        [
+            row["run"], row["kind"] or "-", row["name"] or "-", row["node"] or "-",
+            f"{row['executions']:,}",
+            milliseconds(row["longest_ns"], 3),
+            milliseconds(row["bound_ns"], 3),
+            row["refused"] or "",
+        ]
+        for row in bounds.head(_MOST_ROWS).iter_rows(named=True)
+    ]  # fmt: skip
+    hidden = bounds.height - len(rows)
+    return ReportTable(
+        ["run", "kind", "callback", "node", "executions", "longest [ms]", "bound [ms]",
+         "why no bound"],
+        rows,
+        "Callbacks, from when they could begin to their end: the longest, and the bound",
+        notes=[f"{hidden:,} more rows are in run.callbacks.bounds()."] if hidden else [],
+        left=frozenset({"run", "kind", "callback", "node", "why no bound"}),
+    )  # fmt: skip
 
 
 def prediction_table(prediction: Prediction, cell: str) -> ReportTable:

@@ -46,7 +46,9 @@ p { max-width: 60em; }
 .dataframe, .dataframe :is(td, th) { border: 0; }
 :is(.roslens-table, .dataframe) th { border-bottom: 1px solid var(--soft); font-weight: 600;
   vertical-align: bottom; }
-:is(.roslens-table, .dataframe) :is(td, th) { padding: .2em .7em .2em 0; vertical-align: top; }
+:is(.roslens-table, .dataframe) :is(td, th) { padding: .2em .7em .2em 0; vertical-align: top;
+  max-width: 50em; overflow-wrap: break-word; }
+:is(.roslens-table, .dataframe) tr:has(> :nth-child(4)) > :is(td, th) { max-width: 24em; }
 :is(.roslens-table, .dataframe) tbody tr { border-bottom: 1px solid var(--line); }
 .roslens-note { font-size: 12.5px; color: var(--soft); margin: .2em 0; }
 figcaption { font-size: 12.5px; color: var(--soft); }
@@ -62,7 +64,7 @@ figcaption { font-size: 12.5px; color: var(--soft); }
   .roslens-table, .dataframe { display: table; overflow: visible; font-size: 8pt;
     max-width: 100%; }
   .roslens-table caption { display: table-caption; } thead { display: table-header-group; }
-  :is(.roslens-table, .dataframe) :is(td, th) { overflow-wrap: break-word; padding-right: .5em; }
+  :is(.roslens-table, .dataframe) :is(td, th) { padding-right: .5em; }
   .roslens-figure svg { min-width: 0 !important; } .roslens-figure { overflow: visible; }
   .roslens-figure img { width: auto !important; max-width: 100% !important; max-height: 235mm; }
   * { print-color-adjust: exact; } }

@@ -11,6 +11,7 @@ from tests.samples import RUN
 
 import roslens as rl
 from roslens.__main__ import main
+from roslens.analysis.reports.table import ReportTable
 from roslens.recording import UsageError
 
 pytestmark = pytest.mark.recording
@@ -37,6 +38,12 @@ def test_the_picture_has_the_recorded_median_and_the_bound(tmp_path: Path) -> No
                             & (pl.col("topic") == "/data"), named=True)["recorded"]  # fmt: skip
     levels = list(recorded.get_ydata())
     assert recorded.get_xdata()[levels.index(0.5)] == pytest.approx(p50 / 1e6)
+    (table,) = prediction.bounds().parts
+    assert isinstance(table, ReportTable)
+    frame = run.callbacks.bounds(0)
+    assert [row[2] for row in table.rows] == frame["name"].to_list()
+    longest = [float(row[5]) for row in table.rows]
+    assert longest == pytest.approx((frame["longest_ns"] / 1e6).to_list(), rel=1e-3)
     of_data = run.callbacks.bounds(0).row(by_predicate=pl.col("name") == "/data", named=True)
     assert list(bound.get_xdata()) == pytest.approx([of_data["bound_ns"] / 1e6] * 2)
     assert of_data["bound_ns"] >= of_data["longest_ns"] > 1e6 * max(recorded.get_xdata())

@@ -13,8 +13,9 @@ from playwright.sync_api import Browser
 
 import roslens as rl
 from roslens.analysis.reports.numbers import duration
+from roslens.analysis.reports.table import ReportTable
 from roslens.first_page import FirstPage
-from roslens.html_page import html_page
+from roslens.html_page import html_document, html_page
 
 SAMPLES = ("two_process", "communication", "demo", "chain.tar.zst", "lifecycle", "leak.tar.zst",
            "hung.tar.zst")  # fmt: skip
@@ -48,6 +49,17 @@ def test_a_wide_frame_is_scrolled_by_itself(tmp_path: Path, browser: Browser) ->
     view.goto(page.as_uri())
     assert view.locator(".dataframe").evaluate("e => e.scrollWidth > e.clientWidth")
     assert view.evaluate("() => document.documentElement.scrollWidth") == 420
+    view.close()
+
+
+def test_a_long_name_leaves_the_figures_in_view(tmp_path: Path, browser: Browser) -> None:
+    """Two names of 300 letters and a figure: 2 * 24 em and a little fit into a page."""
+    table = ReportTable(["from", "to", "n", "P50"], [["a" * 300, "b" * 300, "1,000", "2.5"]], "t")
+    page = tmp_path / "page.html"
+    page.write_text(html_document("t", table._repr_html_()))
+    view = browser.new_page(viewport={"width": 1280, "height": 900})
+    view.goto(page.as_uri())
+    assert view.locator(".roslens-table").evaluate("e => e.scrollWidth <= e.clientWidth")
     view.close()
 
 

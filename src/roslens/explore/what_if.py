@@ -16,7 +16,7 @@ from roslens.analysis.timing.recorded import recorded_timing
 from roslens.analysis.timing.schema import ExecutorKind, TimingModel
 from roslens.analysis.what_if.changes import Changes
 from roslens.analysis.what_if.prediction import Prediction, predicted
-from roslens.analysis.what_if.tables import prediction_parts
+from roslens.analysis.what_if.tables import callback_bounds_table, prediction_parts
 from roslens.explore.noun import picture
 from roslens.recording import UsageError
 
@@ -105,6 +105,13 @@ class WhatIf:
     def tables(self) -> Section:
         """Return the predictions, or why there are none, as tables, with what recordings lack."""
         return Section(*prediction_parts(self.predictions))
+
+    def bounds(self) -> Section:
+        """Return how long each callback took and takes at most, as a table.
+
+        `run.callbacks.bounds` has the same as a frame.
+        """
+        return Section(callback_bounds_table(self._bounds))
 
     def plot(
         self, topic: str | None = None, node: str | None = None, cell: str | None = None
