@@ -498,3 +498,12 @@ def test_rows_of_the_first_picture_are_told_apart_by_the_factors_that_differ() -
     assert labels == [f"/data to /listener, bytes={size}" for size in range(8)]
     shared = "executor=single, a_factor_with_a_long_name=its_long_level"
     assert plot.left_out == f"8 of 9 topics and cells are drawn, all with {shared}."
+
+
+def test_what_is_clicked_in_the_graph_has_not_the_colour_of_loss() -> None:
+    css = (ROOT / "src/roslens/widgets/graph.css").read_text()
+    lossy = messages().filter(pl.col("subscription_node") == "/c")
+    drawing = draw_graph(graph_edges(lossy))
+    assert drawing is not None
+    assert 'stroke="#d55e00"' in drawing.svg
+    assert "#d55e00" not in css.lower()
