@@ -41,6 +41,8 @@ class Gaps:
         self._open_starts: dict[Any, Event] = {}
         self._filled: dict[Any, tuple[int, int, int]] = {}
         """Per ring buffer: the last index, the highest index, and the last time."""
+        self.running: set[Proc] = set()
+        """Processes with an execution that has not ended, and of which no end can be missing."""
         self._split(events)
 
     def dropped(self, proc: Proc, begin: int, end: int, cpu: int | None = None) -> bool:
@@ -80,6 +82,10 @@ class Gaps:
                 self.stretches.append(stretch)
             stretch.append(e)
             e |= {"cut": cut, "stretch": id(stretch)}
+        self.running = {
+            e["proc"] for e in self._open_starts.values()
+            if e["stretch"] == id(of_thread[e["thread"]])
+        }  # fmt: skip
 
     def _broken_since(self, e: Event) -> int | None:
         """Return since when events are missing if this one breaks an order."""

@@ -136,6 +136,7 @@ def _pairs(calls: Iterable[Row], objects: Objects, gaps: Gaps) -> list[tuple[Row
             if s["created_ns"] <= latest and earliest < first(s["ended_ns"], FOREVER):
                 last_seen = objects.processes.get(s["_proc"], {"end_ns": now})["end_ns"]
                 silent = earliest > last_seen and latest <= host_ends[s["_proc"][0]]
+                silent = silent and s["_proc"] not in gaps.running
                 first_one = first_after.setdefault(id(s), now) if silent else now
                 gone = silent and earliest > max(first_one, last_seen + GRACE_NS)
                 if not gone or gaps.dropped(s["_proc"], last_seen, latest):

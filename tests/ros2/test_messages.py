@@ -140,6 +140,44 @@ def test_a_process_that_has_gone_receives_nothing_and_is_named() -> None:
     assert findings(tables) == {"receiver_gone": 1}
 
 
+@pytest.mark.parametrize(("ends", "outcome"), [(None, "unknown"), (5, "no_subscriber")])
+def test_a_process_that_hangs_in_a_callback_has_not_gone(ends: float | None, outcome: str) -> None:
+    """Nothing was seen of the receiver for 3 s, as of one that has gone; but its callback runs on.
+
+    The message at 158 us comes when the one that was taken had waited for 48 us: recording_ended.
+    """
+    trace = talker_and_listener()
+    trace.publish(100, PUB)
+    trace.take(150, SUB, stamp=at(102), pid=2)
+    trace.run(153, CALLBACK, lasts=ends, pid=2)
+    for us in (1_000_000, 2_000_000, 3_000_000):
+        trace.publish(us, PUB)
+    tables = trace.tables()
+    assert rows(tables["messages"], "publish_ns", "outcome") == [
+        (100, "delivered"),
+        (1_000_000, "unknown"),
+        (2_000_000, outcome),
+        (3_000_000, outcome),
+    ]
+    assert set(tables["messages"]["reason"][1:]) == (
+        {"recording_ended"} if ends is None else {"recording_ended", "no_subscription"}
+    )
+
+
+def test_after_a_gap_a_callback_may_have_ended() -> None:
+    """The listener's callback began before the gap, and its thread did something after it."""
+    trace = talker_and_listener()
+    trace.publish(100, PUB)
+    trace.take(150, SUB, stamp=at(102), pid=2)
+    trace.run(153, CALLBACK, lasts=None, pid=2)
+    trace.lose(200, 300, 1)
+    trace.emit(400, "rclcpp_executor_wait_for_work", timeout=-1, pid=2)
+    for us in (1_000_000, 2_000_000, 3_000_000):
+        trace.publish(us, PUB)
+    outcomes = trace.tables()["messages"]["outcome"].to_list()
+    assert outcomes == ["delivered", "unknown", "no_subscriber", "no_subscriber"]
+
+
 def test_rosout_is_found_by_its_rmw_handle() -> None:
     """/rosout's rcl handle lies on the stack, so each publication has another one."""
     trace = Trace()

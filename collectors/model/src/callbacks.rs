@@ -228,6 +228,14 @@ impl Callbacks {
         }
     }
 
+    /// Iterate over executions of callbacks that have not ended, and of which no end can be missing,
+    /// with the callback's address.
+    pub fn running(&self) -> impl Iterator<Item = (u64, Execution)> {
+        let open = self.threads.iter().flat_map(|thread| &thread.open);
+        let open = open.filter(|open| !open.cut);
+        open.filter_map(|open| Some((open.callback, self.executions.get(open.execution)?)))
+    }
+
     /// Return the execution that may enclose the present on a thread.
     pub fn around(&mut self, thread: Id<Thread>) -> Maybe<Execution> {
         let open = entry(&mut self.threads, thread).open.last();

@@ -1,7 +1,8 @@
 //! Find which subscriptions existed at a time.
 
-use ahash::{HashMap, HashMapExt};
+use ahash::{HashMap, HashMapExt, HashSet};
 
+use crate::identity::Process;
 use crate::ids::{Id, Maybe, numbered};
 use crate::model::Model;
 use crate::publications::Publication;
@@ -17,7 +18,7 @@ pub struct Existing(HashMap<Id<Name>, Vec<Candidate>>);
 /// A subscription of a topic, which may exist.
 struct Candidate {
     number: Id<Subscription>,
-    /// The time of its process's last event.
+    /// The time of its process's last event, or `i64::MAX` while a callback of it has not ended.
     end: i64,
     /// The time of the last event on its host.
     host_end: i64,
@@ -32,14 +33,24 @@ impl Existing {
     pub(crate) fn new(model: &Model, wanted: impl Fn(Id<Subscription>) -> bool) -> Self {
         let mut on_topic: HashMap<_, Vec<_>> = HashMap::new();
         let identity = &model.identity;
+        // Who is silent because a callback hangs has not gone.
+        let running = model.callbacks.running();
+        let running: HashSet<Maybe<Process>> = running
+            .map(|(_, execution)| model.process(execution.thread))
+            .collect();
         for (number, subscription) in numbered(&model.registry.subscriptions) {
             if let Some(topic) = model.registry.topic_at(Some(number))
                 && wanted(number)
             {
                 let process = subscription.process;
+                let runs = running.contains(&process);
                 on_topic.entry(topic).or_default().push(Candidate {
                     number,
-                    end: identity.end(process),
+                    end: if runs {
+                        i64::MAX
+                    } else {
+                        identity.end(process)
+                    },
                     host_end: identity.host_end(identity.host(process)),
                     after: None,
                     gone: 0,
