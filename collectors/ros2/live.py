@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TypeAlias
 
@@ -12,7 +12,7 @@ from roslens.collectors.ros2.callbacks import callback_objects
 from roslens.collectors.ros2.events import INIT_EVENTS, Events
 from roslens.collectors.ros2.goal_ids import goal_ends
 from roslens.collectors.ros2.objects import find_objects
-from roslens.collectors.ros2.one_pass import Pass, Rows, batches_of, columns_of
+from roslens.collectors.ros2.one_pass import Pass, Rows, Running, batches_of, columns_of
 from roslens.collectors.schema.tables import LOSSES
 
 _PROCESS = ("host", "ctx_pid_ns", "vpid")
@@ -48,6 +48,8 @@ class Model:
         Time from which nothing is forgotten, whatever `keep_ns` says; None for no such time.
     first_ns, last_ns
         Times of the first kept event and of the last one; None before the first event.
+    is_whole
+        Whether nothing was missing when it began: no execution began before the first one seen.
     processes
         Processes so far: ``proc``, host, vpid, procname.
     """
@@ -60,6 +62,7 @@ class Model:
         self._known: set[tuple[object, ...]] = set()
         self._happened: set[str] = set()
         self._pass: Pass | None = None
+        self.is_whole = True
         self.processes = Events({}).processes
         self.needed_ns: int | None = None
         self.first_ns: int | None = None
@@ -79,9 +82,14 @@ class Model:
         frames = {name: frame for name, frame in batches.items() if not frame.is_empty()}
         dropped = losses is not None and not losses.is_empty()
         if self._has_news(frames) or dropped or self._pass is None:
+            running: list[Running] = []
             if self._pass is not None and self._again is not None:
+                running = self._pass.running()
                 batches, losses = self._again()
-            self._begin(batches, LOSSES.empty() if losses is None else LOSSES.conform(losses))
+            losses = LOSSES.empty() if losses is None else LOSSES.conform(losses)
+            if self._pass is None:
+                self.is_whole = losses.is_empty()
+            self._begin(batches, losses, running)
             return
         of_pass = {name.removeprefix("ros2:"): frame for name, frame in frames.items()}
         # With a single host the pass needs no host column, and texts are the most expensive.
@@ -150,7 +158,13 @@ class Model:
             of_goals[_PUBLISHED] = sent.filter(pl.col("publisher_handle").is_in(self._of_status))
         self._of_goals.append(of_goals)
 
-    def _begin(self, batches: Mapping[str, pl.DataFrame], losses: pl.DataFrame) -> None:
+    def _begin(
+        self,
+        batches: Mapping[str, pl.DataFrame],
+        losses: pl.DataFrame,
+        running: Sequence[Running] = (),
+    ) -> None:
+        """Begin a pass with these events; `running` is what threads did in the pass before."""
         frames = {name: frame for name, frame in batches.items() if not frame.is_empty()}
         events = Events(batches)
         self._named = {name: frame for name, frame in batches.items() if name in _INIT}
@@ -161,6 +175,10 @@ class Model:
         self._pass = Pass(
             events, self._objects, callback_objects(events, self._objects), losses, keys=_KEYS
         )
+        if self.last_ns is not None:
+            # The events with which they began may lie too far back to be read again.
+            unread = _not_among(running, frames.get("ros2:callback_start"))
+            self._pass.resume(unread, self.last_ns)
         for batch in batches_of(events):
             self._pass.feed(batch)
         self._of_goals, self.last_ns = [], None
@@ -191,6 +209,16 @@ class Model:
 def _no_goals() -> pl.DataFrame:
     events = Events({})
     return goal_ends(events, find_objects(events))
+
+
+def _not_among(running: Sequence[Running], starts: pl.DataFrame | None) -> list[Running]:
+    """Return the executions whose start is none of these events."""
+    if starts is None:
+        return list(running)
+    times = pl.col("time_ns").cast(pl.Int64)
+    among = times.is_in([start for _, start, *_ in running])
+    read = set(starts.filter(among).select("vpid", "vtid", times).rows())
+    return [one for one in running if (*one[0][2:], one[1]) not in read]
 
 
 def _time(frame: pl.DataFrame, place: int) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import polars as pl
 
@@ -26,6 +26,9 @@ from roslens.recording.files import text_path
 
 _CONTEXT = ("time_ns", "host", "vpid", "vtid", "cpu_id", PID_NS)
 _STRETCH_NS = 2_000_000_000
+Running: TypeAlias = tuple[tuple[str, int, int, int], int, int, bool]
+"""An execution that has not ended: host, pid namespace, process and thread; start; the callback's
+address; whether the message came within the process."""
 EVENTS: Mapping[str, Sequence[str]] = _native.model_events()
 """The events of the pass, by name without the provider, and the columns that it reads."""
 
@@ -117,6 +120,17 @@ class Pass:
     def forget(self, since_ns: int) -> None:
         """Forget what began before a time, except activities of threads that have not ended."""
         self._pass.forget(since_ns)
+
+    def running(self) -> list[Running]:
+        """Return executions of callbacks that have not ended; the end of none can be missing."""
+        return self._pass.running()
+
+    def resume(self, running: Sequence[Running], until_ns: int) -> None:
+        """Go on with what an earlier pass, which saw all events up to a time, saw begin.
+
+        This comes before any event.
+        """
+        self._pass.resume(running, until_ns)
 
     def tables(self, *, last: bool = True) -> tuple[dict[str, Rows], Callable[[], dict[str, Any]]]:
         """Return tables of all events so far, and a function for counts; `last`: once only."""

@@ -133,6 +133,76 @@ def test_what_is_needed_is_not_forgotten() -> None:
     assert starts.len() < whole.len()
 
 
+def two_threads(ends: float | None) -> Trace:
+    """In thread 1 a callback begins at 0.5 s; in thread 2 another runs 2000 times, every 5 ms.
+
+    So rows are forgotten by pages of 512 executions (2.56 s).
+    """
+    trace = Trace()
+    trace.emit(1, "rclcpp_callback_register", callback=5, symbol="hangs")
+    trace.emit(2, "rclcpp_callback_register", callback=6, symbol="works")
+    trace.run(500_000, 5, lasts=None if ends is None else ends - 500_000, tid=1)
+    for k in range(2000):
+        trace.run(10_000 + k * 5000, 6, lasts=1000, tid=2)
+    return trace
+
+
+def last_of(model: Model) -> list[tuple[float, float | None]]:
+    """Return start and end of what thread 1 executed, in us."""
+    frame = model.tables()["callback_instances"].frame("vtid", "start_ns", "end_ns")
+    times = frame.filter(vtid=1).select("start_ns", "end_ns").rows()
+    return [((start - at(0)) / 1000, end and (end - at(0)) / 1000) for start, end in times]
+
+
+@pytest.mark.parametrize("ends", [None, 7_000_000])
+def test_what_has_not_ended_is_not_forgotten(ends: float | None) -> None:
+    """Of 10 s one is kept: what began at 0.5 s stays while it runs, and 1 s longer."""
+    fed = Fed(1_000_000_000)
+    seen = []
+    for stretch in stretches(two_threads(ends).frames(), 20):
+        fed.feed(stretch)
+        seen.append(last_of(fed.model))
+    running, ended = [(500_000, None)], [(500_000, ends)]
+    # Each stretch is of half a second.
+    if ends is None:
+        assert seen[1:] == [running] * 19
+    else:
+        assert seen[1:13] == [running] * 12
+        assert seen[13:15] == [ended] * 2
+        assert seen[-1] == []
+    assert fed.model.tables()["callback_instances"].frame("start_ns").height < 1000
+
+
+@pytest.mark.parametrize("ends", [None, 9_200_000])
+def test_what_has_not_ended_goes_on_when_events_are_read_again(ends: float | None) -> None:
+    """At 6.1 s a callback is registered, and only what is later than 5.5 s is read again."""
+    trace = two_threads(ends)
+    trace.emit(6_100_000, "rclcpp_callback_register", callback=7, symbol="new")
+    raw = trace.frames()
+    so_far: list[dict[str, pl.DataFrame]] = []
+
+    def again() -> tuple[dict[str, pl.DataFrame], pl.DataFrame]:
+        since = at(5_500_000)
+        late = {
+            name: pl.concat([part[name] for part in so_far]).filter(
+                (pl.col("time_ns") >= since) | (name == "ros2:rclcpp_callback_register")
+            )
+            for name in raw
+        }
+        forgotten = {"host": "h0", "kind": "lost_packets", "begin_ns": at(1), "end_ns": since}
+        return late, LOSSES.conform(pl.DataFrame([forgotten], schema=LOSSES.schema))
+
+    model = Model(1_000_000_000, again)
+    for stretch in stretches(raw, 20):
+        so_far.append(stretch)
+        model.feed(stretch)
+        if at(6_500_000) < (model.last_ns or 0) < at(9_200_000):
+            assert last_of(model) == [(500_000, None)]
+    assert last_of(model) == [(500_000, ends)]
+    # The first pass began with the first event.
+    assert model.is_whole
+
+
 def test_a_late_event_is_put_in_its_place() -> None:
     trace = Trace()
     trace.emit(1, "ros2:rclcpp_callback_register", callback=5, symbol="f")

@@ -13,6 +13,8 @@
 //! Probed functions have executions, too, besides those of callbacks: nothing belongs to them, and
 //! the stack pointer shows which entry a return ends, and which frames an exception has left.
 
+use ahash::HashSet;
+
 use crate::identity::Thread;
 use crate::ids::{Id, Maybe, entry};
 use crate::intake::Event;
@@ -234,6 +236,22 @@ impl Callbacks {
         let open = self.threads.iter().flat_map(|thread| &thread.open);
         let open = open.filter(|open| !open.cut);
         open.filter_map(|open| Some((open.callback, self.executions.get(open.execution)?)))
+    }
+
+    /// Forget what ended before a time; what runs is kept, however long ago it began.
+    pub fn forget(&mut self, since: i64) {
+        let threads = self.threads.iter();
+        let running = threads.flat_map(|thread| {
+            let open = thread.open.iter().filter(|open| !open.cut);
+            let open = open.map(|open| open.execution);
+            open.chain(thread.entered.iter().map(|entered| entered.execution))
+        });
+        let running: HashSet<Maybe<Execution>> = running.collect();
+        self.executions.forget_except(
+            |row| row.start < since,
+            |number, row| row.end >= since || running.contains(&Some(number)),
+        );
+        self.intervals.forget(|row| row.begin < since);
     }
 
     /// Return the execution that may enclose the present on a thread.

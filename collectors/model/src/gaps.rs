@@ -9,7 +9,7 @@
 
 use ahash::HashMap;
 
-use crate::identity::{Host, NOTHING, Process};
+use crate::identity::{Host, NOTHING, Process, Thread};
 use crate::ids::{Id, Maybe, entry, get};
 use crate::intake::Event;
 use crate::rows::NEVER;
@@ -86,6 +86,8 @@ pub struct Gaps {
     first: Option<i64>,
     /// End of the last gap that the trace shows.
     last: i64,
+    /// The time before which everything is forgotten, if anything is.
+    forgotten: Option<i64>,
     /// The host of each process, and its number there.
     places: Vec<(Maybe<Host>, i32)>,
 }
@@ -109,18 +111,10 @@ impl Gaps {
         index
     }
 
-    /// Forget everything that happened on the hosts before a time: it becomes a gap.
-    pub(crate) fn forget(&mut self, hosts: usize, since: i64) {
-        self.last = self.last.max(since);
-        for declared in self.declared.values_mut().flat_map(Declared::each) {
-            declared.0.retain(|(end, _)| *end > since);
-        }
-        for host in (0..hosts).map(Id::at) {
-            let declared = self.declared.entry((host, None)).or_default();
-            for stretches in [&mut declared.all, declared.on_cpu.entry(None).or_default()] {
-                stretches.0.insert(0, (since, i64::MIN));
-            }
-        }
+    /// Forget everything that happened before a time: it becomes a gap, except between the events of
+    /// a thread (`before`), which were all seen.
+    pub(crate) fn forget(&mut self, since: i64) {
+        self.forgotten = self.forgotten.max(Some(since));
         for stretches in self.broken.values_mut() {
             stretches.retain(|(_, end)| *end > since);
         }
@@ -152,6 +146,9 @@ impl Gaps {
 
     /// Whether events of a process may be missing between two recorded events at these times.
     pub(crate) fn between(&self, process: Maybe<Process>, from: i64, until: i64) -> bool {
+        if from != NEVER && self.forgotten.is_some_and(|since| from < since) {
+            return true;
+        }
         let within = from != NEVER && from < self.last;
         let mut declared = self.declared_for(process);
         within && declared.any(|gaps| gaps.all.between(from, until))
@@ -176,7 +173,8 @@ impl Gaps {
     /// Whether events of a process may be missing from one time to another, both included.
     pub(crate) fn overlap(&self, process: Maybe<Process>, from: i64, until: i64) -> bool {
         let mut declared = self.declared_for(process);
-        declared.any(|gaps| gaps.all.overlap(from, until))
+        self.forgotten.is_some_and(|since| from <= since)
+            || declared.any(|gaps| gaps.all.overlap(from, until))
     }
 
     /// Add a broken order of a process.
@@ -236,15 +234,29 @@ pub struct LastSeen {
 }
 
 impl Continuity {
-    /// Note an event of a thread; return its last event before this one.
-    pub(crate) fn on_event(&mut self, event: &Event, of_ros: bool) -> LastSeen {
-        let last = entry(&mut self.0, event.thread);
-        let before = last.unwrap_or(LastSeen {
+    /// Note that all events of a thread up to a time were seen.
+    pub(crate) fn seen(&mut self, thread: Id<Thread>, until: i64) {
+        *entry(&mut self.0, thread) = Some(LastSeen {
+            any: until,
+            ros: until,
+            cpu: NOTHING,
+        });
+    }
+
+    /// Return the last event of a thread.
+    pub(crate) fn last(&self, thread: Id<Thread>) -> LastSeen {
+        let last = self.0.get(thread.place()).copied().flatten();
+        last.unwrap_or(LastSeen {
             any: NEVER,
             ros: NEVER,
             cpu: NOTHING,
-        });
-        *last = Some(LastSeen {
+        })
+    }
+
+    /// Note an event of a thread; return its last event before this one.
+    pub(crate) fn on_event(&mut self, event: &Event, of_ros: bool) -> LastSeen {
+        let before = self.last(event.thread);
+        *entry(&mut self.0, event.thread) = Some(LastSeen {
             any: event.time,
             ros: if of_ros { event.time } else { before.ros },
             cpu: event.cpu,

@@ -46,6 +46,18 @@ impl Event {
         }
     }
 
+    /// Return the event of a thread with these fields.
+    pub(crate) fn of(self, thread: Id<Thread>, process: Maybe<Process>, fields: [u64; 2]) -> Self {
+        let mut event = Self {
+            thread,
+            process,
+            validity: 0b11,
+            ..self
+        };
+        event.fields[..2].copy_from_slice(&fields);
+        event
+    }
+
     /// Return a field, by its index in the list of its kind.
     pub(crate) fn get(&self, field: usize) -> Option<u64> {
         (self.validity >> field & 1 == 1).then(|| self.fields[field])

@@ -68,7 +68,7 @@ pub use crate::identity::{Host, Identity, Process, Thread};
 pub use crate::ids::Id;
 pub use crate::intake::{Batch, Batches};
 pub use crate::kinds::{KINDS, Kind, Kinds};
-pub use crate::model::Model;
+pub use crate::model::{Model, Running};
 pub use crate::publications::Guesses;
 pub use crate::registry::{Name, Publisher, Registry, Subscription};
 pub use crate::rows::Disk;

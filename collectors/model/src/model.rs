@@ -9,8 +9,8 @@ use crate::about::About;
 use crate::callbacks::{Callbacks, Execution};
 use crate::gaps::{Continuity, Gaps};
 use crate::heap::Heap;
-use crate::identity::{Identity, Process, Thread};
-use crate::ids::{Id, Maybe, get};
+use crate::identity::{Identity, NOTHING, Process, Thread};
+use crate::ids::{Id, Maybe, get, numbered};
 use crate::intake::{Batches, Event, Intake};
 use crate::kinds::Kind;
 use crate::matches::Matches;
@@ -21,6 +21,10 @@ use crate::ring_buffers::RingBuffers;
 use crate::rows::{Disk, NEVER, Rows};
 use crate::services::Services;
 use crate::takes::{Take, Takes};
+
+/// An execution that has not ended: host, pid namespace, process and thread; start; the callback's
+/// address; whether the message came within the process.
+pub type Running = ((String, i64, i32, i32), i64, u64, bool);
 
 /// The state of the pass after the last event.
 #[derive(Clone)]
@@ -103,10 +107,9 @@ impl Model {
     }
 
     /// Forget what began before a time: it counts as dropped by the tracer, not as never having
-    /// happened. What threads are doing is remembered.
+    /// happened. What threads are doing is remembered, and so are executions that have not ended.
     pub fn forget(&mut self, since: i64) {
-        self.callbacks.executions.forget(|row| row.start < since);
-        self.callbacks.intervals.forget(|row| row.begin < since);
+        self.callbacks.forget(since);
         let publications = &mut self.publications.rows;
         publications.forget(|row| row.publish < since);
         let first = publications.first();
@@ -116,7 +119,53 @@ impl Model {
             .forget(|row| row.message.is_none_or(old));
         self.takes.rows.forget(|row| row.time < since);
         self.services.forget(since);
-        self.gaps.forget(self.identity.hosts().len(), since);
+        self.gaps.forget(since);
+    }
+
+    /// Return the executions of callbacks that have not ended, and of which no end can be missing.
+    #[must_use]
+    pub fn running(&self) -> Vec<Running> {
+        let running = self
+            .callbacks
+            .running()
+            .filter_map(|(callback, execution)| {
+                let process = self.process(execution.thread);
+                let later = Event::new(i64::MAX, NOTHING).of(execution.thread, process, [0, 0]);
+                if self
+                    .gaps
+                    .before(self.continuity.last(execution.thread), &later)
+                {
+                    return None;
+                }
+                let about = get(&self.identity.processes, process)?;
+                let host = get(self.identity.hosts(), about.host)?.clone();
+                let vtid = self.identity.vtid(execution.thread);
+                let intra = execution.intra == Some(true);
+                let place = (host, about.namespace, about.vpid, vtid);
+                Some((place, execution.start, callback, intra))
+            });
+        running.collect()
+    }
+
+    /// Go on with executions that an earlier pass saw begin: all events of their threads up to a time
+    /// are known. This comes before the first event.
+    pub fn resume(&mut self, mut running: Vec<Running>, until: i64) {
+        running.sort_unstable_by_key(|(_, start, ..)| *start);
+        for ((host, namespace, vpid, vtid), start, callback, intra) in running {
+            let host = numbered(self.identity.hosts()).find(|(_, name)| **name == host);
+            let asked = (
+                host.map(|(host, _)| host),
+                namespace,
+                Some(vpid),
+                Some(vtid),
+            );
+            let thread = self.identity.thread(asked, start);
+            let event = Event::new(start, NOTHING);
+            let event = event.of(thread, self.process(thread), [callback, u64::from(intra)]);
+            self.registry.advance_to(start);
+            self.callbacks.on_start(&event, &self.registry);
+            self.continuity.seen(thread, until);
+        }
     }
 
     /// Return the columns that say when and where an event happened, as far as they are needed.

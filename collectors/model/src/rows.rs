@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Error;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -184,6 +185,8 @@ pub struct Rows<T> {
     pages: VecDeque<Page<T>>,
     /// The number of earlier pages, which are forgotten.
     forgotten: usize,
+    /// Rows of forgotten pages that are kept, by number.
+    kept: Vec<(Id<T>, T)>,
     count: u32,
     disk: Option<Arc<Disk>>,
     /// The pages in memory in the order in which they came there, if there is a disk.
@@ -196,6 +199,7 @@ impl<T> Default for Rows<T> {
         Self {
             pages: VecDeque::new(),
             forgotten: 0,
+            kept: Vec::new(),
             count: 0,
             disk: None,
             resident: VecDeque::new(),
@@ -215,14 +219,29 @@ impl<T: Plain> Rows<T> {
 
     /// Forget full pages of old rows at the front; numbers stay the same. Not for use with a disk.
     pub fn forget(&mut self, is_old: impl Fn(&T) -> bool) {
-        let old = |page: &Page<T>| page.rows.len() == PAGE && page.rows.last().is_some_and(&is_old);
-        while self.pages.front().is_some_and(old) {
+        self.forget_except(is_old, |_, _| false);
+    }
+
+    /// Forget full pages of old rows at the front, but keep the rows that still live.
+    pub fn forget_except(
+        &mut self,
+        is_old: impl Fn(&T) -> bool,
+        lives: impl Fn(Id<T>, &T) -> bool,
+    ) {
+        self.kept.retain(|(number, row)| lives(*number, row));
+        let old =
+            |page: &&Page<T>| page.rows.len() == PAGE && page.rows.last().is_some_and(&is_old);
+        while let Some(page) = self.pages.front().filter(old) {
+            let numbers = (self.first()..).filter_map(Id::new);
+            let rows = numbers.zip(page.rows.iter().copied());
+            self.kept
+                .extend(rows.filter(|(number, row)| lives(*number, row)));
             self.pages.pop_front();
             self.forgotten += 1;
         }
     }
 
-    /// Return the number of the first row that is not forgotten.
+    /// Return the number of the first row of the pages that are not forgotten.
     pub fn first(&self) -> u32 {
         u32::try_from(self.forgotten << SHIFT).unwrap_or(u32::MAX)
     }
@@ -232,9 +251,18 @@ impl<T: Plain> Rows<T> {
         self.count
     }
 
-    /// Iterate over the numbers of all rows that are not forgotten.
+    /// Iterate over the numbers of all rows of pages that are not forgotten.
     pub fn ids(&self) -> impl Iterator<Item = Id<T>> + use<T> {
         (self.first()..self.count).filter_map(Id::new)
+    }
+
+    /// Return a range of rows with their numbers, counted from the first one that is there.
+    pub fn part(&self, range: Range<u32>) -> Vec<(Id<T>, T)> {
+        let (begin, kept) = (range.start as usize, self.kept.len());
+        let of_kept = self.kept.iter().skip(begin).copied();
+        let page_rows = u32::try_from(begin.saturating_sub(kept)).unwrap_or(u32::MAX);
+        let of_pages = self.from(self.first().saturating_add(page_rows));
+        of_kept.chain(of_pages).take(range.len()).collect()
     }
 
     /// Return the number that the next row will get.
@@ -263,7 +291,10 @@ impl<T: Plain> Rows<T> {
     /// Return a row, if there is one of that number.
     pub fn get(&self, number: impl Into<Maybe<T>>) -> Option<T> {
         let number = number.into()?;
-        let place = self.place(number)?;
+        let Some(place) = self.place(number) else {
+            let kept = self.kept.binary_search_by_key(&number, |(kept, _)| *kept);
+            return Some(self.kept[kept.ok()?].1);
+        };
         let (page, row) = (self.pages.get(place)?, number.place() % PAGE);
         match page.rows.get(row) {
             Some(row) => Some(*row),
@@ -275,7 +306,10 @@ impl<T: Plain> Rows<T> {
     /// Return a row to be changed, if there is one of that number.
     pub fn edit(&mut self, number: impl Into<Maybe<T>>) -> Option<&mut T> {
         let number = number.into()?;
-        let place = self.place(number)?;
+        let Some(place) = self.place(number) else {
+            let kept = self.kept.binary_search_by_key(&number, |(kept, _)| *kept);
+            return Some(&mut self.kept[kept.ok()?].1);
+        };
         if self.pages.get(place)?.rows.is_empty() {
             self.load(place);
         }
@@ -289,11 +323,11 @@ impl<T: Plain> Rows<T> {
 
     /// Iterate over all rows with their numbers; rows on the disk are read a page at a time.
     pub fn iter(&self) -> impl Iterator<Item = (Id<T>, T)> {
-        self.from(0)
+        self.kept.iter().copied().chain(self.from(0))
     }
 
-    /// Iterate over the rows from a number on, with their numbers.
-    pub fn from(&self, first: u32) -> impl Iterator<Item = (Id<T>, T)> {
+    /// Iterate over the rows of pages from a number on, with their numbers.
+    fn from(&self, first: u32) -> impl Iterator<Item = (Id<T>, T)> {
         let mut page = Cow::Borrowed(&[][..]);
         let first = first.max(self.first());
         (first..self.count).map_while(move |number| {

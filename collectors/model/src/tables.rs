@@ -23,7 +23,7 @@ use crate::model::Model;
 use crate::partners::Partners;
 use crate::publications::Publication;
 use crate::registry::{Name, Subscription, Timer};
-use crate::rows::{NEVER, Plain, Rows, known};
+use crate::rows::{NEVER, known};
 use crate::services::Call;
 
 pub use counts::Counts;
@@ -32,12 +32,6 @@ use clocks::Nearest;
 
 /// Rows per batch: few enough that its columns stay in the processor's cache.
 const BATCH: u32 = 1 << 12;
-
-/// Return a range of rows with their numbers, counted from the first one that is not forgotten.
-fn some<T: Plain>(rows: &Rows<T>, range: Range<u32>) -> Vec<(Id<T>, T)> {
-    let first = rows.first().saturating_add(range.start);
-    rows.from(first).take(range.len()).collect()
-}
 
 /// All tables, made batch by batch as they are asked for.
 pub struct Tables {
@@ -210,7 +204,7 @@ impl Tables {
     }
 
     fn executions(&self, columns: &mut Columns<'_>, range: Range<u32>) {
-        let rows = some(&self.model.callbacks.executions, range);
+        let rows = self.model.callbacks.executions.part(range);
         self.of_threads(columns, rows.iter().map(|(_, row)| row.thread));
         let callback = |row: &Execution| self.model.registry.callback(row.callback);
         columns!(columns, rows, |(number, row)|
@@ -229,7 +223,7 @@ impl Tables {
     }
 
     fn publications(&self, columns: &mut Columns<'_>, range: Range<u32>) {
-        let rows = some(&self.model.publications.rows, range);
+        let rows = self.model.publications.rows.part(range);
         let sources: Vec<Source> = rows.iter().map(|(_, row)| self.model.source(row)).collect();
         self.of_threads(columns, rows.iter().map(|(_, row)| row.thread));
         columns!(columns, sources, |source|
@@ -253,7 +247,7 @@ impl Tables {
     }
 
     fn takes(&self, columns: &mut Columns<'_>, range: Range<u32>) {
-        let rows = some(&self.model.takes.rows, range);
+        let rows = self.model.takes.rows.part(range);
         self.of_threads(columns, rows.iter().map(|(_, row)| row.thread));
         columns!(columns, rows, |(number, row)|
             id "take_id" *number;
@@ -272,7 +266,7 @@ impl Tables {
 
     fn intervals(&self, columns: &mut Columns<'_>, range: Range<u32>) {
         let callbacks = &self.model.callbacks;
-        let rows = some(&callbacks.intervals, range).into_iter();
+        let rows = callbacks.intervals.part(range).into_iter();
         let totals = |row| callbacks.totals(&row).unwrap_or((NEVER, NEVER, NEVER));
         let rows: Vec<_> = rows.map(|(_, row)| (row, totals(row))).collect();
         self.of_threads(columns, rows.iter().map(|(row, _)| row.thread));

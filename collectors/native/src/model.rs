@@ -18,7 +18,7 @@ use pyo3::types::{PyCapsule, PyDict};
 use roslens_ctf::Failure;
 use roslens_model::{
     About, Batch, Disk, Gap, Gaps, Guesses, Id, Identity, KINDS, Kinds, Model, Process, Reason,
-    Registry, Tables,
+    Registry, Running, Tables,
 };
 
 use crate::failure::raised;
@@ -381,6 +381,20 @@ impl Pass {
     /// Forget what began before a time.
     fn forget(&self, since: i64) -> PyResult<()> {
         self.state().as_mut().ok_or_else(ended)?.forget(since);
+        Ok(())
+    }
+
+    /// Return the executions of callbacks that have not ended.
+    fn running(&self) -> PyResult<Vec<Running>> {
+        Ok(self.state().as_ref().ok_or_else(ended)?.running())
+    }
+
+    /// Go on with executions that an earlier pass saw begin, with all events up to a time.
+    fn resume(&self, running: Vec<Running>, until: i64) -> PyResult<()> {
+        self.state()
+            .as_mut()
+            .ok_or_else(ended)?
+            .resume(running, until);
         Ok(())
     }
 

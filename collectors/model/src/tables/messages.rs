@@ -15,8 +15,8 @@ use crate::publications::Publication;
 use crate::rows::NEVER;
 use crate::takes::Take;
 
+use super::Tables;
 use super::clocks::Nearest;
-use super::{Tables, some};
 
 /// A message with its publication, take and execution.
 struct MessageView {
@@ -34,7 +34,7 @@ struct MessageView {
 impl Tables {
     pub(super) fn messages(&self, columns: &mut Columns<'_>, range: Range<u32>) {
         let (model, identity) = (&self.model, &self.model.identity);
-        let rows = some(&self.messages.rows, range).into_iter();
+        let rows = self.messages.rows.part(range).into_iter();
         let rows = rows.map(|(_, row)| {
             let sent = model.publications.rows.get(row.publication);
             let execution = self.execution(row.execution);
