@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,10 +23,11 @@ USED = {"node": pl.String, "cpu": pl.Float64, "rss_bytes": pl.Int64}
 
 
 class Since(NamedTuple):
-    """First times ``since_ns`` of each pair of nodes on a topic, and of each node."""
+    """First times ``since_ns`` of each pair of nodes on a topic, each node, and its executions."""
 
     topics: pl.DataFrame
     nodes: pl.DataFrame
+    ran: pl.DataFrame
 
 
 @dataclass(frozen=True)
@@ -38,12 +40,14 @@ class LastSeconds:
         The stretch, ns since the epoch.
     topics
         Rows as in `topics_overview`, of the messages published in the stretch, including topics
-        that had messages only before. ``rate_hz`` is over the stretch, or since the first message
-        if that is in the stretch; null until a second after that message.
+        that had messages only before. ``rate_hz`` counts publications, whatever became of them,
+        over the stretch, or since the first message if that is in the stretch; null until a second
+        after that message.
     nodes
         ``node``, ``rate_hz`` (executions that began in the stretch; likewise, since its first
-        execution or its first message), ``busy`` (the part of the time in its callbacks; more than
-        1 where several threads run them), ``p99_ms`` (of at least 299) and ``worst_ms`` (of
+        execution or its first message), ``busy`` (the part of the time in its callbacks, with what
+        runs within them; more than 1 where several threads run them; null where that is not known,
+        such as before anything was read), ``p99_ms`` (of at least 299) and ``worst_ms`` (of
         executions that ended), ``lost`` (part of the messages to it that did not arrive), ``cpu``
         (CPUs) and ``rss_bytes`` of its process; includes nodes that were active only before.
     callbacks
@@ -51,7 +55,8 @@ class LastSeconds:
         ``p99_ms``, ``worst_ms`` (of executions that ended); percentiles of fewer than 6 and 299 are
         null, the slowest callbacks come first.
     threads
-        ``host``, ``vpid``, ``vtid``, ``nodes``, ``busy`` (the part of the time in callbacks).
+        ``host``, ``vpid``, ``vtid``, ``nodes``, ``busy`` (the part of the time in callbacks; null
+        where that is not known).
     since
         First times that the next figures need.
     chains
@@ -76,6 +81,8 @@ def last_seconds(
     since: Since | None = None,
     *,
     used: pl.DataFrame | None = None,
+    alive: Mapping[int, bool] | None = None,
+    is_whole: bool = True,
 ) -> LastSeconds:
     """Return the figures of the time between two moments.
 
@@ -87,13 +94,23 @@ def last_seconds(
         `since` of earlier figures, where tables may have dropped old rows; later rows are complete.
     used
         Resources that processes use, columns `USED`; None where they are not sampled.
+    alive
+        By process number, whether the process lives: its execution without an end then still runs.
+        Of others that is not known. None: all live.
+    is_whole
+        Whether no execution can have begun before the first one in any of the tables so far.
     """
     published = messages.filter(pl.col("publish_ns").is_between(begin_ns, end_ns))
     pairs = _first_of(messages.filter(pl.col("publish_ns") <= end_ns))
     ran = instances.filter(pl.col("start_ns") <= end_ns)
-    first = Since(pairs, _first_of_nodes(pairs, ran))
+    executed = _first_executions(ran)
+    first = Since(pairs, _first_of_nodes(pairs, executed), executed)
     if since is not None:
-        first = Since(_earliest(PAIR, since.topics, pairs), _earliest("node", *since[1:], first[1]))
+        first = Since(
+            _earliest(PAIR, since.topics, first.topics),
+            _earliest("node", since.nodes, first.nodes),
+            _earliest("node", since.ran, first.ran),
+        )
     began = ran.filter(pl.col("start_ns") >= begin_ns).sort("duration_ns")
     callbacks = (
         began.group_by(CALLBACK)
@@ -111,16 +128,22 @@ def last_seconds(
             nulls_last=True,
         )
     )
-    own_time = _time_by_node(instances, begin_ns, end_ns)
+    in_callbacks = _in_callbacks(instances, begin_ns, end_ns, alive)
+    span_ns = max(end_ns - begin_ns, 1)
+    busy = _busy(in_callbacks, "node", span_ns=span_ns)
+    # What a node does that was never seen to run anything is known only if nothing is missing.
+    seen = first.nodes if is_whole else first.ran
     return LastSeconds(
         begin_ns=begin_ns,
         end_ns=end_ns,
         topics=_topics(published, first.topics, begin_ns, end_ns),
         nodes=_nodes(
-            published, began, own_time, first.nodes, begin_ns=begin_ns, end_ns=end_ns
+            published, began, busy, first.nodes, seen, begin_ns=begin_ns, end_ns=end_ns
         ).join(pl.DataFrame(schema=USED) if used is None else used, on="node", how="left"),
         callbacks=callbacks,
-        threads=_threads(own_time, max(end_ns - begin_ns, 1)),
+        threads=_busy(in_callbacks, span_ns=span_ns).sort(
+            "busy", *_THREAD, descending=[True, False, False, False], nulls_last=True
+        ),
         since=first,
     )
 
@@ -141,13 +164,14 @@ def _first_of(messages: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _first_of_nodes(pairs: pl.DataFrame, ran: pl.DataFrame) -> pl.DataFrame:
-    signs = [
-        ran.group_by("node").agg(since_ns=pl.col("start_ns").min()),
-        *(pairs.select(node=end, since_ns="since_ns") for end in ("from", "to")),
-    ]
-    text = pl.col("node").cast(pl.String)
-    return _earliest("node", *(frame.with_columns(text) for frame in signs)).drop_nulls()
+def _first_executions(ran: pl.DataFrame) -> pl.DataFrame:
+    first = ran.group_by("node").agg(since_ns=pl.col("start_ns").min())
+    return first.with_columns(pl.col("node").cast(pl.String)).drop_nulls()
+
+
+def _first_of_nodes(pairs: pl.DataFrame, executed: pl.DataFrame) -> pl.DataFrame:
+    ends = [pairs.select(node=end, since_ns="since_ns") for end in ("from", "to")]
+    return _earliest("node", executed, *ends).drop_nulls()
 
 
 def _earliest(key: str | tuple[str, ...], *frames: pl.DataFrame) -> pl.DataFrame:
@@ -168,10 +192,22 @@ def _topics(
 ) -> pl.DataFrame:
     topics = topics_overview(published.lazy().with_columns(run=pl.lit("")))
     topics = topics.with_columns(pl.col(PAIR).cast(pl.String))
+    # A receiver that is gone or not there yet does not stop who publishes.
+    publications = (
+        published.filter(pl.col("topic").is_not_null())
+        .select("topic", pl.col("publisher_node").alias("from"), "publish_ns")
+        .unique()
+        .with_columns(pl.col("topic", "from").cast(pl.String))
+        .join(first, on=("topic", "from"), nulls_equal=True)
+        .filter(pl.col("publish_ns") >= pl.col("since_ns"))
+        .group_by(PAIR)
+        .agg(publications=pl.len())
+    )
     rows = (
         first.join(topics, on=PAIR, how="left", nulls_equal=True)
-        .with_columns(pl.col("messages").fill_null(0))
-        .with_columns(rate_hz=_rate("messages", begin_ns, end_ns))
+        .join(publications, on=PAIR, how="left", nulls_equal=True)
+        .with_columns(pl.col("messages", "publications").fill_null(0))
+        .with_columns(rate_hz=_rate("publications", begin_ns, end_ns))
         .select(topics.columns)
     )
     return slowest_first(rows)
@@ -180,15 +216,20 @@ def _topics(
 def _nodes(
     published: pl.DataFrame,
     began: pl.DataFrame,
-    own_time: pl.DataFrame,
+    busy: pl.DataFrame,
     first: pl.DataFrame,
+    seen: pl.DataFrame,
     *,
     begin_ns: int,
     end_ns: int,
 ) -> pl.DataFrame:
     parts = (
         began.group_by("node").agg(count=pl.len(), p99_ms=_P99_MS, worst_ms=_MS.max()),
-        own_time.group_by("node").agg(busy=pl.col("own").sum() / max(end_ns - begin_ns, 1)),
+        # A thread in doubt makes the sum null.
+        busy.group_by("node").agg(
+            busy=pl.when(pl.col("busy").null_count() == 0).then(pl.col("busy").sum()),
+            is_busy=pl.lit(True),
+        ),
         published.filter(pl.col("topic").is_not_null() & (pl.col("outcome") != "no_subscriber"))
         .group_by(node="subscription_node")
         .agg(lost=loss_of("outcome")),
@@ -197,39 +238,69 @@ def _nodes(
         first = first.join(each.with_columns(pl.col("node").cast(pl.String)), on="node", how="left")
     rate = _rate("count", begin_ns, end_ns)
     return (
-        first.with_columns(pl.col("count", "busy").fill_null(0))
+        first.with_columns(
+            pl.col("count").fill_null(0),
+            busy=pl.when(pl.col("is_busy").is_null() & pl.col("node").is_in(seen["node"].implode()))
+            .then(0.0)
+            .otherwise("busy"),
+        )
         .select(
             "node", rate_hz=rate, busy="busy", p99_ms="p99_ms", worst_ms="worst_ms", lost="lost"
         )
-        .sort("busy", "node", descending=[True, False])
+        .sort("busy", "node", descending=[True, False], nulls_last=True)
     )
 
 
-def _time_by_node(instances: pl.DataFrame, begin_ns: int, end_ns: int) -> pl.DataFrame:
-    """Return the time of each node on each thread, ``own``; inner executions count once.
+def _in_callbacks(
+    instances: pl.DataFrame, begin_ns: int, end_ns: int, alive: Mapping[int, bool] | None
+) -> pl.DataFrame:
+    """Return executions in the stretch, from ``begin`` to ``end``; ``doubt`` if that is unknown.
 
-    An execution without a known end ran up to the next one on its thread.
+    An execution without an end whose callback began again on its thread ended by the next one
+    there. Any other still runs if its process lives, and else ran to the process's last event. But
+    if others began on its thread meanwhile, and none within earlier executions of its callback, an
+    exception may have ended it.
     """
-    end = pl.coalesce("end_ns", pl.col("start_ns").shift(-1).over(_THREAD), pl.lit(end_ns))
-    ran = (
+    start, end = pl.col("start_ns"), pl.col("end_ns")
+    lives = pl.lit(alive is None)
+    gone = pl.lit(False)
+    if alive is not None:
+        lives, gone = (
+            pl.col("vpid").is_in([vpid for vpid, it_lives in alive.items() if it_lives is which])
+            for which in (True, False)
+        )
+    last = pl.max_horizontal(start, end).max().over("host", "vpid")
+    limit = pl.when(gone).then(last).otherwise(end_ns)
+    after = pl.col("after")
+    again = start.shift(-1).over(*_THREAD, *CALLBACK)
+    is_open = end.is_null() & again.is_null()
+    spins = (after < end).any().over(*_THREAD, *CALLBACK)
+    return (
         # This precedes the filter: the next execution may have ended before the time, too.
         instances.sort("start_ns")
-        .with_columns(end=end.clip(begin_ns, end_ns))
-        .filter(pl.col("start_ns") <= end_ns, pl.col("end") > begin_ns)
+        .with_columns(after=start.shift(-1).over(_THREAD))
+        .with_columns(
+            end=pl.coalesce(end, pl.when(is_open).then(limit).otherwise(after)),
+            doubt=is_open & ((after.is_not_null() & ~spins) | ~(lives | gone)),
+        )
+        .with_columns(begin=start.clip(begin_ns, end_ns), end=pl.col("end").clip(begin_ns, end_ns))
+        .filter(start <= end_ns, pl.col("end") > begin_ns)
     )
-    begin = pl.col("start_ns").clip(begin_ns, end_ns)
-    before = pl.col("end").cum_max().shift(1).over(_THREAD)
-    own_ns = (pl.col("end") - pl.max_horizontal(begin, before)).clip(0)
-    return ran.with_columns(own=own_ns).group_by(*_THREAD, "node").agg(pl.col("own").sum())
 
 
-def _threads(own_time: pl.DataFrame, span_ns: int) -> pl.DataFrame:
-    """Return the part of the time that each thread was in callbacks."""
+def _busy(ran: pl.DataFrame, *by: str, span_ns: int) -> pl.DataFrame:
+    """Return the part of the time on each thread with an execution, null where one is in doubt.
+
+    Executions within others count once. ``nodes`` has the names of the nodes.
+    """
+    key = (*_THREAD, *by)
+    before = pl.col("end").cum_max().shift(1).over(key)
+    own_ns = (pl.col("end") - pl.max_horizontal("begin", before)).clip(0)
     return (
-        own_time.group_by(_THREAD)
+        ran.with_columns(own=own_ns)
+        .group_by(key)
         .agg(
             nodes=pl.col("node").cast(pl.String).drop_nulls().unique().sort().str.join(", "),
-            busy=pl.col("own").sum() / span_ns,
+            busy=pl.when(~pl.col("doubt").any()).then(pl.col("own").sum() / span_ns),
         )
-        .sort("busy", *_THREAD, descending=[True, False, False, False])
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -10,7 +12,7 @@ from synthetic import table
 
 from roslens.analysis.overview.live import USED, LastSeconds, Since, last_seconds
 from roslens.live.screen import Moment, line, screen
-from roslens.live.watch import INSTANCES, MESSAGES
+from roslens.live.watch import INSTANCES, MESSAGES, Living
 from roslens.recording.terminal import Console
 
 S = 1_000_000_000
@@ -108,12 +110,107 @@ def test_a_node_is_what_its_callbacks_and_messages_are() -> None:
     names = ("node", "rate_hz", "busy", "worst_ms", "lost", "cpu", "rss_bytes")
     assert nodes.select(names).rows() == [
         ("/m", pytest.approx(4 / 9), pytest.approx(0.3), 1000, 0.25, 0.2, 4096),
-        ("/k", 0, 0, pytest.approx(100), None, None, None),
+        ("/k", 0, pytest.approx(0.01), pytest.approx(100), None, None, None),
         ("/n", 0, 0, None, None, None, None),
     ]
     # From 2.5 to 4.5 s: two executions in two seconds and one on another thread, which goes on.
     later = last_seconds(messages, instances, round(2.5 * S), round(4.5 * S)).nodes
     assert later.select(names[:4]).row(0) == ("/m", 1.5, pytest.approx(1.5 / 2), 1000)
+
+
+def ran(*executions: tuple[int, str, float, float | None]) -> pl.DataFrame:
+    """Return executions: process and thread, node, begin and end in seconds."""
+    rows = [
+        {"host": "h", "vpid": pid, "vtid": pid, "kind": "timer", "name": node, "node": node,
+         "start_ns": round(a * S), "end_ns": None if b is None else round(b * S)}
+        for pid, node, a, b in executions
+    ]  # fmt: skip
+    return table("callback_instances", *rows).select(INSTANCES)
+
+
+def busy(
+    instances: pl.DataFrame, begin_s: float, end_s: float, **about: object
+) -> tuple[dict[str, float | None], list[float | None]]:
+    """Return how busy each node is, and each thread."""
+    messages = table("messages").select(MESSAGES)
+    last = last_seconds(messages, instances, round(begin_s * S), round(end_s * S), **about)  # type: ignore[arg-type]
+    return dict(last.nodes.select("node", "busy").rows()), last.threads["busy"].to_list()
+
+
+def test_each_node_has_the_time_of_all_its_executions_also_of_those_within_others() -> None:
+    """/a runs from 1 to 9 s, and within it /b at 2, 3 and 4 s for 0.5 s each."""
+    within = [(1, "/b", at, at + 0.5) for at in (2, 3, 4)]
+    assert busy(ran((1, "/a", 1, 9), *within), 0, 10) == (
+        {"/a": pytest.approx(0.8), "/b": pytest.approx(0.15)},
+        [pytest.approx(0.8)],
+    )
+
+
+def test_what_others_follow_may_have_ended() -> None:
+    """Without an end it spins, or an exception ended it; not once its process had ended before."""
+    hung = ran((1, "/a", 1, None), (1, "/b", 2, 2.5), (1, "/b", 6, 7))
+    assert busy(hung, 0, 10) == ({"/a": None, "/b": 0.15}, [None])
+    assert busy(hung, 8, 10, alive={1: False}) == ({"/a": 0, "/b": 0}, [])
+    # It spun before: /b ran within the execution from 0 to 0.5 s. So it runs on, from 1 to 10 s.
+    before = ran((1, "/a", 0, 0.5), (1, "/b", 0.1, 0.2))
+    spins = {"/a": pytest.approx(0.95), "/b": pytest.approx(0.16)}
+    assert busy(pl.concat([before, hung]), 0, 10) == (spins, [pytest.approx(0.95)])
+
+
+def test_what_has_not_ended_runs_as_long_as_its_process_lives() -> None:
+    """A callback of /a begins at 4 s; one of /b, in another thread of the process, ends at 5 s."""
+    hung = ran((1, "/a", 4, None), (2, "/b", 1, 5)).with_columns(vpid=pl.lit(7, pl.Int32))
+    for alive, of_a in (
+        (None, 0.6),
+        ({7: True}, 0.6),
+        # Up to the process's last event.
+        ({7: False}, 0.1),
+        # Nobody knows.
+        ({}, None),
+    ):
+        nodes, _ = busy(hung, 0, 10, alive=alive)
+        assert nodes == {"/a": of_a and pytest.approx(of_a), "/b": pytest.approx(0.4)}
+    assert busy(hung, 6, 10, alive={7: False}) == ({"/a": 0, "/b": 0}, [])
+
+
+def test_a_process_has_ended_if_it_was_here_or_would_be() -> None:
+    """A number of an unknown namespace (0) that was never seen here may be of a container."""
+    own = Path("/proc/self/ns/pid").stat().st_ino
+    living = Living()
+    with subprocess.Popen(("sleep", "60")) as process:
+        nodes = [("/n", process.pid, 0), ("/far", process.pid + 1, own + 1)]
+        assert living.of(nodes) == {process.pid: True}
+        process.kill()
+    assert living.of(nodes) == {process.pid: False}
+    # Another watcher never saw it.
+    assert Living().of(nodes) == {}
+    assert Living().of([("/n", process.pid, own)]) == {process.pid: False}
+
+
+def test_what_a_node_did_before_anything_was_read_is_not_known() -> None:
+    """/m runs something, then nothing; /n was only seen to publish, and may be in a callback."""
+    sent = figures([1, 2], 0, 10).since
+    messages = table("messages").select(MESSAGES)
+    first = last_seconds(messages, ran((1, "/m", 1, 2)), 0, 10 * S, sent, is_whole=False)
+    assert dict(first.nodes.select("node", "busy").rows()) == {"/m": 0.1, "/n": None}
+    for is_whole, of_n in ((False, None), (True, 0)):
+        later = last_seconds(messages, ran(), 20 * S, 30 * S, first.since, is_whole=is_whole)
+        assert dict(later.nodes.select("node", "busy").rows()) == {"/m": 0, "/n": of_n}
+
+
+def test_a_rate_counts_publications_whatever_became_of_them() -> None:
+    """/n publishes at 10 Hz; /m takes all twice, by two subscriptions, until it ends at 5 s."""
+    sent = [
+        {"topic": "/a", "publisher_node": "/n", "publish_ns": round(k / 10 * S),
+         "subscription_node": "/m" if k < 50 else None,
+         "outcome": "delivered" if k < 50 else "no_subscriber"}
+        for k in range(100) for _ in range(2 if k < 50 else 1)
+    ]  # fmt: skip
+    messages = table("messages", *sent).select(MESSAGES)
+    last = last_seconds(messages, ran(), 3 * S, 9 * S)
+    # 61 publications in 6 s, and two messages for each of the 20 before 5 s.
+    (row,) = last.topics.select("messages", "rate_hz").rows()
+    assert row == (40, pytest.approx(61 / 6))
 
 
 def test_a_screen_has_room_for_all_its_tables() -> None:

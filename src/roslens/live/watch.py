@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -120,6 +120,9 @@ class Watch:
         Whether to compute figures; otherwise only triggers are evaluated.
     chains
         The chains for which figures are computed.
+    living
+        Says of nodes, as `Model.nodes` returns them, which processes live, as `last_seconds` takes
+        it; None: all live.
     """
 
     def __init__(
@@ -132,7 +135,9 @@ class Watch:
         *,
         shows: bool = True,
         chains: Sequence[Watched] = (),
+        living: Callable[[Iterable[tuple[str, int, int]]], Mapping[int, bool]] | None = None,
     ) -> None:
+        self._living = living
         self._source = source
         self._window_ns = window_ns
         self._limits = limits
@@ -243,11 +248,32 @@ class Watch:
             end,
             self._since,
             used=used,
+            alive=None if self._living is None else self._living(self.model.nodes()),
+            is_whole=self.model.is_whole,
         )
         self._since = figures.since
         if not self._chains:
             return figures
         return replace(figures, chains=chain_figures(self._chains, tables, begin, end))
+
+
+class Living:
+    """Which processes live; of those that were never seen here, it is not known."""
+
+    def __init__(self) -> None:
+        self._seen: set[int] = set()
+
+    def of(self, nodes: Iterable[tuple[str, int, int]]) -> dict[int, bool]:
+        """Return whether the processes of nodes live, by number.
+
+        Processes of another PID namespace have other numbers here. If the namespace is not known
+        (0), a number that is not there may be of another one.
+        """
+        own = Path("/proc/self/ns/pid").stat().st_ino
+        here = {pid: namespace == own for _, pid, namespace in nodes if namespace in (0, own)}
+        living = {pid for pid in here if Path(f"/proc/{pid}").exists()}
+        self._seen |= living
+        return {pid: pid in living for pid, is_own in here.items() if is_own or pid in self._seen}
 
 
 def keep_of(window_ns: int | None, settings: Settings | None = None) -> int | None:
@@ -285,7 +311,14 @@ def run_watch(path: Path, options: Options, console: Console) -> int:
             snapshots = Snapshots(source.flight, output, settings or Settings(()), noted)
         shows = options.beside is None
         watch = Watch(
-            source, options.window_ns, limits, settings, snapshots, shows=shows, chains=chains
+            source,
+            options.window_ns,
+            limits,
+            settings,
+            snapshots,
+            shows=shows,
+            chains=chains,
+            living=Living().of,
         )
         with (
             _exported(options, path.resolve().name) as export,
