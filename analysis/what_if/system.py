@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
@@ -90,6 +91,7 @@ def _system(model: TimingModel, cpus: int | None) -> dict[str, object]:
     names = [group_of(callback) for callback in model.callbacks]
     groups = {name: number for number, name in enumerate(dict.fromkeys(names))}
     reentrant = {n for n, c in zip(names, model.callbacks, strict=True) if c.reentrant}
+    step = common_period_ns(model)
     return {
         "callbacks": [
             _callback(callback, groups[name], numbers, model.callbacks)
@@ -113,11 +115,27 @@ def _system(model: TimingModel, cpus: int | None) -> dict[str, object]:
             if source.topic in numbers
         ],
         "length": model.length_ns,
-        "block": -(-model.length_ns // LEAST_BLOCKS),
+        "block": -(-model.length_ns // (LEAST_BLOCKS * step)) * step,
+        "step": step,
         "cpus": _cpus(model, cpus),
         "most": _MOST_TIMES * sum(len(callback.executions.value_ns) for callback in model.callbacks)
         + _MOST,
     }
+
+
+def common_period_ns(model: TimingModel) -> int:
+    """Return a common period of the timers that run most often, no longer than a block; else 1.
+
+    Blocks that begin at its multiples contain these timers at their recorded phases, so that
+    executions of one period stay together.
+    """
+    longest = model.length_ns // LEAST_BLOCKS
+    common = 1
+    timers = [callback for callback in model.callbacks if callback.period_ns]
+    for timer in sorted(timers, key=lambda timer: -len(timer.executions.value_ns)):
+        together = math.lcm(common, timer.period_ns or 1)
+        common = together if together <= longest else common
+    return common
 
 
 def _cpus(model: TimingModel, asked: int | None) -> int | None:

@@ -45,7 +45,7 @@ def native(world: World, **more: Any) -> dict[str, Any]:
     return {
         "callbacks": callbacks, "executors": executors, "exclusive": world.exclusive,
         "topics": world.topics, "sources": sources, "length": world.length,
-        "block": world.length, "cpus": None, "most": 10**7, **more,
+        "block": world.length, "step": 1, "cpus": None, "most": 10**7, **more,
     }  # fmt: skip
 
 

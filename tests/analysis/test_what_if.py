@@ -205,6 +205,41 @@ def test_an_interval_reaches_as_far_as_the_recording_was_missed() -> None:
         assert p50.high == pytest.approx(high * MS)
 
 
+def test_what_ran_in_one_period_stays_together_when_blocks_are_drawn() -> None:
+    """Two timers of 10 ms take 1 to 4 ms and the rest of 5: a message from the start waits 5.
+
+    If a block began amid a period, one would repeat another period than the other, and the message
+    would wait from 2 to 8 ms.
+    """
+    first = [(1 + n % 4) * MS for n in range(100)]
+    together = altered(0, executions=Samples(at_ns=every(0).at_ns, value_ns=first))
+    sent = [Publication(execution=n, offset_ns=0, topic="/t2") for n in range(100)]
+    altered(0, together, publications=sent)
+    altered(1, together, executions=every(MS), gaps=Samples(), waits_ns=[5 * MS] * 100)
+    rest = Samples(
+        at_ns=[n * 10 * MS + took for n, took in enumerate(first)],
+        value_ns=[5 * MS - took for took in first],
+    )
+    timer = {"kind": "timer", "name": "10 ms", "period_ns": 10 * MS, "phase_ns": 0}
+    together.callbacks.append(callback(4, executions=rest, handovers=every(0), **timer))
+    for metric in ("latency_p50", "latency_p99"):
+        figure = of(list(predicted([together], Changes(), seed=1).figures), metric, "/t2")
+        assert (figure.recorded, figure.value, figure.low, figure.high) == (5 * MS,) * 4
+
+
+def test_blocks_keep_the_phases_of_the_timers_that_run_most() -> None:
+    """Of 1 s, blocks are 50 ms: 10 and 20 ms fit in, 33 with them do not, nor does 60."""
+    timers = [(33, 30), (10, 100), (20, 50), (60, 16)]
+    several = model()
+    several.callbacks[1:] = [
+        callback(n, kind="timer", period_ns=ms * MS, phase_ns=0, executions=every(0, ms * MS, ran))
+        for n, (ms, ran) in enumerate(timers, start=2)
+    ]
+    assert system.common_period_ns(several) == 20 * MS
+    several.callbacks[:] = several.callbacks[-1:]
+    assert system.common_period_ns(several) == 1
+
+
 def test_fewer_cpus_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three threads on one CPU get equal parts of it while they run at the same time.
 

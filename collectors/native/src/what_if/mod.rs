@@ -36,7 +36,7 @@ pub fn simulate(
         let mut random = seed.map(fastrand::Rng::with_seed);
         for _ in 0..replications {
             let blocks = match &mut random {
-                Some(random) => Blocks::drawn(system.length, system.block, random),
+                Some(random) => Blocks::drawn(system.length, system.block, system.step, random),
                 None => Blocks::whole(system.length),
             };
             let run = Simulation::new(&system, blocks, schedule).run();

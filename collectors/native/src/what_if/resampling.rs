@@ -10,12 +10,15 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// Draw blocks that cover `total` ns from a recording of that length.
-    pub fn drawn(total: i64, length: i64, random: &mut fastrand::Rng) -> Self {
+    /// Draw blocks that cover `total` ns from a recording of that length. They begin at multiples
+    /// of `step`, which their length is a multiple of, so that timers with this period have the
+    /// same phase in every block.
+    pub fn drawn(total: i64, length: i64, step: i64, random: &mut fastrand::Rng) -> Self {
         let count = (total + length - 1) / length;
-        let last = (total - length).max(0);
+        let last = (total - length).max(0) / step;
+        let begins = (0..count.max(1)).map(|_| random.i64(0..=last) * step);
         Self {
-            begins: (0..count.max(1)).map(|_| random.i64(0..=last)).collect(),
+            begins: begins.collect(),
             length,
         }
     }

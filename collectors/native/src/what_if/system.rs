@@ -122,8 +122,10 @@ pub struct System {
     pub sources: Vec<Source>,
     /// Length of the recording and of the simulation [ns].
     pub length: i64,
-    /// Length of the blocks of the resampled recording [ns].
+    /// Length of the blocks of the resampled recording [ns], a multiple of `step`.
     pub block: i64,
+    /// Blocks begin at multiples of this in the recording [ns].
+    pub step: i64,
     /// Number of CPUs on which callbacks run; `None` for no limit.
     pub cpus: Option<usize>,
     /// Number of executions beyond which one replication counts as endless.
