@@ -38,7 +38,12 @@ def prediction_plot(prediction: Prediction, curve: Curve, bound_ns: float | None
             "and with changes the model's error"
         )
     else:
-        caption += ". No prediction: the simulation of what was recorded does not come out so"
+        whys = (
+            figure.refused
+            for figure in prediction.figures
+            if (figure.topic, figure.node) == (curve.topic, curve.node) and figure.refused
+        )
+        caption += f". No prediction: {next(whys, prediction.refused)}"
     if bound_ns is not None:
         label = "bound of publish to callback_end, as recorded"
         axes.axvline(bound_ns / 1e6, color="black", ls="--", lw=1, label=label)

@@ -34,6 +34,13 @@ _BASES = {
 }
 """What the kind of an executor that the recording does not name follows from."""
 _LOST = "the tracer lost something in this run, so executions may be missing"
+_MOST_WOKEN = 0.5
+"""Part of the messages from which on latencies rest on how long it takes to wake a thread."""
+WOKEN = (
+    "half of the messages or more would find an idle thread; none did in the recording, so how "
+    "long it takes to wake one is not known"
+)
+"""Why a latency is refused that rests on wake-ups that the recording does not show."""
 _NOT_REPRODUCED = "the simulation does not reproduce the recorded latency"
 _NO_TOPIC = "no subscription of the application received messages whose publication is known"
 
@@ -101,7 +108,8 @@ class Prediction:
     figures, curves
         Figures and curves, those of all subscriptions together first.
     refused
-        Why nothing is predicted: the simulation does not reproduce the recording.
+        Why the latency of all subscriptions together is not predicted; nothing else is then, unless
+        it is for want of wake-ups.
     assumptions
         Assumptions about properties that were not recorded; rates that are not reached.
     changes
@@ -131,6 +139,7 @@ class _Simulated:
     lost: Floats
     cpu: Floats
     executions: Floats
+    woke: Floats
 
     @classmethod
     def of(
@@ -149,7 +158,8 @@ class _Simulated:
         lost, received = _with_sum(lost, places), _with_sum(executions, places)
         sent = lost + received
         part = np.divide(lost, sent, out=np.zeros_like(lost), where=sent > 0)
-        return cls(waits, part, busy.sum(axis=1) / model.length_ns, executions)
+        woke = np.array(result["woke"], dtype=np.float64)
+        return cls(waits, part, busy.sum(axis=1) / model.length_ns, executions, woke)
 
     @classmethod
     def together(cls, parts: Sequence[_Simulated]) -> _Simulated:
@@ -168,7 +178,8 @@ def predicted(models: Sequence[TimingModel], changes: Changes, seed: int) -> Pre
     Each model is first simulated as recorded, in the recorded order, which leaves out the chance of
     resampling (correlated inspection: A. M. Law, Simulation Modeling and Analysis, 5th ed., 5.6.1).
     Where this simulation does not reproduce P50 within 10 % and P99 within 20 %, the prediction is
-    refused: all of it, or that subscription's.
+    refused: all of it, or that subscription's. Latencies are also refused where half of the
+    messages would wake a thread and the recording does not show how long that takes.
 
     Parameters
     ----------
@@ -207,9 +218,12 @@ def predicted(models: Sequence[TimingModel], changes: Changes, seed: int) -> Pre
     figures, curves = _figures(models, before, after, error)
     worst = [figure for figure in figures[: len(BARS)] if figure.refused]
     refused = "; ".join(f"{figure.metric}: {figure.refused}" for figure in worst) or None
-    if any(figure.simulated is not None for figure in worst):
+    if worst and all(figure.refused == WOKEN for figure in worst):
+        refused = WOKEN
+    elif any(figure.simulated is not None for figure in worst):
         figures = [_refused(figure) for figure in figures]
         curves = [Curve(curve.topic, curve.node, curve.recorded) for curve in curves]
+    assumptions += _too_low(models, after)
     assumptions += _slower_timers(models, before)
     assumptions += _not_reached(models, asked, before, after, changes.rates)
     return Prediction(
@@ -250,10 +264,13 @@ def _figures(
             _predicted(Predicted(metric, "ns", topic, node, ns), once, again, bar, error)
             for (metric, bar), (ns, once, again) in zip(BARS.items(), by_level, strict=False)
         ]
-        figures += [_unless_missed(latency, latencies) for latency in latencies]
+        shown = [_unless_missed(latency, latencies) for latency in latencies]
+        if _woken(models, after, places) >= _MOST_WOKEN:
+            shown = [_refused(replace(figure, refused=figure.refused or WOKEN)) for figure in shown]
+        figures += shown
         drawn = by_level[len(BARS) :]
         curve = Curve(topic, node, recorded[len(BARS) :])
-        if not any(latency.refused for latency in latencies):
+        if not any(figure.refused for figure in shown):
             bounds = (_bounds(ns, once, again, error) for ns, once, again in drawn)
             curve = Curve(topic, node, curve.recorded, *zip(*bounds, strict=True))
         curves.append(curve)
@@ -300,6 +317,42 @@ def _places(model: TimingModel, topic: str | None, node: str | None) -> list[int
     ]
 
 
+def _woken(
+    models: Sequence[TimingModel], after: Sequence[_Simulated], places: Sequence[Sequence[int]]
+) -> float:
+    """Return the part of the callbacks' messages that wake a thread in a time that is not known."""
+    woke = executions = 0.0
+    for model, run, of_model in zip(models, after, places, strict=True):
+        unknown = [place for place in of_model if not _wake_ups_known(model, place)]
+        woke += run.woke[:, unknown].sum()
+        executions += run.executions[:, list(of_model)].sum()
+    return woke / max(1.0, executions)
+
+
+def _wake_ups_known(model: TimingModel, place: int) -> bool:
+    return bool(wake_ups(model.callbacks[place], model.callbacks).value_ns)
+
+
+def _too_low(models: Sequence[TimingModel], after: Sequence[_Simulated]) -> list[str]:
+    """Name subscriptions of which some messages wake a thread in a time that is not known."""
+    names = dict.fromkeys(
+        model.callbacks[place].name or "?"
+        for model, run in zip(models, after, strict=True)
+        for place in counting(model)
+        if not _wake_ups_known(model, place)
+        and 0 < run.woke[:, place].sum() < _MOST_WOKEN * run.executions[:, place].sum()
+    )
+    if not names:
+        return []
+    return [
+        (
+            "No message to any callback of the executor found an idle thread, so how long it takes "
+            "to wake one is not known. It counts as no time for the few messages that would find "
+            f"one, which makes their latencies too low: {', '.join(names)}."
+        )
+    ]
+
+
 def _lost(model: TimingModel, places: Sequence[int]) -> float:
     callbacks: list[TimedCallback] = [model.callbacks[place] for place in places]
     lost = sum(callback.lost for callback in callbacks)
@@ -331,7 +384,10 @@ def _predicted(
 
 def _unless_missed(figure: Predicted, latencies: Sequence[Predicted]) -> Predicted:
     """Return the figure, refused if a simulated latency misses the recording."""
-    missed = any(latency.refused and latency.simulated is not None for latency in latencies)
+    missed = any(
+        latency.refused not in (None, WOKEN) and latency.simulated is not None
+        for latency in latencies
+    )
     return _refused(figure) if missed else figure
 
 
@@ -462,17 +518,17 @@ def _assumptions(models: Sequence[TimingModel], changes: Changes) -> list[str]:
 
 
 def _wake_ups_not_seen(model: TimingModel) -> list[str]:
-    """Name subscriptions whose messages woke no thread, and say how long they take to wake one."""
-    taken: list[str] = []
-    unknown: list[str] = []
-    for callback in map(model.callbacks.__getitem__, counting(model)):
-        if not callback.handovers.value_ns:
-            seen = wake_ups(callback, model.callbacks).value_ns
-            (taken if seen else unknown).append(callback.name or "?")
-    sentences = {
-        "No message found an idle thread, so wake-ups are taken from other callbacks": taken,
-        "No message to any callback of the executor found an idle thread, so how long it takes to "
-        "wake one is not known. It counts as no time: where a thread is idle, predicted latencies "
-        "are too low": unknown,
-    }
-    return [f"{text}: {', '.join(dict.fromkeys(of))}." for text, of in sentences.items() if of]
+    """Name subscriptions whose messages woke no thread, where other callbacks' messages did."""
+    names = dict.fromkeys(
+        model.callbacks[place].name or "?"
+        for place in counting(model)
+        if not model.callbacks[place].handovers.value_ns and _wake_ups_known(model, place)
+    )
+    if not names:
+        return []
+    return [
+        (
+            "No message found an idle thread, so wake-ups are taken from other callbacks: "
+            f"{', '.join(names)}."
+        )
+    ]

@@ -8,7 +8,7 @@ import polars as pl
 
 from roslens.analysis.reports.numbers import milliseconds, significant, unit_of_all
 from roslens.analysis.reports.table import ReportTable, Sentence
-from roslens.analysis.what_if.prediction import BARS, MODEL_ERROR, Predicted, Prediction
+from roslens.analysis.what_if.prediction import BARS, MODEL_ERROR, WOKEN, Predicted, Prediction
 
 _MOST_ROWS = 100
 _NAMES = {"latency_p50": "P50", "latency_p99": "P99", "lost": "lost", "cpu": "CPU"}
@@ -20,7 +20,9 @@ def prediction_parts(predictions: Mapping[str, Prediction]) -> list[Sentence | R
     for cell, prediction in predictions.items():
         if prediction.refused is not None:
             where = f"{cell}: " if cell else ""
-            parts.append(Sentence(f"{where}nothing is predicted: {prediction.refused}.", loud=True))
+            some = any(figure.value is not None for figure in prediction.figures)
+            what = "latency of all together is not" if some else "nothing is"
+            parts.append(Sentence(f"{where}{what} predicted: {prediction.refused}.", loud=True))
         if prediction.figures:
             parts.append(prediction_table(prediction, cell))
     return parts
@@ -73,8 +75,10 @@ def prediction_table(prediction: Prediction, cell: str) -> ReportTable:
         if figure.metric != "lost" or figure.topic is None or _lost(figure)
     ]
     refused = [f"Refused: the simulation of what was recorded misses {bars}."]
-    if not any(figure.refused for figure in shown):
+    if not any(figure.refused not in (None, WOKEN) for figure in shown):
         refused = []
+    if prediction.refused != WOKEN and any(figure.refused == WOKEN for figure in shown):
+        refused.append(f"Refused: {WOKEN}.")
     notes = [*refused, interval, *prediction.assumptions]
     rows = [_row(figure) for figure in shown]
     marked = frozenset(n for n, figure in enumerate(shown) if figure.refused is not None)

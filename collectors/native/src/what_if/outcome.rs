@@ -9,6 +9,8 @@ pub struct Outcome {
     pub waits: Vec<i64>,
     /// Number of messages that a later one replaced in a full queue.
     pub lost: u64,
+    /// Number of messages that woke an idle thread.
+    pub woke: u64,
     /// Time in executions [ns].
     pub busy: i64,
 }
@@ -23,6 +25,8 @@ pub struct Outcomes {
     pub executions: Vec<Vec<usize>>,
     /// Number of messages that a later one replaced in a full queue.
     pub lost: Vec<Vec<u64>>,
+    /// Number of messages that woke an idle thread.
+    pub woke: Vec<Vec<u64>>,
     /// Time in executions [ns].
     pub busy: Vec<Vec<i64>>,
     /// Quantiles of the waits [ns]: a list per callback, and a last one for the pooled callbacks.
@@ -37,6 +41,7 @@ impl Outcomes {
         self.executions
             .push(callbacks.iter().map(|x| x.waits.len()).collect());
         self.lost.push(callbacks.iter().map(|x| x.lost).collect());
+        self.woke.push(callbacks.iter().map(|x| x.woke).collect());
         self.busy.push(callbacks.iter().map(|x| x.busy).collect());
         let all = counting
             .iter()

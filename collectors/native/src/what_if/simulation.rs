@@ -410,6 +410,7 @@ impl<'a> Simulation<'a> {
         let callback = &self.system.callbacks[number];
         let handover = self.sample(&callback.handovers, self.now);
         let start = ready + handover;
+        self.outcomes[number].woke += 1;
         let gap = self.sample(&callback.gaps, start).min(handover);
         Wait {
             thread,
@@ -457,6 +458,7 @@ impl<'a> Simulation<'a> {
         } else if callback.period.is_some() {
             self.now
         } else {
+            self.outcomes[number].woke += 1;
             self.now
                 .max(ready + self.sample(&callback.handovers, self.now))
         };
