@@ -13,6 +13,8 @@ Better = Literal["lower", "higher"]
 Scale = Literal["positive", "fraction", "signed"]
 Cell = Mapping[str, Level]
 """The level of each factor of a cell; empty where no factor is known."""
+NO_FACTORS = "(no factors)"
+"""Label of a cell of which no factor is known."""
 CLOCKS_APART = "which clocks of hosts may be apart"
 """Part of the method of an estimate whose interval holds however wrong the clocks are."""
 
@@ -135,7 +137,7 @@ def largest_first(estimate: Estimate) -> tuple[bool, float]:
 
 def cell_label(cell: Cell) -> str:
     """Return a cell as text, such as ``payload=100, executor=events``."""
-    return ", ".join(f"{name}={level}" for name, level in cell.items()) or "(no factors)"
+    return ", ".join(f"{name}={level}" for name, level in cell.items()) or NO_FACTORS
 
 
 def telling_factors(cells: Sequence[Cell]) -> list[str]:

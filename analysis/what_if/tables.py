@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from roslens.analysis.estimate import NO_FACTORS
 from roslens.analysis.reports.numbers import milliseconds, significant, unit_of_all
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.what_if.prediction import BARS, MODEL_ERROR, WOKEN, Predicted, Prediction
@@ -19,7 +20,7 @@ def prediction_parts(predictions: Mapping[str, Prediction]) -> list[Sentence | R
     parts: list[Sentence | ReportTable] = []
     for cell, prediction in predictions.items():
         if prediction.refused is not None:
-            where = f"{cell}: " if cell else ""
+            where = f"{cell}: " if cell not in ("", NO_FACTORS) else ""
             some = any(figure.value is not None for figure in prediction.figures)
             what = "latency of all together is not" if some else "nothing is"
             parts.append(Sentence(f"{where}{what} predicted: {prediction.refused}.", loud=True))
@@ -83,7 +84,7 @@ def prediction_table(prediction: Prediction, cell: str) -> ReportTable:
     rows = [_row(figure) for figure in shown]
     marked = frozenset(n for n, figure in enumerate(shown) if figure.refused is not None)
     asked = prediction.changes.in_words()
-    recorded = f" (recorded: {cell})" if cell else ""
+    recorded = f" (recorded: {cell})" if cell not in ("", NO_FACTORS) else ""
     return ReportTable(
         ("what", "topic", "node", "unit", "recorded", "simulated", "predicted", "from", "to"),
         rows,
