@@ -12,13 +12,13 @@ from roslens.analysis.timing.schema import OF_ONE_THREAD, ExecutorKind, TimedExe
 from roslens.collectors.ros2.blocked import executors_of
 from roslens.recording.arrays import np
 
-_NAMES: Mapping[str, ExecutorKind] = {
+EXECUTOR_NAMES: Mapping[str, ExecutorKind] = {
     "single": "SingleThreaded", "singlethreaded": "SingleThreaded",
     "multi": "MultiThreaded", "multithreaded": "MultiThreaded",
     "events": "Events", "events_cbg": "EventsCBG", "eventscbg": "EventsCBG",
     "eventscbgmultithreaded": "EventsCBG",
 }  # fmt: skip
-"""Executor kinds by their names in the factor ``executor`` of suites."""
+"""Executor kinds by their names, in lower case, in the factor ``executor`` of suites."""
 ON_WAIT_SETS = ("SingleThreaded", "MultiThreaded")
 _THREAD = ("host", "vpid", "vtid")
 
@@ -75,7 +75,7 @@ def _executor(
     host, vpid, _ = threads[0]
     kind: ExecutorKind
     kind_from: Literal["manifest", "events", "guess"] = "manifest"
-    named = _NAMES.get(str(run.cell.get("executor")).lower())
+    named = EXECUTOR_NAMES.get(str(run.cell.get("executor")).lower())
     if named is not None and (count == 1 or named not in OF_ONE_THREAD):
         kind = named
         threads_named = run.cell.get("threads")

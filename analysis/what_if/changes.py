@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from roslens.analysis.reports.numbers import duration
-from roslens.analysis.timing.executors import ON_WAIT_SETS
+from roslens.analysis.timing.executors import EXECUTOR_NAMES, ON_WAIT_SETS
 from roslens.analysis.timing.schema import (
     OF_ONE_THREAD,
     ExecutorKind,
@@ -144,17 +144,17 @@ class Changes:
 
 
 def executor_kind(name: str) -> ExecutorKind:
-    """Return the kind of rclcpp executor that has this name.
+    """Return the kind of rclcpp executor that has this name, its own or that in a suite.
 
     Raises
     ------
     UsageError
         No executor has this name.
     """
-    kinds: tuple[ExecutorKind, ...] = get_args(ExecutorKind)
-    if name not in kinds:
-        raise UsageError(f"no executor {name!r}; there are {', '.join(kinds)}")
-    return kinds[kinds.index(name)]
+    kind = EXECUTOR_NAMES.get(name.lower())
+    if kind is None:
+        raise UsageError(f"no executor {name!r}; there are {', '.join(get_args(ExecutorKind))}")
+    return kind
 
 
 def rate_of(text: str) -> tuple[str, float]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from roslens.analysis.estimate import NO_FACTORS
 from roslens.analysis.timing.schema import (
     Publication,
     Samples,
@@ -22,6 +23,7 @@ from roslens.analysis.what_if.changes import (
     Changes,
     DurationChange,
     changed,
+    executor_kind,
     rate_of,
     with_own_work,
 )
@@ -451,6 +453,19 @@ def test_texts_are_read() -> None:
     assert DurationChange.of("callback=10 ms:+2s") == DurationChange("10 ms", add_ns=2e9)
     assert DurationChange("/a", add_ns=-10).applied(4) == 0
     assert rate_of("/a=b=2.5Hz") == ("/a=b", 2.5)
+
+
+def test_executors_have_their_names_and_those_of_suites() -> None:
+    for name in ("MultiThreaded", "multi", "multithreaded"):
+        assert executor_kind(name) == "MultiThreaded"
+    assert executor_kind("events_cbg") == executor_kind("EventsCBGMultiThreaded") == "EventsCBG"
+    with pytest.raises(UsageError, match="no executor 'many'; there are SingleThreaded, Multi"):
+        executor_kind("many")
+
+
+def test_a_cell_without_factors_is_not_named() -> None:
+    (table,) = prediction_parts({NO_FACTORS: predicted([model()], Changes(), 1)})
+    assert table.caption.startswith("What if nothing changed: recorded,")
 
 
 def test_no_end_is_an_error() -> None:

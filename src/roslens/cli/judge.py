@@ -237,9 +237,6 @@ def check(
     return run_check(budgets, paths, factors=factors, json_file=json_file, markdown=markdown)
 
 
-ExecutorName = Literal["SingleThreaded", "MultiThreaded", "Events", "EventsCBG"]
-
-
 @verb(
     JUDGE,
     "predict PATH... [OPTIONS]",
@@ -250,12 +247,12 @@ def predict(
         Path,
         Parameter(name="PATH", help="Recordings, folders that contain some, or timing models."),
     ],
-    executor: ExecutorName | None = None,
+    executor: str | None = None,
     threads: Annotated[int | None, Parameter(validator=validators.Number(gte=1, lte=1024))] = None,
     cpus: Annotated[int | None, Parameter(validator=validators.Number(gte=1))] = None,
     change: Annotated[tuple[str, ...], Parameter(name="--set")] = (),
     rate: tuple[str, ...] = (),
-    recorded: ExecutorName | None = None,
+    recorded: str | None = None,
     warm_up: Annotated[float | None, Parameter(validator=validators.Number(gte=0))] = None,
     seed: Annotated[int, Parameter(validator=validators.Number(gte=0))] = 1,
     factors: FactorsFile = None,
@@ -265,12 +262,13 @@ def predict(
     """Predict latency, loss and CPU under another executor, load or number of CPUs.
 
     The recording is simulated first and must be reproduced: P50 within 10 % and P99 within 20 %.
-    Exit code: 0 predicted, 3 not reproduced, for the reason given.
+    Exit code: 0 predicted, 3 not predicted, for the reason given.
 
     Parameters
     ----------
     executor
-        The rclcpp executor to predict. Default: as recorded.
+        The rclcpp executor to predict: SingleThreaded, MultiThreaded, Events or EventsCBG (or
+        single, multi, events, events_cbg). Default: as recorded.
     threads
         Number of its threads. Default: as recorded; for another executor one per CPU, at least 2.
     cpus
@@ -289,13 +287,18 @@ def predict(
     model
         Also write the timing model of the one run to this file, to be edited and given as a PATH.
     """
-    from roslens.analysis.what_if.changes import Changes, DurationChange, rate_of  # noqa: PLC0415
+    from roslens.analysis.what_if.changes import (  # noqa: PLC0415
+        Changes,
+        DurationChange,
+        executor_kind,
+        rate_of,
+    )
     from roslens.predict import run_predict  # noqa: PLC0415
 
     if not paths:
         raise UsageError("no recording given; give one or more folders, or a timing model")
     changes = Changes(
-        executor,
+        None if executor is None else executor_kind(executor),
         threads,
         cpus,
         [DurationChange.of(text) for text in change],
@@ -304,7 +307,7 @@ def predict(
     return run_predict(
         paths,
         changes,
-        recorded=recorded,
+        recorded=None if recorded is None else executor_kind(recorded),
         warm_up_s=warm_up,
         seed=seed,
         factors=factors,
