@@ -34,6 +34,9 @@ _OF_WORK = "_per_message"
 MARGIN = 1024.0
 """Default bytes per second (3.7 MB per hour) within which a slope is as good as none."""
 
+SHORTEST_S = 25.0
+"""Time looked at from which on verdicts were calibrated: runs of 30 s without their start."""
+
 _PEAK = re.compile(r"peak|hwm|max", re.IGNORECASE)
 
 
@@ -97,7 +100,7 @@ def leak(
     * otherwise, -M < low and high < M: memory is flat now: levels_off, or steep_start_then_stable,
       if it rose before by an amount that matters; else stable;
     * otherwise not_enough_evidence, including falling memory, and wherever the shape leaves the
-      verdict open (`Leak.why`).
+      verdict open, or less than `SHORTEST_S` is looked at (`Leak.why`).
 
     Parameters
     ----------
@@ -137,9 +140,11 @@ def leak(
     segment = segment_of(parts, terms)
     last = segment.runs
     interval, method, trusted = terms.interval(last)
-    sure = trusted and segment.doubt is None
+    too_short = _too_short(shortest - begin)
+    doubt = too_short or segment.doubt
+    sure = trusted and doubt is None
     verdict = verdict_of(interval, margin, segment.flat) if sure else "not_enough_evidence"
-    why = (segment.doubt or segment.why) if trusted else None
+    why = (doubt or segment.why) if trusted else too_short
     definition = (
         f"growth of {name.upper()} of all recorded processes, from {begin:g} s to "
         f"{shortest:.4g} s after the first sample{segment.since}"
@@ -160,6 +165,15 @@ def leak(
     per_message = _per_message(name, last, per_second, definition)
     looked_at = begin, shortest
     return Leak(per_second, per_message, verdict, segment.bend_s, looked_at, why, margin)
+
+
+def _too_short(looked_at_s: float) -> str | None:
+    if looked_at_s >= SHORTEST_S:
+        return None
+    return (
+        f"{looked_at_s:.3g} s after the start-up do not tell a leak from memory that settles: "
+        "runs of half a minute or more are needed"
+    )
 
 
 def _with_limit(e: Estimate) -> Estimate:

@@ -258,8 +258,10 @@ class FirstPage(Facts):
         for leak, label in zip(self.leaks, labels, strict=True):
             if leak.verdict == "climbs":
                 where = f" with {label}" if len(self.leaks) > 1 else ""
+                begin, end = leak.looked_at_s
                 yield Suspicion(
-                    f"Memory climbs{where}: {with_interval(leak.per_second)}.",
+                    f"Memory climbs{where}: {with_interval(leak.per_second)}, from "
+                    f"{begin:.3g} to {end:.3g} s after the first sample.",
                     f"roslens report leaks {self._paths}",
                 )
 

@@ -302,3 +302,13 @@ def test_a_leak_refuses_another_verdict_than_that_of_its_interval() -> None:
     judged = leak("rss", {}, runs(lambda t: 5000 * t))
     with pytest.raises(AssertionError):
         replace(judged, verdict="stable")
+
+
+@pytest.mark.parametrize(("length", "verdict"), [(10, "not_enough_evidence"), (30, "climbs")])
+def test_runs_shorter_than_half_a_minute_get_no_verdict(length: float, verdict: str) -> None:
+    """100 kB/s in all of three runs: the slope is the same, but a start can look like that."""
+    t = np.arange(0, length, 0.5)
+    judged = leak("rss", {}, [Series(t, 1e7 + 1e5 * t)] * 3)
+    assert judged.per_second.value == pytest.approx(1e5)
+    assert judged.verdict == judged.per_second.verdict == verdict
+    assert ("runs of half a minute or more are needed" in str(judged.why)) == (length < 30)

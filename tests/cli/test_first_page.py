@@ -205,7 +205,8 @@ def test_a_leak_is_told_of_the_cell_that_was_made_to_leak(roslens: Roslens) -> N
     page = json.loads(roslens(SAMPLES / "leak.tar.zst", "--json").stdout)
     (leak,) = (row for row in page["looks_wrong"] if row["what"].startswith("Memory"))
     match = re.fullmatch(
-        r"Memory climbs with leak_bytes_per_message=1024: ([\d,]+) B/s \[([\d,]+), ([\d,]+)\]\.",
+        r"Memory climbs with leak_bytes_per_message=1024: ([\d,]+) B/s \[([\d,]+), ([\d,]+)\], "
+        r"from 5 to 60\.2 s after the first sample\.",
         leak["what"],
     )
     value, low, high = (int(number.replace(",", "")) for number in match.groups())
