@@ -113,6 +113,11 @@ def _total(samples: pl.DataFrame, column: str) -> tuple[np.ndarray, np.ndarray]:
     return times, total
 
 
+def how_to_record(name: MemoryName) -> str:
+    """Return the end of a sentence that says that this size was not recorded."""
+    return "" if name == "heap" else ": 'roslens record' samples it, unless sampler_hz is 0"
+
+
 def leaks_of(
     series: Mapping[str, Series],
     name: MemoryName,
@@ -150,7 +155,7 @@ def leaks_of(
                 )
             )
         elif not measured:
-            reason = f"{name.upper()} was not recorded in any run of this cell"
+            reason = f"{name.upper()} was not recorded in any run of this cell{how_to_record(name)}"
             leaks.append(refused(metric or f"{SLOPE}_{name}", name, cell, level, reason))
     return leaks
 

@@ -19,7 +19,7 @@ from roslens.analysis.estimate import (
 )
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.leaks import sites
-from roslens.analysis.leaks.by_cell import leaks_of, memory_series
+from roslens.analysis.leaks.by_cell import how_to_record, leaks_of, memory_series
 from roslens.analysis.leaks.figures import memory_plot, peak_plot, verdict_grid, verdict_text
 from roslens.analysis.leaks.leak import SLOPE, Leak, refused
 from roslens.analysis.leaks.series import Series
@@ -56,6 +56,7 @@ class LeaksParameters(ReportParameters):
     cut_end_s: float = Field(0.0, ge=0, allow_inf_nan=False)
 
 
+_ALLOCATIONS = "'roslens record --allocations -- COMMAND'"
 _FEW = 4
 """Most cells that are drawn over time on the first screen."""
 
@@ -203,6 +204,8 @@ class LeaksReport(Report[LeaksParameters]):
                     f"There, the memory held by {_site(there[0])} grows most: "
                     f"{with_interval(there[0])}."
                 )
+            else:
+                sentences.append(f"{_ALLOCATIONS} shows which functions hold it.")
         elif judged := [
             candidate for candidate in self.leaks if candidate.verdict != "not_enough_evidence"
         ]:
@@ -278,7 +281,8 @@ class LeaksReport(Report[LeaksParameters]):
         return Section(*parts, verdict_grid(self.leaks))
 
     def _not_recorded(self) -> Sentence:
-        text = f"{self.parameters.series.upper()} was not recorded in any run that counts."
+        name = self.parameters.series
+        text = f"{name.upper()} was not recorded in any run that counts{how_to_record(name)}."
         return Sentence(text, loud=True)
 
     def _perhaps_the_tracer(self) -> list[Part]:
@@ -311,7 +315,10 @@ class LeaksReport(Report[LeaksParameters]):
 
     def statements(self) -> Section:
         """Check what the published study of executors said about memory."""
-        return Section(study_table(leak_statements(self.leaks, self.baselines)))
+        statements = leak_statements(self.leaks, self.baselines)
+        if all(statement.verdict == "not_in_these_recordings" for statement in statements):
+            return Section("What the study said of memory is of other workloads than these.")
+        return Section(study_table(statements))
 
     def heap(self) -> Section:
         """Show which functions and callbacks keep what they allocate, if that was recorded."""
@@ -324,7 +331,7 @@ class LeaksReport(Report[LeaksParameters]):
             )
         if not parts:
             text = (
-                "Who allocates was not recorded; with 'record --allocations' this section says "
+                f"Who allocates was not recorded; with {_ALLOCATIONS} this section says "
                 "which functions hold what climbs, and with LTTng's allocator events "
                 "(lttng_ust_libc) which callbacks keep what they allocate."
             )

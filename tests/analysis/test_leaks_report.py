@@ -11,6 +11,7 @@ from tests.analysis.synthetic import START, SUBSCRIBER, write_run
 
 import roslens as rl
 from roslens.analysis.estimate import shared_levels, short_labels, telling_factors
+from roslens.analysis.leaks.by_cell import leaks_of
 from roslens.analysis.leaks.report import LeaksParameters, LeaksReport
 from roslens.analysis.leaks.sites import kept_by_callback, with_traced_heap
 from roslens.analysis.metrics import read_metrics
@@ -106,8 +107,12 @@ def test_a_series_that_was_not_recorded_is_refused_in_every_cell(campaign: Path)
     leaks = report(campaign, series="heap")
     reasons = {e.refused for e in leaks.estimates if e.cell["leak"] != 5}
     assert reasons == {"HEAP was not recorded in any run of this cell"}
-    assert "HEAP was not recorded" in repr(leaks.over_time())
+    assert "HEAP was not recorded in any run that counts." in repr(leaks.over_time())
     assert "refused" in repr(leaks.slopes())
+    (unsampled, *_) = leaks_of({}, "rss", leaks.counting)
+    assert str(unsampled.per_second.refused).endswith(
+        "'roslens record' samples it, unless sampler_hz is 0"
+    )
 
 
 def test_a_margin_above_the_slope_makes_it_no_leak(campaign: Path) -> None:
@@ -118,6 +123,8 @@ def test_a_margin_above_the_slope_makes_it_no_leak(campaign: Path) -> None:
 def test_sections_can_be_drawn(campaign: Path) -> None:
     leaks = report(campaign)
     assert "Memory climbs in 1 of 3 cells: leak=1000" in repr(leaks.verdicts())
+    assert leaks.sentences()[1].startswith("'roslens record --allocations -- COMMAND' shows")
+    assert "of other workloads" in repr(leaks.statements())  # its cells name no workload
     assert "6 runs" in repr(leaks.over_time())
     assert "in 100 % of the peaks" in repr(leaks.why_no_peak())
     assert "data:image/png" in leaks.over_time()._repr_html_()
