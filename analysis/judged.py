@@ -8,8 +8,9 @@ For each pair, `side` decides by its interval, and by p after Holm's correction:
 * alike: for the statement where the interval contains no relevant difference; against it where the
   interval excludes 1 and reaches a relevant difference.
 
-Otherwise the pair decides nothing. So a refuted "less" never has an interval below 1: whether
-the difference is relevant is another question.
+Otherwise the pair decides nothing, nor does one whose levels were recorded on different machines.
+So a refuted "less" never has an interval below 1: whether the difference is relevant is another
+question.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from roslens.analysis.verdicts.statement import Statement, Verdict, borne_out
 
 Stated = Literal["less", "alike", "more"]
 Side = Literal["for", "against", "open"]
+ACROSS_MACHINES = "; undecided where the levels were recorded on different machines"
 _TURNED: Mapping[Verdict, Verdict] = {"less": "more", "more": "less"}
 
 
@@ -37,7 +39,7 @@ def side(pair: Pair, stated: Stated, level: float = 0.95) -> Side:
     level
         Level of the interval; 1 - level is the threshold for p after Holm's correction.
     """
-    if pair.ratio is None or pair.low is None or pair.high is None:
+    if pair.across_machines or pair.ratio is None or pair.low is None or pair.high is None:
         return "open"
     if pair.verdict == "no_difference" and (stated == "alike" or pair.low <= 1 <= pair.high):
         return "for" if stated == "alike" else "against"
@@ -86,6 +88,8 @@ def judged(claim: str, found: Sequence[Pair], stated: Stated, level: float = 0.9
         because += f"; {pair_in_words(max(with_interval, key=farthest))}"
     elif refused := next((p.refused for p in deciding if p.refused), None):
         because += f"; {refused}"
+    if any(pair.across_machines for pair in found):
+        because += ACROSS_MACHINES
     return Statement(claim, verdict, because)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import polars as pl
 
 from roslens.analysis.design import check_designs
+from roslens.analysis.environment import differences, merged_differences
 from roslens.analysis.estimate import Estimate
 from roslens.analysis.figures.drawing import Drawing
 from roslens.analysis.figures.plot import Plot
@@ -23,7 +24,7 @@ from roslens.analysis.reports.given import NoRecordings, Tables
 from roslens.analysis.reports.parameters import ReportParameters
 from roslens.analysis.reports.table import ReportTable, Sentence, Verbatim
 from roslens.analysis.reports.tables import definitions_table, health_table, tracer_loss_table
-from roslens.analysis.runs import why_left_out
+from roslens.analysis.runs import cells_of, why_left_out
 from roslens.recording.files import write_atomically
 from roslens.recording.text import shown_lines, some_of
 
@@ -129,7 +130,7 @@ class Report(ABC, Generic[P]):
         return facts or self.origin(), loud
 
     def _notes(self) -> list[str]:
-        return [*trigger_sentences(self.tables.runs), *self.answers()]
+        return [*trigger_sentences(self.tables.runs), *self.answers(), *self._machines]
 
     @property
     def run_counts(self) -> tuple[int, int]:
@@ -169,7 +170,35 @@ class Report(ABC, Generic[P]):
         findings = health_findings(health.filter(~pl.col("kind").is_in(self.expected_findings)))
         if findings.height:
             parts.append(health_table(findings))
-        return [*parts, *self.disturbed()]
+        return [*parts, *self.disturbed(), *(Sentence(text, loud=True) for text in self.mixed())]
+
+    def mixed(self) -> list[str]:
+        """Warn if the runs are of several ROS distributions, or cells of different machines."""
+        distros = {run.ros_distro for run in self.counting if run.ros_distro}
+        found = []
+        if len(distros) > 1:
+            found.append(
+                f"The runs are of several ROS distributions ({', '.join(sorted(distros))}): a "
+                "difference between cells may be one between them."
+            )
+        return found + self._machines
+
+    @cached_property
+    def _machines(self) -> list[str]:
+        first, *others = [
+            [run.environment for run in members] for members in cells_of(self.counting).values()
+        ] or [[]]
+        merged = merged_differences([differences(first, other) for other in others])
+        named = "; ".join(
+            f"{d.name} {' and '.join(sorted({*d.base, *d.new}))}"
+            for d in merged.differences
+            if d.kind == "machine"
+        )
+        text = (
+            f"Cells were recorded on different machines ({named}): a difference between cells may "
+            "be one between these."
+        )
+        return [text] if named else []
 
     def disturbed(self) -> list[Part]:
         """Show the runs whose host was disturbed, and by what."""

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations, product
 from statistics import fmean, variance
 from typing import Literal
 
+from roslens.analysis.environment import Environment
 from roslens.analysis.estimate import Cell
 from roslens.analysis.statistics.multiplicity import holm_of_known
 from roslens.analysis.statistics.over_runs import MINIMUM_RUNS, mean_and_deviation, student_t
@@ -37,11 +38,14 @@ class Observation:
     ----------
     block
         Block of the run, whose runs were made close together; None if that is not known.
+    environment
+        The machine and the software (`roslens.analysis.environment`); empty if not known.
     """
 
     cell: Cell
     value: float
     block: str | None = None
+    environment: Environment = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
+from roslens.analysis.environment import differences
 from roslens.analysis.estimate import Cell, not_none
 from roslens.analysis.statistics.factorial import FactorEffect, Observation, effects
 from roslens.analysis.statistics.multiplicity import holm_of_known
@@ -46,6 +47,8 @@ class Pair:
     over
         Number of conditions that the ratio averages (geometric mean); if several, `conditions` is
         empty.
+    across_machines
+        Whether the runs of the two levels were made on different machines.
     """
 
     metric: str
@@ -60,6 +63,7 @@ class Pair:
     verdict: Verdict
     refused: str | None = None
     over: int = 1
+    across_machines: bool = False
 
 
 def pairs(
@@ -97,7 +101,16 @@ def pairs(
             if fewest < MINIMUM_RUNS:
                 reason = f"{fewest} runs; at least {MINIMUM_RUNS} are needed"
                 effect = replace(effect, low=None, high=None, p=None, refused=reason)
-            compared.append(_pair(metric, dict(rest), effect, threshold))
+            sides = (
+                [o.environment for o in members if o.cell[factor] == side]
+                for side in (reference, other)
+            )
+            compared.append(
+                replace(
+                    _pair(metric, dict(rest), effect, threshold),
+                    across_machines=differences(*sides).of_machine,
+                )
+            )
             p_values.append(effect.p)
     return _corrected(compared, p_values, 1 - level)
 

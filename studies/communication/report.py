@@ -418,7 +418,7 @@ class CommunicationReport(Report[CommunicationParameters]):
         """Return the observations in the second column, where it is not null."""
         by_run = dict(of_run.drop_nulls().iter_rows())
         return [
-            Observation(dict(run.cell), float(by_run[run.name]), run.block)
+            Observation(dict(run.cell), float(by_run[run.name]), run.block, run.environment)
             for run in self.counting
             if run.name in by_run
         ]

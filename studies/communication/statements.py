@@ -9,6 +9,7 @@ over its pairs (`roslens.analysis.judged`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from roslens.analysis.judged import Stated, judged
 from roslens.analysis.statistics.factorial import Observation
@@ -84,7 +85,7 @@ def _named(o: Observation) -> Observation:
     rest = {k: v for k, v in o.cell.items() if k not in {"callback", _POINTER, _INTRA}}
     kind = _POINTER if _POINTER in o.cell else "callback"
     cell = {**rest, kind: pointer, _INTRA: "on" if intra else "off"}
-    return Observation(cell, o.value, o.block)
+    return replace(o, cell=cell)
 
 
 def _loaned(o: Observation) -> Observation | None:
@@ -94,4 +95,4 @@ def _loaned(o: Observation) -> Observation | None:
     if not loaned and (pointer, o.cell[_INTRA]) != ("unique", "on"):
         return None
     rest = {k: v for k, v in o.cell.items() if k not in {_POINTER, _INTRA}}
-    return Observation({**rest, _WAY: _LOANED if loaned else _INTRA}, o.value, o.block)
+    return replace(o, cell={**rest, _WAY: _LOANED if loaned else _INTRA})

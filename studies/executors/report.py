@@ -204,7 +204,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
 
     def _observation(self, run: Run, value: float) -> Observation:
         cell = {name: run.cell[name] for name in self._distinguishing if name in run.cell}
-        return Observation(cell, value, run.block)
+        return Observation(cell, value, run.block, run.environment)
 
     @cached_property
     def pairs(self) -> dict[str, list[Pair]]:
@@ -334,18 +334,7 @@ class ExecutorsReport(Report[ExecutorsParameters]):
 
     def loss(self) -> Section:
         """Report losses of the tracer, and the runs that enter no estimate."""
-        return Section(*self.tracer_loss(), *self.runs_left_out(), *self._mixed())
-
-    def _mixed(self) -> list[Part]:
-        """Warn if the runs are of several ROS distributions."""
-        distros = {run.ros_distro for run in self.counting if run.ros_distro}
-        if len(distros) < 2:
-            return []
-        text = (
-            f"The runs are of several ROS distributions ({', '.join(sorted(distros))}): a "
-            "difference between cells may be one between them."
-        )
-        return [Sentence(text, loud=True)]
+        return Section(*self.tracer_loss(), *self.runs_left_out())
 
     def work_done(self) -> Section:
         """Report how long messages, calls and goals took, against the load."""

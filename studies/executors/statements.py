@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from roslens.analysis.estimate import Cell, cell_label, not_none
-from roslens.analysis.judged import judged, pair_in_words, turned
+from roslens.analysis.judged import ACROSS_MACHINES, judged, pair_in_words, turned
 from roslens.analysis.statistics.factorial import Observation
 from roslens.analysis.verdicts.pairs import Pair, pairs
 from roslens.analysis.verdicts.statement import Statement, Verdict, borne_out
@@ -223,11 +223,15 @@ def saving_statement(
             savings += f"; {len(ratios) - _SHOWN} more in pairs.csv"
         because = f"it is of many publishers; with fewer than {MANY_PUBLISHERS}: {savings}"
         return Statement(content, "not_in_these_recordings", because)
+    if any(p.across_machines for p in of_its_load):
+        savings += ACROSS_MACHINES
     wider = _savings(cpu, factor, 1 - (1 - level) / len(of_its_load))
     verdict = borne_out(
-        all_for=all(not_none(p.high) <= 1 - LEAST_SAVING for p in of_its_load),
+        all_for=all(
+            not_none(p.high) <= 1 - LEAST_SAVING and not p.across_machines for p in of_its_load
+        ),
         any_against=any(
-            not_none(p.low) > 1 - LEAST_SAVING
+            not_none(p.low) > 1 - LEAST_SAVING and not p.across_machines
             for p in wider
             if _publishers(p.conditions) >= MANY_PUBLISHERS
         ),

@@ -350,7 +350,7 @@ def test_pairs_over_all_conditions_by_hand() -> None:
     )
     assert pair.verdict == "more"
     average = [replace(pair, level="EventsCBG", reference="Events")]
-    assert cpu_statement([], average).because == (
+    assert cpu_statement([], (), average).because == (
         "no pair that it is about; on average over 2 conditions EventsCBG is "
         f"{pair.ratio:.2f} [{pair.low:.2f}, {pair.high:.2f}] times Events"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from roslens.studies.executors.statements import (
     payload_statement,
     saving_statement,
 )
+from roslens.studies.executors.work import CALL, MESSAGE
 
 T = 0.05
 INTERVAL = re.compile(r"is ([\d.]+) \[([\d.]+), ([\d.]+)\] times")
@@ -60,6 +62,26 @@ def test_what_holm_does_not_confirm_is_open_and_said() -> None:
         "of 1 pair 1 undecided; on is 0.800 [0.700, 0.900] times off; "
         "too unsure among so many pairs (Holm's correction)"
     )
+
+
+@pytest.mark.parametrize(("of_b", "verdict"), [("A", "refuted"), ("B", "not_enough_evidence")])
+def test_levels_of_different_machines_decide_nothing(of_b: str, verdict: str) -> None:
+    """b takes twice as long as a, with all its runs on another machine, or on the same ones."""
+    observed = [
+        Observation({"way": way}, value, None, {"machine": {"CPU": machine}})
+        for way, value, machine in (("a", 1.0, "A"), ("b", 2.0, of_b))
+        for value in (value, 1.001 * value, 1.002 * value)
+    ]
+    (found,) = pairs("x", observed, "way")
+    assert found.across_machines is (of_b == "B")
+    statement = judged("They are alike.", [found], "alike")
+    assert statement.verdict == verdict
+    assert statement.because.endswith("on different machines") is found.across_machines
+    # The machines are the same if each has the same share of the runs of either level.
+    mixed = [replace(o, environment={"machine": {"CPU": "AB"[n % 3 == 2]}})
+             for n, o in enumerate(observed)]  # fmt: skip
+    (found,) = pairs("x", mixed, "way")
+    assert not found.across_machines
 
 
 def test_the_weakest_is_shown_of_a_confirmed_and_the_strongest_of_a_refuted_one() -> None:
@@ -109,12 +131,13 @@ def test_word_and_interval_of_all_statements_agree(values: list[float]) -> None:
     for statement, stated in [*zip(first, words, strict=True), *zip(second, words, strict=True)]:
         assert agrees(statement, stated), statement
     executors = pairs("cpu", runs(values, "executor", ["Events", "EventsCBG"]), "executor")
-    for statement in (cpu_statement(executors), latency_statement(executors)):
+    done = [(name, kind) for name in ("Events", "EventsCBG") for kind in (MESSAGE, CALL)]
+    for statement in (cpu_statement(executors, done), latency_statement(executors)):
         assert agrees(statement, "alike"), statement
     sizes = runs(values, "payload", [10, 1000], executor="Events", rmw="rmw_cyclonedds_cpp")
     assert agrees(payload_statement("CPU", pairs("cpu", sizes, "payload")), "more")
     many = runs(values, "executor", ["SingleThreaded", "EventsCBG"], publishers=20)
-    saving = saving_statement(pairs("cpu", many, "executor"))
+    saving = saving_statement(many)
     bounds = re.search(r"\[(-?\d+), (-?\d+)\]", saving.because)
     # At least 15 % less; bounds are rounded to whole per cents.
     expected = {"confirmed": int(bounds[1]) >= 15, "refuted": int(bounds[2]) <= 15}

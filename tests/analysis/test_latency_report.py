@@ -38,6 +38,7 @@ from roslens.analysis.statistics.factorial import BY_BLOCK, BY_CELL, FactorEffec
 from roslens.analysis.statistics.over_runs import value_over_runs
 from roslens.first_page import FirstPage
 from roslens.recording import UsageError
+from roslens.recording.manifest import read_manifest, write_manifest
 from roslens.widgets.start import StartPage
 
 SECTIONS = (
@@ -146,6 +147,26 @@ def test_p99_is_the_other_way_round_only_with_evidence(
     without_blocks = effect_sentence([replace(median, method=BY_CELL, replications=8)], "It")
     assert without_blocks is not None
     assert without_blocks.endswith(", from 8 runs.")
+
+
+@pytest.mark.parametrize("same", [False, True])
+def test_cells_of_different_machines_are_named(tmp_path: Path, *, same: bool) -> None:
+    for number in range(6):
+        run = tmp_path / f"r{number}"
+        cell = "ab"[number % 2]
+        write_run(run, latencies_ns=[1_000_000] * 50, factors={"cell": cell}, repetition=number)
+        # Either each cell has its own machine, or each machine has runs of all cells.
+        cpu = "AB"[number // 2 == 1] if same else cell.upper()
+        manifest = read_manifest(run / "manifest.json")
+        host = manifest.host.model_copy(update={"cpu_model": cpu})
+        write_manifest(manifest.model_copy(update={"host": host}), run / "manifest.json")
+    told = (
+        "Cells were recorded on different machines (CPU A and B): a difference between cells may "
+        "be one between these."
+    )
+    here = report_of(tmp_path)
+    assert (told in here.answer().sentences) is not same
+    assert (told in repr(here.loss())) is not same
 
 
 @pytest.mark.parametrize(
