@@ -178,13 +178,13 @@ def test_a_process_has_ended_if_it_was_here_or_would_be() -> None:
     own = Path("/proc/self/ns/pid").stat().st_ino
     living = Living()
     with subprocess.Popen(("sleep", "60")) as process:
-        nodes = [("/n", process.pid, 0), ("/far", process.pid + 1, own + 1)]
+        nodes = [("/n", process.pid, 0, 0), ("/far", process.pid + 1, own + 1, 0)]
         assert living.of(nodes) == {process.pid: True}
         process.kill()
     assert living.of(nodes) == {process.pid: False}
     # Another watcher never saw it.
     assert Living().of(nodes) == {}
-    assert Living().of([("/n", process.pid, own)]) == {process.pid: False}
+    assert Living().of([("/n", process.pid, own, 0)]) == {process.pid: False}
 
 
 def test_what_a_node_did_before_anything_was_read_is_not_known() -> None:

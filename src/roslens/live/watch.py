@@ -263,14 +263,14 @@ class Living:
     def __init__(self) -> None:
         self._seen: set[int] = set()
 
-    def of(self, nodes: Iterable[tuple[str, int, int]]) -> dict[int, bool]:
+    def of(self, nodes: Iterable[tuple[str, int, int, int]]) -> dict[int, bool]:
         """Return whether the processes of nodes live, by number.
 
         Processes of another PID namespace have other numbers here. If the namespace is not known
         (0), a number that is not there may be of another one.
         """
         own = Path("/proc/self/ns/pid").stat().st_ino
-        here = {pid: namespace == own for _, pid, namespace in nodes if namespace in (0, own)}
+        here = {pid: namespace == own for _, pid, namespace, _ in nodes if namespace in (0, own)}
         living = {pid for pid in here if Path(f"/proc/{pid}").exists()}
         self._seen |= living
         return {pid: pid in living for pid, is_own in here.items() if is_own or pid in self._seen}
