@@ -135,7 +135,7 @@ class Watch:
         *,
         shows: bool = True,
         chains: Sequence[Watched] = (),
-        living: Callable[[Iterable[tuple[str, int, int]]], Mapping[int, bool]] | None = None,
+        living: Callable[[Iterable[tuple[str, int, int, int]]], Mapping[int, bool]] | None = None,
     ) -> None:
         self._living = living
         self._source = source
