@@ -49,7 +49,7 @@ def of_the_figures() -> set[str]:
 def of_recordings() -> set[str]:
     """Return what else is judged from recordings; without any, the claims are the same."""
     statements = [
-        cpu_statement([]),
+        cpu_statement([], ()),
         latency_statement([]),
         *(claim.judged([]) for claim in OVER_TIME),
         *(payload_statement(quantity, []) for quantity in ("CPU", "Latency")),
