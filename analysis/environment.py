@@ -147,7 +147,8 @@ def differences(base: Iterable[Environment], new: Iterable[Environment]) -> Diff
     """Return the differences between the environments of the runs of two sides.
 
     Only properties that both sides know are compared: an unknown property is no difference.
-    Machines also differ if the two sides ran on the same ones, but in other shares of their runs.
+    Machines also differ if the two sides ran on the same ones, but in shares of their runs that
+    are further apart than one run.
     """
     left, right = _known_facts(base), _known_facts(new)
     common = [key for key in left if key in right]
@@ -158,7 +159,9 @@ def differences(base: Iterable[Environment], new: Iterable[Environment]) -> Diff
         if set(one) != set(other):
             differing.append(Difference(*key, tuple(sorted(one)), tuple(sorted(other))))
         elif key[0] == "machine" and any(
-            one[value] * other.total() != other[value] * one.total() for value in one
+            abs(one[value] * other.total() - other[value] * one.total())
+            > max(one.total(), other.total())
+            for value in one
         ):
             differing.append(Difference(*key, shares(one), shares(other)))
     differing.sort(

@@ -164,6 +164,9 @@ def test_the_same_machines_in_other_shares_are_other_machines() -> None:
         "2 of 10 runs: A and 8 of 10 runs: B"
     )
     assert not differences([a] * 8 + [b] * 2, [b] + [a] * 4).differences
+    # One run that failed does not make other machines, two do.
+    assert not differences([a] * 5 + [b] * 5, [a] * 5 + [b] * 4).differences
+    assert differences([a] * 5 + [b] * 5, [a] * 8 + [b] * 2).of_machine
 
 
 @pytest.mark.recording
