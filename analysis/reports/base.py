@@ -194,10 +194,7 @@ class Report(ABC, Generic[P]):
             for d in merged.differences
             if d.kind == "machine"
         )
-        text = (
-            f"Cells were recorded on different machines ({named}): a difference between cells may "
-            "be one between these."
-        )
+        text = f"Cells were recorded on different machines ({named}), which may differ, too."
         return [text] if named else []
 
     def disturbed(self) -> list[Part]:

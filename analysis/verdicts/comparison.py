@@ -398,7 +398,9 @@ def _runs_to_confirm(c: Comparison, made: int) -> int | None:
     That is Bonferroni's level, so that Holm's correction may need fewer.
     """
     runs, sides = (min(c.base.runs, c.new.runs), 2) if c.blocks is None else (c.blocks, 1)
-    if not c.ratio or not c.low or not c.high or math.isinf(c.ratio) or math.isinf(c.high):
+    if c.ratio is None or c.low is None or c.high is None:
+        return None
+    if not (0 < c.low <= c.ratio <= c.high < math.inf):
         return None
     half_width = math.log(c.high / c.low) / 2
     error = half_width / t_quantile((1 + c.level) / 2, sides * (runs - 1))

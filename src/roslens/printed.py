@@ -69,7 +69,8 @@ def print_verdicts(
     if markdown:
         say(as_markdown(table, sentence, picture))
         return
-    say(f"{sentence}\n")
+    # As the table is printed: nobody need read either for the command to end as it would.
+    _show_line(f"{shown(sentence, lines=True)}\n", "")
     show_table(table)
 
 

@@ -181,7 +181,7 @@ def test_parts_have_percentiles_and_their_names() -> None:
     assert row["p50_ms"] < row["p99_ms"]
     report = ChainsReport(run, ChainsParameters.checked({"recordings": ["x"], "chains": [MAIN]}))
     assert report.slowest_chain is not None
-    plot = where_time_goes([report.slowest_chain])
+    plot = where_time_goes([(MAIN, report.slowest_chain.instances)])
     texts = [text.get_text() for text in plot.figure.axes[0].texts]
     # By hand: parts of a tenth of the response time and more, from topic to callback.
     assert texts[:4] == ["/a", "/node_b", "/b", "/node_c"]

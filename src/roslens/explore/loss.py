@@ -31,7 +31,8 @@ class Loss(OfMessages):
             A parameter names something that does not exist.
         """
         report = self._report()
-        tracer = [part.text for part in report.tracer_loss() if isinstance(part, Sentence)]
+        sentences = [part.text for part in report.tracer_loss() if isinstance(part, Sentence)]
+        tracer = [text for text in sentences if text not in report.mixed()]
         if report.left_out and not report.counting:
             return report.answers()
         counted = self.frame().with_columns(
