@@ -341,10 +341,10 @@ class _Silent:
             return f"it fell silent after {after} s of {whole} s"
         callback = f"the {call['kind'] or ''} callback {call['name'] or '?'}".replace("  ", " ")
         before = "" if longest is None else f", which took at most {duration(longest)} before"
-        return (
-            f"its thread {thread['vtid']} has been inside {callback} since {after} s of {whole} s"
-            f"{before}"
-        )
+        inside = f"has been inside {callback} since {after} s of {whole} s"
+        if call["end_ns"] is not None:
+            inside = f"was inside {callback} from {after} s until {whole} s"
+        return f"its thread {thread['vtid']} {inside}{before}"
 
     def _lost(self, host: str, since: int, until: int) -> bool:
         lost = (pl.col("begin_ns").fill_null(since) <= until) & (

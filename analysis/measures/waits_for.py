@@ -13,7 +13,7 @@ from roslens.collectors.times import LEAST_NS
 
 Thread = tuple[str, int, int]
 """Host, process id and thread id."""
-NEEDED = ("service_calls", "services", "callback_instances", "executor_intervals")
+NEEDED = ("service_calls", "services", "callback_instances", "executor_intervals", "processes")
 _THREAD = ["host", "vpid", "vtid"]
 
 
@@ -30,6 +30,9 @@ class Wait(NamedTuple):
         The execution in which it waits: its row of ``callback_instances``.
     answered
         Whether the answer was sent, so that it only has to be taken.
+    proven
+        Whether an earlier execution of the callback took an answer of the service within itself.
+        Without that, it may have sent the request without waiting for the answer.
     needed
         The threads of which one has to act next: those that ran callbacks of the serving node (of
         the asking node if the answer was sent), and all threads that share an executor with them.
@@ -44,6 +47,7 @@ class Wait(NamedTuple):
     service: str
     call: Mapping[str, Any]
     answered: bool
+    proven: bool
     needed: frozenset[Thread]
     idle: frozenset[Thread]
     nodes: tuple[str, ...]
@@ -59,11 +63,12 @@ class Wait(NamedTuple):
 def waits_for(tables: Mapping[str, pl.LazyFrame]) -> dict[Thread, list[Wait]]:
     """Return the waits of each thread in its last callback for answers that never came.
 
-    A callback that ended counts if it ended `LEAST_NS` or more after the request: it ends when the
-    program does, as by Ctrl-C. For a callback without an end, no row of ``service_calls`` tells
-    that the request was sent within it: that is assumed if its node sent the request since then
-    and is inside no other callback. A callback that ended before it took the answer of a service
-    once is not thought to wait for that service.
+    A callback that ended counts if it ended `LEAST_NS` or more after the request, and its process
+    recorded nothing `LEAST_NS` or more after that: it ends when the program does, as by Ctrl-C. For
+    a callback without an end, no row of ``service_calls`` tells that the request was sent within
+    it: that is assumed if its node sent the request since then and is inside no other callback. A
+    callback that ended before it took the answer of a service once is not thought to wait for that
+    service.
 
     Parameters
     ----------
@@ -80,20 +85,29 @@ def waits_for(tables: Mapping[str, pl.LazyFrame]) -> dict[Thread, list[Wait]]:
     )  # fmt: skip
     ended = asked.join(
         last, left_on="client_callback_instance_id", right_on="callback_instance_id"
-    ).filter(pl.col("end_ns") - pl.col("asked_ns") >= LEAST_NS)
+    ).join(
+        tables["processes"].select("host", "vpid", process_ns="end_ns"), on=["host", "vpid"]
+    ).filter(
+        pl.col("end_ns") - pl.col("asked_ns") >= LEAST_NS,
+        pl.col("process_ns") - pl.col("end_ns") < LEAST_NS,
+    )  # fmt: skip
     open_ = last.filter(pl.col("end_ns").is_null()).filter(pl.len().over("host", "node") == 1)
     since = asked.filter(pl.col("client_callback_instance_id").is_null()).join(
         open_, left_on=["host", "client_node"], right_on=["host", "node"], coalesce=False
     ).filter(pl.col("asked_ns") >= pl.col("start_ns"))  # fmt: skip
     columns = ["service", "answered", "asked_ns", *_THREAD, "node", "kind", "name", "start_ns",
                "end_ns", "callback_id"]  # fmt: skip
-    went_on = tables["service_calls"].join(
+    taken = tables["service_calls"].join(
         tables["callback_instances"].select("callback_id", "callback_instance_id", "end_ns"),
         left_on="client_callback_instance_id", right_on="callback_instance_id",
-    ).filter(pl.col("response_taken_ns") > pl.col("end_ns"))  # fmt: skip
+    ).select(
+        "callback_id", "service", within=pl.col("response_taken_ns") <= pl.col("end_ns")
+    )  # fmt: skip
+    went_on, waited = taken.filter(~pl.col("within")), taken.filter("within").unique()
     unanswered = (
         pl.concat([ended.select(columns), since.select(columns)])
         .join(went_on, on=["callback_id", "service"], how="anti")
+        .join(waited, on=["callback_id", "service"], how="left")
         .collect()
     )
     if unanswered.is_empty():
@@ -114,7 +128,8 @@ def waits_for(tables: Mapping[str, pl.LazyFrame]) -> dict[Thread, list[Wait]]:
         names = tuple(sorted({node for _, node in serving}))
         own_node = set(acting) == {(row["host"], row["node"])}
         idle = needed & _idle_threads(tables, row["asked_ns"]) if own_node else frozenset()
-        wait = Wait(thread, row["service"], row, row["answered"], needed, idle, names)
+        proven = row["within"] is not None
+        wait = Wait(thread, row["service"], row, row["answered"], proven, needed, idle, names)
         waits.setdefault(thread, []).append(wait)
     return waits
 
@@ -158,9 +173,11 @@ def in_words(
     idle
         Whether its process used hardly any CPU meanwhile, and so waits; None if unknown.
     """
+    waiting = idle and wait.proven
+    certain = idle and all(other.proven for thread in stuck for other in waits[thread])
     servers = f" of {' and '.join(wait.nodes)}" if wait.nodes else ""
-    claim = f"it {'waits for' if idle else 'has not got'} the answer of {wait.service}{servers}"
-    deadlock = "a deadlock" if idle else "a deadlock, if it waits for that"
+    claim = f"it {'waits for' if waiting else 'has not got'} the answer of {wait.service}{servers}"
+    deadlock = "a deadlock" if certain else "a deadlock, if it waits for that"
     act = "take" if wait.answered else "serve"
     if not wait.nodes and not wait.answered:
         return f"{claim}, which no recorded node serves"

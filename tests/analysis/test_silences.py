@@ -248,16 +248,27 @@ def serves(*pairs: tuple[str, str]) -> list[dict]:
 
 
 @pytest.mark.parametrize(
-    ("used", "verb", "end"),
+    ("used", "waited", "verb", "end"),
     [
-        (0.01, "waits for", "."),
-        (None, "has not got", ", if it waits for that."),
-        (0.9, None, None),
+        (0.01, True, "waits for", "."),
+        (0.01, False, "has not got", ", if it waits for that."),
+        (None, True, "has not got", ", if it waits for that."),
+        (0.9, True, None, None),
     ],
 )
-def test_a_service_of_the_own_thread(used: float | None, verb: str | None, end: str | None) -> None:
-    """A process that uses the CPU does not wait for the service that it called."""
-    rows = found([inside(71, "/node")], sampled=50, service_calls=[request("/own", "/node")],
+def test_a_service_of_the_own_thread(
+    used: float | None, waited: bool, verb: str | None, end: str | None
+) -> None:
+    """It waits if its process uses no CPU and it took an earlier answer before its callback ended.
+
+    Without the latter it may have sent its request without waiting, and sleep for another reason.
+    """
+    answered = request("/own", "/node", 5.1, client_callback_instance_id=2,
+                       response_taken_ns=round(5.9 * SECOND))  # fmt: skip
+    earlier = inside(71, "/node", end=6, number=2)
+    earlier |= {"start_ns": SECOND, "duration_ns": 5 * SECOND}
+    rows = found([earlier, inside(71, "/node")], sampled=50,
+                 service_calls=[*[answered] * waited, request("/own", "/node")],
                  services=serves(("/own", "/node")), used=used)  # fmt: skip
     assert rows["state"].to_list() == ([] if verb is None else ["hung"])
     ending = (
@@ -302,7 +313,17 @@ def test_two_threads_that_wait_for_each_other() -> None:
     expected = (
         "/b of /two, which only thread 72 could serve, which has not got that of /a: a deadlock"
     )
+    ending = ", if it waits for that."
     assert expected in rows["sentence"][0]
+    assert rows["sentence"][0].endswith(ending)
+    # What one of them is known to wait for does not tell what the other does.
+    earlier = inside(71, "/one", end=6, number=3) | {"start_ns": 5 * SECOND, "duration_ns": SECOND}
+    answered = request("/b", "/one", 5.1, client_callback_instance_id=3,
+                       response_taken_ns=round(5.9 * SECOND))  # fmt: skip
+    rows = found([earlier, *waiting], sampled=50, service_calls=[answered, *calls],
+                 services=services, used=0.0)  # fmt: skip
+    assert "it waits for the answer of /b" in rows["sentence"][0]
+    assert rows["sentence"].str.ends_with(ending).all()
     # A free thread of the same executor could serve.
     free = [row | {"callback_id": 72, "node": "/two"} for row in timer(49, tid=73)]
     rows = found([*waiting, *free], sampled=50, events=50, service_calls=calls, services=services)
@@ -334,6 +355,9 @@ def test_a_deadlock_that_ctrl_c_ended() -> None:
     ended = [inside(71, "/node", end=49.5)]
     (row,) = found(ended, **given).to_dicts()
     assert (row["since_ns"], row["until_ns"]) == (10 * SECOND, 49_500_000_000)
+    assert "was inside the timer callback 100 ms from 10.0 s until 49.5 s;" in row["sentence"]
+    # Whose process went on for 2 s, and so did not end within it.
+    assert found([inside(71, "/node", end=48.0)], **given).is_empty()
     # The answer may be among what the tracer lost meanwhile.
     lost = {"host": "h0", "begin_ns": 20 * SECOND, "end_ns": 21 * SECOND}
     assert found(ended, losses=[lost], **given).is_empty()
