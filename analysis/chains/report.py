@@ -133,12 +133,12 @@ class ChainsReport(Report[ChainsParameters]):
 
     @cached_property
     def _within_clocks(self) -> list[FollowedChain]:
-        """Chains of which instances took longer than the clocks of the hosts may be apart."""
+        """Chains of which the clocks of the hosts allow to say how long an instance took."""
         return [c for c in self._complete if c.instances.within_clocks(_longest(c)) is not None]
 
     @cached_property
     def _drawn(self) -> list[FollowedChain]:
-        """Chains of which all instances took longer than the clocks of the hosts may be apart."""
+        """Chains of which the clocks of the hosts allow to say how long every instance took."""
         return [
             chain
             for chain in self._within_clocks
@@ -335,7 +335,10 @@ class ChainsReport(Report[ChainsParameters]):
         if not self._complete:
             return Section("No instance reached the end of its chain.")
         if not self._drawn:
-            return Section("Not drawn: the clocks of the hosts may be as far apart as these times.")
+            return Section(
+                "Not drawn: the clocks of the hosts may be more than half as far apart as these "
+                "times."
+            )
         from roslens.analysis.chains.figures import over_time_plot, response_times_plot
 
         return Section(response_times_plot(self._drawn), over_time_plot(self._drawn[0]))

@@ -25,7 +25,7 @@ AT_LEAST = "at least "
 MOST_ROWS = 200
 BOUNDS = "At least: the recording does not show when the service or action was called."
 TOO_FEW = "-: too few instances; P50 needs 6 in each run, P99 299."
-CLOCKS = "-: the clocks of the hosts may be as far apart as that (roslens info)."
+CLOCKS = "-: the clocks of the hosts may be more than half as far apart as that (roslens info)."
 
 
 def _too_few(percentiles: Sequence[Sequence[float | None]]) -> list[str]:
@@ -50,7 +50,7 @@ def slowest_part(chain: FollowedChain) -> tuple[str, float] | None:
         return None
     row = told.row(0, named=True)
     share_of_it = row["duration_ms"] / whole if whole else 0.0
-    if told.height < parts.height and share_of_it < 0.5:
+    if (told.height < parts.height and share_of_it < 0.5) or share_of_it > 1:
         return None
     return f"{row['topic']} {part_in_words(row['part'])}", share_of_it
 
@@ -173,7 +173,7 @@ def parts_table(chain: FollowedChain, least_share: float = 0.0) -> ReportTable:
             part_in_words(row["part"]),
             *(significant(row[name], 3) for name in ("duration_ms", "p50_ms", "p99_ms")),
             "-"
-            if not whole or row["duration_ms"] is None
+            if not whole or row["duration_ms"] is None or row["duration_ms"] > whole
             else f"{100 * row['duration_ms'] / whole:.1f} %",
         ]
         for row in shown.iter_rows(named=True)
@@ -197,7 +197,7 @@ def slowest_table(chain: FollowedChain, count: int, processes: pl.LazyFrame) -> 
     """Return the slowest instances of one chain, each with its longest part.
 
     Their begin is that since the first event of the run, which ``processes`` tells.
-    Without instances for which the clocks of the hosts may be as far apart as they took; so with
+    Without instances of which the clocks of the hosts forbid saying how long they took; so with
     parts.
     """
     bound = pl.col("clock_bound_ns")

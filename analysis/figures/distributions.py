@@ -43,8 +43,8 @@ class _Cell:
 def distribution_plots(samples: Sequence[RunSamples], definition: str) -> list[Plot]:
     """Draw ECDF and log-log CCDF of delivered messages per cell: runs thin, whole cells bold.
 
-    Without runs in which no latency is longer than the clocks of the hosts may be apart; `samples`
-    has at least one other. One figure if colours can distinguish the cells, else two with a panel
+    Without runs of which the clocks of the hosts forbid saying any latency; `samples` has at least
+    one other. One figure if colours can distinguish the cells, else two with a panel
     per cell.
     """
     cells = [_cell(members) for members in by_cell([s for s in samples if s.is_told])]
@@ -52,7 +52,7 @@ def distribution_plots(samples: Sequence[RunSamples], definition: str) -> list[P
     if untold:
         definition += (
             f"; {untold} more run{'s are' if untold > 1 else ' is'} not drawn, as the clocks of "
-            "the hosts may be as far apart as the latencies"
+            "the hosts may be more than half as far apart as the latencies are long"
         )
     if len(cells) <= SIDE_BY_SIDE:
         return [_side_by_side(cells, definition)]

@@ -71,7 +71,10 @@ def chain_waterfall(found: ChainInstances) -> Plot:
     together = found.within_clocks(found.complete["latency_ns"].mean())  # type: ignore[arg-type]
     whole = "" if together is None else f"; together {significant(together / 1e6, 3)} ms"
     untold = parts.height - told.height
-    apart = f"; {counted(untold, 'part')} not drawn: the clocks of hosts may be as far apart"
+    apart = (
+        f"; {counted(untold, 'part')} not drawn: the clocks of hosts may be more than half as far "
+        "apart"
+    )
     reached = found.complete.height
     stopped = found.instances.height - reached - found.untold
     unsure = f" Of {found.untold:,} that is not known." if found.untold else ""

@@ -99,9 +99,9 @@ class ChainInstances:
         return float(self.complete["clock_bound_ns"].max() or 0.0)  # type: ignore[arg-type]
 
     def within_clocks(self, time_ns: float | None) -> float | None:
-        """Return a time of complete instances; None if the clocks may be as far apart as that."""
-        bound = self.clock_bound_ns
-        return time_ns if time_ns is not None and (not bound or time_ns > bound) else None
+        """Return a time of complete instances; None if the clocks of the hosts forbid saying it."""
+        told = time_ns is not None and beyond_clocks(time_ns, self.clock_bound_ns)
+        return time_ns if told else None
 
     def times_of_runs(self) -> list[pl.Series]:
         """Return ``latency_ns`` of complete instances, per run with instances of the chain."""
@@ -113,8 +113,8 @@ class ChainInstances:
 
         The best-case response time is the latency itself: the input came just before the begin
         (smallest: ``best_ns``, greatest: ``slowest_ns``). In the worst case the input came just
-        after the previous begin (greatest: ``worst_ns``). Null where the clocks of the hosts may
-        be as far apart as that.
+        after the previous begin (greatest: ``worst_ns``). Null where the clocks of the hosts
+        may be more than half as far apart as that.
         """
         figures = {
             "best_ns": pl.col("latency_ns").min(),
@@ -481,7 +481,8 @@ def mean_parts(found: ChainInstances) -> pl.DataFrame:
     polars.DataFrame
         ``hop``, ``topic``, ``node``, ``part``, ``begin_ms`` (since the instance's begin) and
         ``duration_ms``. Instances that lack a part count with 0 for it, so the durations add up to
-        the mean latency. Both are null where the clocks of hosts may be as far apart as that.
+        the mean latency. Both are null where the clocks of hosts may be more than half as
+        far apart as that.
     """
     count = found.complete.height
     instance = ["run", "instance", "hop"]

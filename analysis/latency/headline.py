@@ -78,13 +78,21 @@ def scope(traffic: pl.DataFrame, chosen: Collection[str]) -> str | None:
             _topic_with_greatest(own_topics, "latency_ns"),
             _topic_with_greatest(own_topics, "longest_ns"),
         )
-        clauses += [
-            "none of the others is slower at the median"
-            if slow["topic"] in chosen
-            else f"the slowest is {slow['topic']} with {milliseconds(slow['latency_ns'], 3)} ms at "
-            f"the median of {slow['delivered']:,}",
-            f"the longest latency is {milliseconds(long['longest_ns'], 3)} ms on {long['topic']}",
-        ]
+        # The clocks of hosts may forbid saying those of some topics.
+        untold = own_topics.filter(pl.col("arrived") > 0)["latency_ns"].null_count()
+        known, longest = ("" if not untold else " whose latency is known"), long["longest_ns"]
+        if slow["latency_ns"] is not None:
+            clauses.append(
+                f"none of the others{known} is slower at the median"
+                if slow["topic"] in chosen
+                else f"the slowest{known} is {slow['topic']} with "
+                f"{milliseconds(slow['latency_ns'], 3)} ms at the median of {slow['delivered']:,}"
+            )
+        if longest is not None:
+            clauses.append(
+                f"the longest {'known ' if untold else ''}latency is {milliseconds(longest, 3)} ms "
+                f"on {long['topic']}"
+            )
     with_known = own_topics.with_columns(known=pl.col("lost") + pl.col("arrived"))
     worst = _topic_with_greatest(
         with_known.with_columns(loss=pl.col("lost") / pl.col("known")), "loss"

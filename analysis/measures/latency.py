@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from roslens.analysis.estimate import CLOCKS_APART, Estimate, Metric
-from roslens.analysis.measures.samples import RunSamples, TopicGroup
+from roslens.analysis.measures.samples import RunSamples, TopicGroup, beyond_clocks
 from roslens.analysis.runs import by_cell
 from roslens.analysis.statistics.fractions import bounded_fraction_over_runs
 from roslens.analysis.statistics.omission import CorrectedRun
@@ -104,13 +104,13 @@ def latency_estimates(
 
 
 def within_clocks(estimate: Estimate, bound_ns: float) -> Estimate:
-    """Widen an estimate by the clocks' bound, or refuse it if the bound is as large as the value.
+    """Widen an estimate by the clocks' bound, or refuse it if that is over half of the value.
 
     Each latency between hosts is wrong by the bound at most, and so are their quantiles and mean.
     """
-    if estimate.value is None or not bound_ns:
+    if not bound_ns or (estimate.value is None and math.isfinite(bound_ns)):
         return estimate
-    if estimate.value > bound_ns:
+    if estimate.value is not None and beyond_clocks(estimate.value, bound_ns):
         low, high = estimate.low, estimate.high
         return replace(
             estimate,
@@ -127,8 +127,8 @@ def clocks_refusal(bound_ns: float) -> str:
     """Say why what was measured between hosts is refused, and what would help."""
     bound = "any time" if math.isinf(bound_ns) else f"{bound_ns / 1e6:.3g} ms"
     return (
-        f"between hosts whose clocks may be {bound} apart, which is as much as was measured; bring "
-        "the clocks together by 'roslens merge', or synchronise the hosts"
+        f"between hosts whose clocks may be {bound} apart, which is more than half of what was "
+        "measured; bring the clocks together by 'roslens merge', or synchronise the hosts"
     )
 
 
@@ -173,7 +173,7 @@ def corrected_estimates(
 def tails(samples: Sequence[RunSamples]) -> Mapping[str, float]:
     """Return the P99 in ns, by run name, of runs that delivered enough for its interval.
 
-    Without runs whose P99 is no longer than the clocks of the hosts may be apart, as `medians`.
+    Without runs whose P99 the clocks of the hosts forbid saying, as `medians`.
     """
     enough = least_samples(0.99)
     return _within_clocks([s for s in samples if s.delivered_ns.size >= enough], 0.99)
@@ -186,4 +186,4 @@ def medians(samples: Sequence[RunSamples]) -> Mapping[str, float]:
 
 def _within_clocks(samples: Sequence[RunSamples], q: float) -> Mapping[str, float]:
     values = {s.run.name: (quantile(s.delivered_ns, q), s.clock_bound_ns) for s in samples}
-    return {run: value for run, (value, bound) in values.items() if not bound or value > bound}
+    return {run: value for run, (value, bound) in values.items() if beyond_clocks(value, bound)}

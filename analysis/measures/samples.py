@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, overload
 
 import polars as pl
 
@@ -48,15 +48,24 @@ CLOCK_BOUND_NS = (
 host."""
 
 
-def beyond_clocks(time: pl.Expr, bound: pl.Expr) -> pl.Expr:
-    """Return whether a time is longer than the clocks of its hosts may be apart (0: one host)."""
-    return (bound == 0) | (time > bound)
+@overload
+def beyond_clocks(time: float, bound: float) -> bool: ...
+@overload
+def beyond_clocks(time: pl.Expr, bound: pl.Expr) -> pl.Expr: ...
+def beyond_clocks(time: float | pl.Expr, bound: float | pl.Expr) -> bool | pl.Expr:
+    """Return whether a time is twice what the clocks of its hosts may be apart (0: one host).
+
+    The bound comes from the fastest messages, so most times are a little longer than the bound: of
+    those the clocks still forbid to say whether they are a few times longer or next to nothing.
+    """
+    return (bound == 0) | (time - bound >= bound)
 
 
 def quantile_within_clocks(q: float) -> pl.Expr:
     """Return a quantile of `LATENCY_NS` of a group.
 
-    It is null if there are too few messages for its interval, or the clocks may be as far apart.
+    It is null if there are too few messages for its interval, and where the clocks forbid saying it
+    (`beyond_clocks`).
     """
     time = supported_quantile_of(LATENCY_NS, q)
     return pl.when(beyond_clocks(time, CLOCK_BOUND_NS)).then(time)
@@ -103,9 +112,9 @@ class RunSamples:
 
     @property
     def is_told(self) -> bool:
-        """Whether a latency is longer than the clocks of its hosts may be apart."""
+        """Whether the clocks of the hosts allow to say a latency (`beyond_clocks`)."""
         longest = self.delivered_ns.max(initial=-math.inf)
-        return bool(longest > (self.clock_bound_ns or -math.inf))
+        return self.delivered_ns.size > 0 and beyond_clocks(float(longest), self.clock_bound_ns)
 
     @property
     def lost(self) -> int:
@@ -168,25 +177,30 @@ def topic_traffic(messages: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
     Parameters
     ----------
     messages
-        Columns ``run``, ``topic``, ``outcome`` and ``latency_ns``.
+        Columns ``run``, ``topic``, ``outcome``, ``publish_ns``, ``latency_ns`` and
+        ``clock_bound_ns``.
 
     Returns
     -------
     ``topic``, ``own`` (whether it is the application's), ``run`` (names of the runs in which
     somebody subscribes, or of all runs if nobody does in any), counts of rows: ``messages``,
-    ``heard`` (with a subscription), ``delivered`` (with a latency), ``arrived``, ``lost``, and of
-    these ``replaced`` and ``overwritten``; ``latency_ns`` (of the slowest cell: as in estimates the
-    mean of its runs' medians), ``longest_ns``; null where nothing was delivered. The application's
-    topics come first, and delivered ones before others.
+    ``heard`` (with a subscription), ``delivered`` (with a known latency), ``arrived``, ``lost``,
+    and of these ``replaced`` and ``overwritten``; ``latency_ns`` (of the slowest cell: as in
+    estimates the mean of its runs' medians), ``longest_ns``; null where nothing was delivered, and
+    where the clocks of the hosts forbid saying it. The application's topics come first, and
+    delivered ones before others.
     """
-    outcome, latency = pl.col("outcome"), pl.col("latency_ns")
+    outcome, bound = pl.col("outcome"), pl.col("clock_bound_ns").fill_null(0)
+    latency = pl.when(outcome == "delivered").then("latency_ns")
     heard = outcome != "no_subscriber"
     messages = with_cells(messages, labels_of(runs))
     median = (
         messages
-        .group_by(pl.col("topic").cast(pl.String), "cell", "run").agg(latency.median())
-        .group_by("topic", "cell").agg(latency.mean())
-        .group_by("topic").agg(latency.max())
+        .group_by(pl.col("topic").cast(pl.String), "cell", "run")
+        .agg(LATENCY_NS.median(), apart=CLOCK_BOUND_NS)
+        .group_by("topic", "cell").agg(pl.col("latency_ns").mean(), pl.col("apart").max())
+        .filter(beyond_clocks(pl.col("latency_ns"), pl.col("apart")))
+        .group_by("topic").agg(pl.col("latency_ns").max())
     )  # fmt: skip
     return (
         messages.filter(pl.col("topic").is_not_null())
@@ -201,9 +215,9 @@ def topic_traffic(messages: pl.LazyFrame, runs: Sequence[Run]) -> pl.DataFrame:
             lost=outcome.is_in(LOST).sum(),
             replaced=(outcome == "replaced").sum(),
             overwritten=(outcome == "overwritten").sum(),
-            longest_ns=latency.max(),
+            longest_ns=latency.filter(beyond_clocks(latency, bound)).max(),
         )
-        .join(median, on="topic")
+        .join(median, on="topic", how="left")
         .with_columns(own=is_of_application())
         .sort(~pl.col("own"), pl.col("delivered") == 0, -pl.col("heard").cast(pl.Int64), "topic")
         .collect()
@@ -227,7 +241,8 @@ def topic_groups(
     Parameters
     ----------
     messages
-        Columns ``run``, ``topic``, ``outcome`` and ``latency_ns``.
+        Columns ``run``, ``topic``, ``outcome``, ``publish_ns``, ``latency_ns`` and
+        ``clock_bound_ns``.
     """
     if topics:
         everywhere = {run.name for run in runs}

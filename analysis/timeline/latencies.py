@@ -29,7 +29,8 @@ class LatencyGrid:
         Ends of the latency axis, the same for every window of a recording.
     p50_ns, p99_ns
         Quantiles of all delivered messages of the topic; None if they are fewer than its interval
-        needs (6 and 299), and where the clocks of the hosts may be as far apart as that.
+        needs (6 and 299), and where the clocks of the hosts may be more than half as far apart as
+        that.
     """
 
     counts: NDArray[np.int32]

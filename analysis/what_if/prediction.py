@@ -42,7 +42,11 @@ WOKEN = (
 )
 """Why a latency is refused that rests on wake-ups that the recording does not show."""
 _NOT_REPRODUCED = "the simulation does not reproduce the recorded latency"
-_NO_TOPIC = "no subscription of the application received messages whose publication is known"
+_NO_TOPIC = (
+    "no subscription of the application received messages of its own host whose publication is "
+    "known"
+)
+"""Messages from other hosts do not count: clocks differ too much to tell what these waited for."""
 
 
 @dataclass(frozen=True)

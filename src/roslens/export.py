@@ -12,6 +12,7 @@ from roslens.analysis.interop import mcap_timings, opentelemetry
 from roslens.analysis.interop.graph_text import dot, mermaid, node_topic_graph
 from roslens.analysis.interop.perfetto import write_perfetto
 from roslens.analysis.interop.stack_files import collapsed, pprof, speedscope
+from roslens.analysis.measures.latency import clocks_refusal, medians
 from roslens.analysis.measures.samples import run_samples, topic_groups
 from roslens.analysis.statistics.hdr import log, percentile_table
 from roslens.export_formats import Format
@@ -126,9 +127,12 @@ def _histogram(recordings: Recordings, path: Path, form: str) -> str:
     """Return latencies of the work topic, else the busiest, as percentiles or as a log of runs."""
     messages = recordings.table("messages")
     samples = run_samples(messages, recordings.runs, topic_groups(messages, recordings.runs)[0])
-    by_run = {s.run.name: s for s in samples if s.delivered_ns.size}
+    told = medians(samples)
+    by_run = {s.run.name: s for s in samples if s.run.name in told}
     if not by_run:
-        raise UsageError(f"{path}: no message was delivered: there is no latency to export")
+        bound = max((s.clock_bound_ns for s in samples), default=0.0)
+        why = clocks_refusal(bound) if bound else "no callback is known to have got a message"
+        raise UsageError(f"{path}: there is no latency to export: {why}")
     if form == "hgrm":
         return percentile_table(np.concatenate([s.sent_ns for s in by_run.values()]), 1e6)
     longest = max(s.seconds for s in by_run.values())

@@ -26,7 +26,14 @@ from roslens.analysis.chains.estimates import (
 from roslens.analysis.chains.figures import response_times_plot, where_time_goes
 from roslens.analysis.chains.report import ChainsParameters, ChainsReport
 from roslens.analysis.chains.requirements import NamedChain, read_requirements
-from roslens.analysis.chains.tables import CLOCKS, chains_table, parts_table, reached, slowest_table
+from roslens.analysis.chains.tables import (
+    CLOCKS,
+    chains_table,
+    parts_table,
+    reached,
+    slowest_part,
+    slowest_table,
+)
 from roslens.analysis.flow.chain import Chain
 from roslens.analysis.flow.chains import UNTOLD, ChainInstances, chain_instances
 from roslens.analysis.flow.links import Link
@@ -441,6 +448,21 @@ def spread(runs: dict[str, list[int]]) -> FollowedChain:
     hops = pl.concat(parts).sort(of_instance, maintain_order=True)
     found = replace(of_chain.instances, instances=instances, made_hops=lambda: hops)
     return replace(of_chain, instances=found)
+
+
+def test_a_part_longer_than_the_whole_has_no_share() -> None:
+    """By hand: of 5 ms by one clock, a transport of 4.1 ms or 7 ms by two is 82 %, or cannot be."""
+    chain = spread({"a": [5] * 6})
+    for ms, share in ((4.1, 0.82), (7.0, None)):
+        hops = chain.instances.hops.with_columns(
+            duration_ns=pl.when(part="transport").then(round(ms * 10**6)).otherwise("duration_ns")
+        )
+        longer = replace(
+            chain, instances=replace(chain.instances, made_hops=lambda hops=hops: hops)
+        )
+        found, (row, _) = slowest_part(longer), parts_table(longer).rows
+        assert row[-1] == ("-" if share is None else "82.0 %")
+        assert found == (None if share is None else ("/t transport or waiting", share))
 
 
 def test_the_picture_has_a_bar_per_cell_the_longest_first() -> None:

@@ -29,7 +29,7 @@ def messages(rows: Rows) -> pl.LazyFrame:
             for _ in range(count)
         ],
         schema={"run": pl.String, "topic": pl.String, "outcome": pl.String, "latency_ns": pl.Int64},
-    )
+    ).with_columns(publish_ns=pl.lit(None, pl.Int64), clock_bound_ns=pl.lit(None, pl.Int64))
 
 
 UNHEARD = "No message of the application was received where it was recorded: "
@@ -162,3 +162,24 @@ def test_the_report_of_a_recording_whose_application_nobody_heard(tmp_path: Path
     sentences = sentences_on("/parameter_events")
     assert sentences[0].startswith("Messages on /parameter_events take")
     assert sentences[1].startswith("/parameter_events is none of the 1 topic of the application")
+
+
+def test_a_headline_leaves_out_what_clocks_forbid_and_what_was_replayed() -> None:
+    """By hand: the clocks of /b's hosts are 9 us apart, over half of its 17 us, but not of 18 us.
+
+    The message of /a that was published before its subscription, and waited 90 us, is none of its
+    latencies.
+    """
+    rows = [("/a", "delivered", 60, 5), ("/a", "replayed", 1, 90), ("/b", "delivered", 7, 17)]
+    bound = pl.when(pl.col("topic") == "/b").then(9_000).cast(pl.Int64)
+    all_of_them = messages(rows).with_columns(clock_bound_ns=bound)
+    (first, second) = topic_traffic(all_of_them, RUN).sort("topic").iter_rows(named=True)
+    assert (first["delivered"], first["latency_ns"], first["longest_ns"]) == (60, 5_000, 5_000)
+    assert (second["delivered"], second["latency_ns"], second["longest_ns"]) == (7, None, None)
+    assert str(scope(topic_traffic(all_of_them, RUN), {"/a"})).endswith(
+        "; none of the others whose latency is known is slower at the median; the longest known "
+        "latency is 0.00500 ms on /a."
+    )
+    one_longer = pl.concat([all_of_them, messages([("/b", "delivered", 1, 18)])])
+    traffic = topic_traffic(one_longer.with_columns(clock_bound_ns=bound), RUN)
+    assert str(scope(traffic, {"/a"})).endswith("latency is 0.0180 ms on /b.")

@@ -282,7 +282,7 @@ def test_topics_are_never_pooled_and_come_in_order() -> None:
             "outcome": ["delivered"] * len(rows),
             "latency_ns": [latency for _, _, latency in rows],
         }
-    )
+    ).with_columns(publish_ns=pl.lit(None, pl.Int64), clock_bound_ns=pl.lit(None, pl.Int64))
     with_topic, without = Run("with", {}, work_topic="/a"), Run("without", {})
     groups = topic_groups(messages, [with_topic, without])
     assert [group.topic for group in groups] == ["/a", "/c", "/b", "/rosout"]

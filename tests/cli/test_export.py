@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
@@ -15,7 +17,10 @@ from hdrh.log import HistogramLogReader
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as pb
 from tests.samples import RUN, SAMPLES
 
+import roslens as rl
+from roslens.export import _histogram
 from roslens.export_formats import FORMATS, Format
+from roslens.recording import UsageError
 
 pytestmark = pytest.mark.recording
 
@@ -76,6 +81,24 @@ def test_latency_for_hdrhistogram(roslens: Roslens, run: Path, tmp_path: Path) -
     reader = HistogramLogReader(str(tmp_path / "out.hlog"), HdrHistogram(1, 3_600_000_000_000, 3))
     histogram = reader.get_next_interval_histogram()
     assert histogram.get_total_count() == latency.len()
+
+
+@pytest.mark.parametrize(
+    ("share", "problem"), [(0.6, "no latency to export: between hosts"), (0.4, None)]
+)
+def test_no_histogram_of_what_clocks_forbid_saying(
+    run: Path, share: float, problem: str | None
+) -> None:
+    """As if between hosts whose clocks are apart by 0.6 or 0.4 of the median: over half or not."""
+    recordings = rl.open(run)
+    messages = recordings.table("messages").collect()
+    topic = recordings.runs[0].work_topic
+    bound = pl.lit(share * messages.filter(pl.col("topic") == topic)["latency_ns"].median())
+    frame = messages.lazy().with_columns(clock_bound_ns=bound.cast(pl.Int64))
+    changed = SimpleNamespace(table=lambda _: frame, runs=recordings.runs)
+    for form in ("hgrm", "hlog"):
+        with pytest.raises(UsageError, match=problem) if problem else nullcontext():
+            assert _histogram(changed, run, form)
 
 
 @pytest.mark.parametrize(

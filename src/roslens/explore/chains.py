@@ -77,7 +77,7 @@ class Chains(Noun[ChainsReport]):
         One row per part, in order: ``hop``, ``topic``, ``node``, ``part``, ``begin_ms`` (since the
         chain's start) and ``duration_ms`` (ms), ``p50_ms`` and ``p99_ms`` (ms, of the instances
         that have the part; null if these are too few); all null where the clocks of hosts may be
-        as far apart as that.
+        more than half as far apart as that.
 
         Raises
         ------

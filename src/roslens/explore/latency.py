@@ -93,8 +93,8 @@ class Latency(OfMessages):
         cell), ``worst_ms`` (ms), ``lost`` (fraction of all
         messages, 0..1; null if it cannot be known), ``not_arrived``, ``unknown``, ``delivered``
         (their counts). A percentile is null where a run has fewer latencies than its interval
-        needs, 6 for P50 and 299 for P99, and where it is no longer than hosts' clocks may be
-        apart.
+        needs, 6 for P50 and 299 for P99, and where hosts' clocks may be more than half
+        as far apart.
 
         Raises
         ------
@@ -212,7 +212,7 @@ class Latency(OfMessages):
         rows, scope, median_ns = self._delivered(topic)
         line = "line: the median"
         if median_ns is None:
-            line = "no median, as the clocks of the hosts may be as far apart as that"
+            line = "no median, as the clocks of the hosts may be over half as far apart as that"
         caption = f"{rows.height:,} delivered messages, {scope}, by publication; {line}."
         since = "the run's first publication"
         seconds, values = rows["since_ns"] / 1e9, rows["latency_ns"]
