@@ -12,6 +12,7 @@ from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.over_runs import statistics_over_runs
 from roslens.collectors.ros2.losses import FOREVER, is_kernel_loss
 from roslens.collectors.ros2.services import begin_of
+from roslens.collectors.times import LEAST_NS
 
 CALLED = "request called -> response received"
 """Short definition for service calls and action goals."""
@@ -119,7 +120,8 @@ def unanswered(
     """Count ``requests``, ``not_answered`` and ``unknown`` per ``run`` and ``service``.
 
     Of a request without an answer it is unknown whether there was one if events were lost after it,
-    or if the recording of its client ended sooner than the service's longest answer took.
+    or if the recording of its client ended sooner than the service's longest answer took; if none
+    was answered, sooner than `LEAST_NS`.
 
     Parameters
     ----------
@@ -133,10 +135,10 @@ def unanswered(
         _lost=pl.col("end_ns").fill_null(FOREVER).max()
     )  # fmt: skip
     sent = pl.coalesce("request_sent_ns", "request_called_ns")
-    longest = (pl.col("response_taken_ns") - sent).max().over("run", "service").fill_null(0)
+    longest = (pl.col("response_taken_ns") - sent).max().over("run", "service")
     certain = (
         (pl.col("_lost").is_null() | (pl.col("_lost") <= sent))
-        & (pl.col("_ended").is_null() | (sent + longest <= pl.col("_ended")))
+        & (pl.col("_ended").is_null() | (sent + longest.fill_null(LEAST_NS) <= pl.col("_ended")))
     ).fill_null(value=False)
     without = pl.col("response_taken_ns").is_null()
     return (

@@ -257,23 +257,27 @@ def test_processes_of_one_name_in_a_run_are_taken_together() -> None:
 
 
 def test_a_request_shortly_before_the_end_is_not_called_unanswered() -> None:
-    """By hand: /ask took up to 40, its client is recorded until 1000: from 961 on nobody knows.
+    """By hand, in s: /ask took up to 40, its client is recorded until 1000: nobody knows after 960.
 
-    The server's process goes on until 2000. Nothing is known of how long /never takes.
+    The server's process goes on until 2000. How long /never takes is not known: 1 s is waited.
     """
     asked = [("/ask", 0, 40), ("/ask", 100, 110), ("/ask", 960, None), ("/ask", 961, None),
-             ("/never", 990, None)]  # fmt: skip
+             ("/never", 999, None), ("/never", 999.1, None)]  # fmt: skip
+    second = 10**9
     of_client = {"run": "r", "host": "h0", "client_id": 7}
     calls = [
-        {**of_client, "service": service, "request_sent_ns": sent, "response_taken_ns": taken}
+        {**of_client, "service": service, "request_sent_ns": round(sent * second),
+         "response_taken_ns": None if taken is None else taken * second}
         for service, sent, taken in asked
+    ]  # fmt: skip
+    processes = [
+        {"run": "r", "host": "h0", "vpid": vpid, "end_ns": 1000 * second * vpid} for vpid in (1, 2)
     ]
-    processes = [{"run": "r", "host": "h0", "vpid": vpid, "end_ns": 1000 * vpid} for vpid in (1, 2)]
     rows = unanswered(
         table("service_calls", calls), table("clients", [{**of_client, "vpid": 1}]),
         table("processes", processes), table("losses", []),
     )  # fmt: skip
-    assert rows.drop("run").rows() == [("/ask", 4, 1, 1), ("/never", 1, 1, 0)]
+    assert rows.drop("run").rows() == [("/ask", 4, 1, 1), ("/never", 2, 1, 1)]
 
 
 def test_an_executor_without_events_is_refused_by_itself() -> None:
