@@ -65,8 +65,9 @@ class Predicted:
         recorded order gives.
     value, low, high
         With the changes made: the mean over the runs of the median over replications, and the 95 %
-        interval over replications of all runs. Intervals of latencies and CPU are widened by the
-        error of the simulation of the recording, those of latencies also by `MODEL_ERROR`.
+        interval over replications of all runs. Intervals are widened by the error of the simulation
+        of the recording (of a part lost: by how far it is off), those of latencies also by
+        `MODEL_ERROR`.
     refused
         Why there is no prediction; None: there is one.
     """
@@ -381,8 +382,12 @@ def _predicted(
         distance = f"{again / recorded - 1:+.0%}" if recorded > 0 else "far"
         why = f"the simulation of what was recorded is {distance} off, more than {bar:.0%}"
         return replace(figure, refused=why)
-    of_latency_or_cpu = None if figure.metric == "lost" else recorded
-    value, low, high = _bounds(of_latency_or_cpu, was, will, error)
+    if figure.metric != "lost" or recorded is None:
+        value, low, high = _bounds(recorded, was, will, error)
+        return replace(figure, value=value, low=low, high=high)
+    value, low, high = _bounds(None, was, will, error)
+    off = recorded - again
+    low, high = max(0.0, low + min(0.0, off)), min(1.0, high + max(0.0, off))
     return replace(figure, value=value, low=low, high=high)
 
 

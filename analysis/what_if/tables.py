@@ -65,9 +65,8 @@ def prediction_table(prediction: Prediction, cell: str) -> ReportTable:
         f"The interval is that of a run as long as the recorded ones: {prediction.level:.0%} of "
         f"{prediction.replications} replications of each run ({len(prediction.runs)}), made of "
         "blocks of the recording. "
-        "Those of latencies and CPU are widened by the error of the simulation of what was "
-        f"recorded; with changes, those of latencies also by the {MODEL_ERROR:.0%} by which "
-        "predictions were found to be off."
+        "It is widened by the error of the simulation of what was recorded; with changes, that of "
+        f"latencies also by the {MODEL_ERROR:.0%} by which predictions were found to be off."
     )
     bars = " or ".join(f"{_NAMES[name]} by more than {bar:.0%}" for name, bar in BARS.items())
     shown = [

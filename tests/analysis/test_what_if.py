@@ -95,6 +95,13 @@ def test_what_was_recorded_comes_out_by_hand() -> None:
     assert of(list(prediction.figures), "lost").value == 0
 
 
+def test_loss_that_the_simulation_does_not_show_is_within_the_interval() -> None:
+    """By hand: 25 were lost beside 100 received, a fifth; in the simulation the queue holds all."""
+    lost = of(list(predicted([altered(1, lost=25)], Changes(), seed=1).figures), "lost", "/t2")
+    assert (lost.recorded, lost.simulated, lost.value, lost.low) == (0.2, 0, 0, 0)
+    assert lost.high == pytest.approx(0.2)
+
+
 def test_the_curve_of_a_constant_latency_is_upright_and_refused_with_its_figures() -> None:
     """4 ms are recorded and simulated; if 6 were recorded, 4 would not reproduce them."""
     (curve,) = [
