@@ -141,12 +141,17 @@ def not_read_in_words(count: int) -> str:
     return f"; {count:,} could not be read" if count else ""
 
 
-def resolved_in_words(path: Path, runs: Sequence[Recording], not_read: int = 0) -> str:
-    """Return how a path was understood: how many sessions and runs it holds, in words."""
+def resolved_in_words(
+    path: Path, runs: Sequence[Recording], not_read: int = 0, given: Path | None = None
+) -> str:
+    """Return how a path was understood: how many sessions and runs it holds, in words.
+
+    It is called `given`, if that is an archive that was unpacked at `path`.
+    """
     bare = [run for run in runs if not run.has_manifest and not run.is_excerpt]
     sessions = len(find_sessions(path)) if bare else 0
     count = f"{len(runs)} run{'s' * (len(runs) != 1)}{not_read_in_words(not_read)}"
-    return f"{shown(str(path))}: {f'{sessions} sessions found, ' * bool(sessions)}{count}"
+    return f"{shown(str(given or path))}: {f'{sessions} sessions found, ' * bool(sessions)}{count}"
 
 
 def find_sessions(path: Path) -> list[Path]:

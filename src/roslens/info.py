@@ -110,7 +110,7 @@ def run_info(path: Path, *, as_json: bool) -> None:
             unread = [{"path": str(run.path), "why": why} for run, why in not_read.items()]
             _print_json({"recordings": rows, **({"not_read": unread} if unread else {})})
         else:
-            _show_runs(place, infos, len(not_read), Console())
+            _show_runs(path, place, infos, len(not_read), Console())
             _show_silences([row for rows in silent.values() for row in rows], Console())
         has_events = any(info.events for info in infos.values())
     if not has_events:
@@ -266,9 +266,13 @@ def _print_json(value: object) -> None:
 
 
 def _show_runs(
-    place: Path, infos: Mapping[Recording, TraceInfo], not_read: int, console: Console
+    path: Path,
+    place: Path,
+    infos: Mapping[Recording, TraceInfo],
+    not_read: int,
+    console: Console,
 ) -> None:
-    console.print(resolved_in_words(place, list(infos), not_read), soft_wrap=True)
+    console.print(resolved_in_words(place, list(infos), not_read, path), soft_wrap=True)
     columns = ["run", "begin (UTC)", "seconds", "events", "discarded", "processes"]
     rows = []
     for run, info in infos.items():

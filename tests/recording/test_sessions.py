@@ -64,6 +64,11 @@ def test_sessions_of_different_times_are_runs(folder: Path, capsys) -> None:
     assert "3 sessions found, 3 runs" in capsys.readouterr().out
     run("collect", folder)
     assert "3 sessions found, 3 runs" in capsys.readouterr().out
+    archive = folder.with_suffix(".tar.zst")
+    run("pack", folder, "-o", archive)
+    capsys.readouterr()
+    run("info", archive)
+    assert capsys.readouterr().out.startswith(f"{archive}: 3 sessions found, 3 runs")
     opened = rl.open(folder)
     assert [run.name for run in opened.runs] == ["session-0", "session-1", "session-2"]
     assert opened.table("messages").collect()["run"].n_unique() == 3
