@@ -194,7 +194,7 @@ class Report(ABC, Generic[P]):
             for d in merged.differences
             if d.kind == "machine"
         )
-        text = f"Cells were recorded on different machines ({named}), which may differ, too."
+        text = f"Cells were recorded on different machines ({named}): that may be the difference."
         return [text] if named else []
 
     def disturbed(self) -> list[Part]:

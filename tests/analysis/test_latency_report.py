@@ -160,7 +160,7 @@ def test_cells_of_different_machines_are_named(tmp_path: Path, *, same: bool) ->
         manifest = read_manifest(run / "manifest.json")
         host = manifest.host.model_copy(update={"cpu_model": cpu})
         write_manifest(manifest.model_copy(update={"host": host}), run / "manifest.json")
-    told = "Cells were recorded on different machines (CPU A and B), which may differ, too."
+    told = "Cells were recorded on different machines (CPU A and B): that may be the difference."
     here = report_of(tmp_path)
     assert (told in here.answer().sentences) is not same
     assert (told in repr(here.loss())) is not same
