@@ -23,10 +23,17 @@ def topics_plot(topics: pl.DataFrame) -> Plot:
         0; at least one.
     """
     rows = topics.head(_MOST).to_dicts()
+    pairs = topics.select("cell", "topic", "from").unique()
+    count = pl.len().over("cell", "topic")
+    several = set(pairs.filter(count > 1).select("cell", "topic").iter_rows())
     levels = [row["cell"].split(", ") for row in rows]
     shared = [level for level in levels[0] if level and all(level in other for other in levels)]
     names = [
-        _named(row, [level for level in own if level not in shared])
+        _named(
+            row,
+            [level for level in own if level not in shared],
+            has_publisher=(row["cell"], row["topic"]) in several,
+        )
         for row, own in zip(rows, levels, strict=True)
     ]
     lines = max(name.count("\n") for name in names)
@@ -50,7 +57,7 @@ def topics_plot(topics: pl.DataFrame) -> Plot:
         left_out=style.left_out(
             len(rows),
             topics.height,
-            "topics and cells",
+            "rows (topic, publisher, subscription and cell)",
             f", all with {', '.join(shared)}" if shared else "",
         ),
     )
@@ -63,6 +70,7 @@ _MARKS = {
 }
 
 
-def _named(row: dict[str, str | None], levels: list[str]) -> str:
-    name = ", ".join([f"{row['topic']} to {row['to'] or '?'}", *filter(None, levels)])
+def _named(row: dict[str, str | None], levels: list[str], *, has_publisher: bool) -> str:
+    publisher = f" from {row['from'] or '?'}" if has_publisher else ""
+    name = ", ".join([f"{row['topic']}{publisher} to {row['to'] or '?'}", *filter(None, levels)])
     return style.wrapped(short(name, _LONGEST_NAME), 44)

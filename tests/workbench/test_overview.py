@@ -489,7 +489,8 @@ def test_parts_of_the_waterfall_add_up_to_the_mean_latency() -> None:
 
 def test_rows_of_the_first_picture_are_told_apart_by_the_factors_that_differ() -> None:
     rows = [
-        {"topic": "/data", "to": "/listener", "worst_ms": 3.0, "p50_ms": 1.0, "p99_ms": None,
+        {"topic": "/data", "from": "/talker", "to": "/listener", "worst_ms": 3.0, "p50_ms": 1.0,
+         "p99_ms": None,
          "cell": f"executor=single, a_factor_with_a_long_name=its_long_level, bytes={size}"}
         for size in range(9)
     ]  # fmt: skip
@@ -497,7 +498,15 @@ def test_rows_of_the_first_picture_are_told_apart_by_the_factors_that_differ() -
     labels = [label.get_text() for label in plot.figure.axes[0].get_yticklabels()]
     assert labels == [f"/data to /listener, bytes={size}" for size in range(8)]
     shared = "executor=single, a_factor_with_a_long_name=its_long_level"
-    assert plot.left_out == f"8 of 9 topics and cells are drawn, all with {shared}."
+    assert plot.left_out == (
+        f"8 of 9 rows (topic, publisher, subscription and cell) are drawn, all with {shared}."
+    )
+    # Where a topic has several publishers, its rows name them.
+    rows = [{**rows[0], "cell": "", "from": name} for name in ("/talker", "/other")]
+    ticks = topics_plot(pl.DataFrame(rows)).figure.axes[0].get_yticklabels()
+    assert [label.get_text() for label in ticks] == [
+        "/data from /talker to /listener", "/data from /other to /listener"
+    ]  # fmt: skip
 
 
 def test_what_is_clicked_in_the_graph_has_not_the_colour_of_loss() -> None:
