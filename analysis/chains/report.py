@@ -237,6 +237,8 @@ class ChainsReport(Report[ChainsParameters]):
         unsure = sum(c.instances.untold for c in self.chains)
         stopped = sum(c.instances.instances.height for c in self.chains) - reached - unsure
         text = f"All {reached:,} instances reached the end of their chain"
+        if reached == 1:
+            text = f"{'1' if unsure else 'The only'} instance reached the end of its chain"
         if not reached:
             text = "No instance reached the end of its chain, as far as is known"
         if stopped:

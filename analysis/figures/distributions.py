@@ -13,6 +13,7 @@ from roslens.analysis.estimate import telling_factors
 from roslens.analysis.figures import style
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.measures.samples import RunSamples
+from roslens.analysis.reports.numbers import counted
 from roslens.analysis.runs import by_cell
 from roslens.analysis.statistics.autocorrelation import effective_samples_of_quantile
 from roslens.analysis.statistics.distributions import Distribution, distribution, tail_limit, thin
@@ -184,6 +185,6 @@ def _caption(cells: Sequence[_Cell], definition: str) -> str:
     runs = sum(len(cell.members) for cell in cells)
     count = sum(cell.all_runs.samples for cell in cells)
     return (
-        f"Latency of {count:,} delivered messages in {runs} run{'s' * (runs != 1)}; thin: each "
+        f"Latency of {counted(count, 'delivered message')} in {counted(runs, 'run')}; thin: each "
         f"run, bold: all runs of a cell together, {DOTTED}. {style.sentence(definition)}"
     )

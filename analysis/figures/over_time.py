@@ -10,6 +10,7 @@ from matplotlib.colors import LogNorm
 from roslens.analysis.figures import style
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.figures.style import new_figure, plain_numbers, styled
+from roslens.analysis.reports.numbers import counted
 from roslens.recording.arrays import Floats, Ints, np
 
 OUTCOMES: Mapping[str, str] = {
@@ -125,6 +126,6 @@ def latency_heat(since_ns: Ints, latency_ns: Floats, since: str, title: str) -> 
     plain_numbers(bar.ax, "y")
     return Plot(
         figure,
-        f"{title}: {seconds.size:,} delivered messages by time of publication and latency (publish "
-        "to callback_start), both in equal steps, latency logarithmic.",
+        f"{title}: {counted(seconds.size, 'delivered message')} by time of publication and "
+        "latency (publish to callback_start), both in equal steps, latency logarithmic.",
     )

@@ -299,23 +299,25 @@ def arrival_sentence(missed: int = 0, known: int = 0, unknown: int = 0, early: i
     unknown, early
         Number of messages of unknown fate, and of those from before their subscription took any.
     """
-    before = f"{early:,} were published before their subscription first took one of that publisher"
+    was = "was" if early == 1 else "were"
+    before = f"{early:,} {was} published before their subscription first took one of that publisher"
     if not known + unknown:
-        return (
-            f"Nothing can be said of loss: {f'all {before}' if early else 'no message was sent'}."
-        )
+        all_before = before if early == 1 else f"all {before}"
+        return f"Nothing can be said of loss: {all_before if early else 'no message was sent'}."
     if not known:
-        return f"Of {unknown:,} messages nobody can say whether they arrived."
+        whether = "it" if unknown == 1 else "they"
+        return f"Of {counted(unknown, 'message')} nobody can say whether {whether} arrived."
     if missed:
-        sentence = f"{missed:,} of {known:,} messages did not arrive"
+        sentence = f"{missed:,} of {counted(known, 'message')} did not arrive"
     elif unknown:
-        sentence = f"None of {known:,} messages is known to be lost"
+        some = f"None of {known:,} messages is known to be lost"
+        sentence = "1 message arrived" if known == 1 else some
     else:
-        sentence = f"All {known:,} messages arrived"
+        sentence = "The only message arrived" if known == 1 else f"All {known:,} messages arrived"
     if unknown:
         sentence += f"; of {unknown:,} more nobody can say"
     if early:
-        sentence += f"; {before}, and count neither way"
+        sentence += f"; {before}, and {'counts' if early == 1 else 'count'} neither way"
     return sentence + "."
 
 

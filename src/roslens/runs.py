@@ -169,7 +169,7 @@ class Runs(RunTables):
         cells = len({run.label for run in self.runs})
         contents = f"{counted(len(self.runs), 'run')} in {counted(cells, 'cell')}"
         # For an excerpt, more events over a longer time were read than it contains.
-        contents += "" if parts else f", {events:,} events"
+        contents += "" if parts else f", {counted(events, 'event')}"
         contents += not_read_in_words(len(self.not_read))
         if self.views:
             contents += f" (part of each: {counted(len(self.views), 'view')})"

@@ -13,6 +13,7 @@ import roslens as rl
 from roslens.analysis.latency.headline import dropped, scope, untold
 from roslens.analysis.latency.report import LatencyParameters, LatencyReport
 from roslens.analysis.measures.samples import topic_groups, topic_traffic
+from roslens.analysis.reports.front import arrival_sentence
 from roslens.analysis.runs import Run
 from roslens.collectors.topics import is_of_application
 
@@ -33,6 +34,7 @@ def messages(rows: Rows) -> pl.LazyFrame:
 
 
 UNHEARD = "No message of the application was received where it was recorded: "
+EARLY = "published before their subscription first took one of that publisher"
 SILENT = "No message is known to have arrived on"
 DEFAULT = ("/parameter_events", "delivered", 700, 9000)
 
@@ -183,3 +185,19 @@ def test_a_headline_leaves_out_what_clocks_forbid_and_what_was_replayed() -> Non
     one_longer = pl.concat([all_of_them, messages([("/b", "delivered", 1, 18)])])
     traffic = topic_traffic(one_longer.with_columns(clock_bound_ns=bound), RUN)
     assert str(scope(traffic, {"/a"})).endswith("latency is 0.0180 ms on /b.")
+
+
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [
+        ((0, 1), "The only message arrived."),
+        ((0, 2), "All 2 messages arrived."),
+        ((1, 1), "1 of 1 message did not arrive."),
+        ((0, 1, 1), "1 message arrived; of 1 more nobody can say."),
+        ((0, 0, 1), "Of 1 message nobody can say whether it arrived."),
+        ((0, 2, 0, 1), f"All 2 messages arrived; 1 was {EARLY}, and counts neither way."),
+        ((0, 2, 0, 3), f"All 2 messages arrived; 3 were {EARLY}, and count neither way."),
+    ],
+)  # fmt: skip
+def test_one_message_is_told_in_the_singular(counts: tuple[int, ...], said: str) -> None:
+    assert arrival_sentence(*counts) == said

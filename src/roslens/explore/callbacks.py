@@ -222,7 +222,9 @@ class Callbacks(OfMessages):
             raise UsageError("no callback that ended was traced")
         first = pl.col("start_ns").min().over("run")
         seconds = rows.select((pl.col("start_ns") - first) / 1e9).to_series()
-        caption = f"{rows.height:,} executions of callbacks when they began; line: the median."
+        caption = (
+            f"{counted(rows.height, 'execution')} of callbacks when they began; line: the median."
+        )
         since = "the run's first callback"
         values = rows["duration_ns"]
         median_ns = quantile(values.to_numpy(), 0.5)

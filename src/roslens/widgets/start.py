@@ -33,7 +33,7 @@ from roslens.analysis.path.kinds import in_words
 from roslens.analysis.path.late import explained
 from roslens.analysis.reports.base import Part, Section
 from roslens.analysis.reports.front import trigger_sentences
-from roslens.analysis.reports.numbers import significant
+from roslens.analysis.reports.numbers import counted, significant
 from roslens.analysis.reports.seen import seen_where_lost
 from roslens.analysis.reports.table import Pictured, ReportTable, Sentence
 from roslens.analysis.reports.tables import health_table
@@ -663,6 +663,6 @@ def _is_alarming(row: dict[str, Any]) -> bool:
 
 def _health(row: dict[str, Any]) -> str:
     """Describe how many findings there are."""
-    counts = [f"{row['errors']} errors"] if row["errors"] else []
-    counts += [f"{row['warnings']} warnings"] if row["warnings"] else []
+    counts = [counted(row["errors"], "error")] if row["errors"] else []
+    counts += [counted(row["warnings"], "warning")] if row["warnings"] else []
     return ", ".join(counts) or "ok"
