@@ -44,6 +44,7 @@ from roslens.analysis.measures.samples import (
 from roslens.analysis.measures.services import has_every_node, service_estimates, unanswered
 from roslens.analysis.reports.base import Part, Report, Section, count_of_runs
 from roslens.analysis.reports.front import (
+    arrival_sentence,
     effect_sentence,
     loss_sentence,
     p99_sentences,
@@ -232,7 +233,8 @@ class LatencyReport(Report[LatencyParameters]):
             warm_up = sum(s.left_out for s in self.samples)
             if warm_up and not any(s.outcomes for s in self.samples):
                 sentences.append(
-                    f"All {warm_up:,} messages{on} are left out as warm-up: give a shorter "
+                    f"{'The only message' if warm_up == 1 else f'All {warm_up:,} messages'}{on} "
+                    f"{'is' if warm_up == 1 else 'are'} left out as warm-up: give a shorter "
                     "warm_up_s."
                 )
             nothing = f"No message{on} with a latency was delivered: nothing can be said of it."
@@ -315,7 +317,8 @@ class LatencyReport(Report[LatencyParameters]):
         parts += [f"{run}: {bag}" for run, bag in bags.items()]
         outcomes = outcomes_by_cell(self.samples)
         missed = int(outcomes["missed"].sum())
-        unknown = sum(s.unknown for s in self.samples)
+        sent, unknown = int(outcomes["sent"].sum()), sum(s.unknown for s in self.samples)
+        early = sum(s.outcomes.get("not_matched", 0) for s in self.samples)
         ways = {name: sum(s.outcomes.get(name, 0) for s in self.samples) for name in LOST}
         if not outcomes.height or not any(s.outcomes for s in self.samples):
             parts.append(
@@ -324,24 +327,23 @@ class LatencyReport(Report[LatencyParameters]):
         elif missed:
             parts.append(
                 Sentence(
-                    f"{missed:,} of {int(outcomes['sent'].sum()) + unknown:,} messages did not "
+                    f"{missed:,} of {counted(sent + unknown, 'message')} did not "
                     f"arrive ({how_lost(ways)}): percentiles over delivered messages look "
                     "better than what the receiver got. Read those over sent ones beside them.",
                     loud=True,
                 )
             )
         elif not unknown:
-            parts.append(f"Every message arrived ({self.groups[0].scope}).")
+            text = arrival_sentence(known=sent, early=early) if early else "Every message arrived."
+            parts.append(f"{text[:-1]} ({self.groups[0].scope}).")
         if unknown:
-            parts.append(
-                Sentence(f"Of {unknown:,} messages nobody can say whether they arrived.", loud=True)
-            )
+            parts.append(Sentence(arrival_sentence(unknown=unknown), loud=True))
         if outcomes.height:
             parts.append(outcomes_table(outcomes))
         if self.parameters.warm_up_s:
             parts.append(
                 f"The first {self.parameters.warm_up_s:g} s of each run are left out as "
-                f"warm-up: {int(outcomes['left_out'].sum()):,} messages."
+                f"warm-up: {counted(int(outcomes['left_out'].sum()), 'message')}."
             )
         return Section(*parts)
 
@@ -617,8 +619,9 @@ class LatencyReport(Report[LatencyParameters]):
             return Section("No call of a service of the application was traced.")
         calls = calls.group_by("service").agg(pl.exclude("run").sum()).sort("service")
         missing, unknown = int(calls["not_answered"].sum()), int(calls["unknown"].sum())
-        text = f"{int(calls['requests'].sum()):,} requests, {missing:,} without an answer" + (
-            f"; of {unknown:,} more nobody can say." if unknown else "."
+        text = (
+            f"{counted(int(calls['requests'].sum()), 'request')}, {missing:,} without an answer"
+            + (f"; of {unknown:,} more nobody can say." if unknown else ".")
         )
         without = [
             f"{row['not_answered']:,} of {row['requests']:,} to {row['service']}"
