@@ -42,6 +42,8 @@ RUN_SCHEMA = pl.Schema(
     }
 )
 
+_COUNTS = ("unknown", "not_matched", "known", "delivered")
+
 
 def runs_overview(
     losses: Sequence[TracerLoss],
@@ -116,12 +118,15 @@ def topics_overview(
     size; null without sizes), ``p50_ms``, ``p99_ms``, ``worst_ms`` (publish to callback, of
     delivered messages; means over runs, except for the worst), ``lost`` (part of the messages of
     all runs that did not arrive; null where unknown outcomes forbid it in a run), ``not_arrived``
-    and ``unknown`` (numbers of messages, of unknown outcome in the second), ``delivered`` (number
-    with a latency). A percentile is null where a run has fewer latencies than its interval needs
-    (6 for P50, 299 for P99), and where it is no longer than hosts' clocks may be apart. The slowest
-    row is that with the highest P99, or among rows without P99 that with the longest latency.
+    and ``unknown`` (numbers of messages, of unknown outcome in the second), ``not_matched`` (number
+    published before the subscription first took one), ``known`` (number of those that arrived or
+    did not), ``delivered`` (number with a latency), ``apart_ms`` (the most by which the clocks of
+    hosts can make these times wrong; 0 within a host, null if that is not known). A percentile is
+    null where a run has fewer latencies than its interval needs (6 for P50, 299 for P99), and where
+    it is no longer than hosts' clocks may be apart. The slowest row is that with the highest P99,
+    or among rows without P99 that with the longest latency.
     """
-    latency = LATENCY_NS / 1e6
+    latency, apart = LATENCY_NS / 1e6, pl.col("apart_ms").max()
 
     cell: list[str] = []
     if cells is not None:
@@ -145,6 +150,7 @@ def topics_overview(
             known=pl.col("outcome").is_in((*LOST, *ARRIVED)).sum(),
             not_arrived=pl.col("outcome").is_in(LOST).sum(),
             unknown=(pl.col("outcome") == "unknown").sum(),
+            not_matched=(pl.col("outcome") == "not_matched").sum(),
             delivered=latency.count(),
         )
         .group_by(
@@ -164,8 +170,8 @@ def topics_overview(
                 pl.col("not_arrived").sum() / pl.col("known").sum()
             ),
             not_arrived=pl.col("not_arrived").sum(),
-            unknown=pl.col("unknown").sum(),
-            delivered=pl.col("delivered").sum(),
+            **{name: pl.col(name).sum() for name in _COUNTS},
+            apart_ms=pl.when(apart.is_finite()).then(apart),
         )
         .collect()
     )

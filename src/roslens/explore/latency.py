@@ -15,6 +15,7 @@ from roslens.analysis.measures.samples import quantile_within_clocks, rows_of_gr
 from roslens.analysis.overview.runs_and_topics import cells_in_words, topics_by_cell
 from roslens.analysis.path.late import explained
 from roslens.analysis.path.path import Paths
+from roslens.analysis.reports.numbers import counted
 from roslens.collectors.views import matching
 from roslens.explore.noun import Noun, estimates_frame, picture, picture_of, shows_section
 from roslens.recording import UsageError
@@ -91,10 +92,11 @@ class Latency(OfMessages):
         10 publications), ``bytes_per_s`` (B/s of serialized messages; null where there is no rate
         or sizes are unknown), ``p50_ms``, ``p99_ms`` (ms; these four are means over the runs of the
         cell), ``worst_ms`` (ms), ``lost`` (fraction of all
-        messages, 0..1; null if it cannot be known), ``not_arrived``, ``unknown``, ``delivered``
-        (their counts). A percentile is null where a run has fewer latencies than its interval
-        needs, 6 for P50 and 299 for P99, and where hosts' clocks may be more than half
-        as far apart.
+        messages, 0..1; null if it cannot be known), ``not_arrived``, ``unknown``, ``not_matched``,
+        ``known``, ``delivered`` (their counts), ``apart_ms`` (how far hosts' clocks may be apart,
+        ms; 0 within a host, null if that is not known). A percentile is null where a run has fewer
+        latencies than its interval needs, 6 for P50 and 299 for P99, and where hosts' clocks may be
+        more than half as far apart.
 
         Raises
         ------
@@ -213,7 +215,7 @@ class Latency(OfMessages):
         line = "line: the median"
         if median_ns is None:
             line = "no median, as the clocks of the hosts may be over half as far apart as that"
-        caption = f"{rows.height:,} delivered messages, {scope}, by publication; {line}."
+        caption = f"{counted(rows.height, 'delivered message')}, {scope}, by publication; {line}."
         since = "the run's first publication"
         seconds, values = rows["since_ns"] / 1e9, rows["latency_ns"]
         return picture(
