@@ -83,6 +83,12 @@ class RunTables:
         chosen = [self.recordings[i] for i in places], [self.runs[i] for i in places]
         return type(self)(*chosen, self.views)
 
+    @cached_property
+    def counting(self) -> Self:
+        """The runs that completed, which verdicts and reports use; all runs if none did."""
+        complete = [run.name for run in self.runs if run.complete]
+        return self.only(*complete) if 0 < len(complete) < len(self.runs) else self
+
     def with_runs(self, runs: Sequence[Run]) -> Self:
         """Return the same recordings with other descriptions: one run for each, as in `runs`."""
         return self._with(runs, self.views)

@@ -37,7 +37,8 @@ class Why:
     A message is late if more than the deadline passes from its publish to its callback_end.
     Without a deadline, it is late above the P99 of its subscription in its run, and the start of
     the run is left out. Between hosts it is late only if it is further beyond the limit than their
-    clocks may be apart. Runs are analysed as a whole; views only select among their messages.
+    clocks may be apart. Runs are analysed as a whole; views only select among their messages. Runs
+    that did not complete are left out, unless none did or a message is asked for.
     """
 
     def __init__(self, run: Runs) -> None:
@@ -181,7 +182,8 @@ class Why:
         UsageError
             As in `frame`.
         """
-        of_runs = self.lateness_by_run(topic, None, deadline, warm_up).values()
+        late_by_run = self.lateness_by_run(topic, None, deadline, warm_up)
+        of_runs = late_by_run.values()
         total, late = (
             sum(lateness.judged for lateness in of_runs),
             sum(len(lateness.late_by) for lateness in of_runs),
@@ -197,6 +199,9 @@ class Why:
             sentences[0] += f" The first {start} of each run{most} is left out as warm-up: {count}."
         if untold := untold_in_words(of_runs):
             sentences[0] += f" {untold}"
+        if failed := len(self._run.runs) - len(late_by_run):
+            sentences[0] += f" {counted(failed, 'run')} that did not complete "
+            sentences[0] += f"{'is' if failed == 1 else 'are'} left out."
         shares = [
             share
             for share in shares_by_cause(self, topic, deadline, warm_up)
@@ -291,7 +296,7 @@ class Why:
             which = self._chosen(topic, message)
             self._known[key] = {
                 run.name: self._late_of_run(run.name, which, message, allowed, warm_up)
-                for run in self._run.runs
+                for run in (self._run.counting if message is None else self._run).runs
             }
         return self._known[key]
 
@@ -329,7 +334,7 @@ def shares_by_cause(
 ) -> list[Estimate]:
     """Return the estimates behind `Why.estimates`; errors are those of `Why.frame`."""
     late_by_run = why.lateness_by_run(topic, None, deadline, warm_up)
-    return lateness_by_cause(why._run.runs, late_by_run)
+    return lateness_by_cause(why._run.counting.runs, late_by_run)
 
 
 def cause_of(share: Estimate) -> str:
