@@ -31,8 +31,9 @@ class Loss(OfMessages):
             A parameter names something that does not exist.
         """
         report = self._report()
-        sentences = [part.text for part in report.tracer_loss() if isinstance(part, Sentence)]
-        tracer = [text for text in sentences if text not in report.mixed()]
+        parts = [part.text for part in report.tracer_loss() if isinstance(part, Sentence)]
+        of_cells = report.mixed()
+        tracer = [text for text in parts if text not in of_cells]
         if report.left_out and not report.counting:
             return report.answers()
         counted = self.frame().with_columns(
@@ -79,7 +80,7 @@ class Loss(OfMessages):
         return health_findings(self._run.table("health"))
 
     def frame(self, topic: str | None = None) -> pl.DataFrame:
-        """Count the outcomes of messages by topic, publisher and subscription.
+        """Count the outcomes of messages by topic, publisher and subscription, of runs that count.
 
         Parameters
         ----------
@@ -101,7 +102,8 @@ class Loss(OfMessages):
         messages = self._report_of(topic).messages
         outcome = pl.col("outcome")
         return (
-            messages.filter(pl.lit(value=True) if topic is None else pl.col("topic") == topic)
+            messages.filter(self._counting)
+            .filter(pl.lit(value=True) if topic is None else pl.col("topic") == topic)
             .filter(outcome != "no_subscriber")
             .group_by("run", "topic", "publisher_node", "subscription_node")
             .agg(
