@@ -8,6 +8,7 @@ import polars as pl
 
 from roslens.analysis.measures.busy import cut_to_processes, with_nested_once
 from roslens.analysis.measures.pauses import recorded_time
+from roslens.analysis.measures.samples import with_cells
 from roslens.collectors.ros2.callbacks import is_callback
 
 _PROCESS = ("run", "host", "vpid")
@@ -33,7 +34,7 @@ def processes_overview(
         The tables ``processes``, ``nodes``, ``resources``, ``callback_instances`` and ``losses``
         with ``run``.
     cells
-        Cell names by run, from `cells_in_words`.
+        Cell names by run, from `cells_in_words`: only these runs count.
 
     Returns
     -------
@@ -69,7 +70,7 @@ def processes_overview(
         .agg(ran_ns=pl.col("inside").sum())
     )
     lived = pl.col("end_ns") - pl.col("begin_ns")
-    rows = processes.select(*_PROCESS, "procname", "begin_ns", "end_ns")
+    rows = with_cells(processes.select(*_PROCESS, "procname", "begin_ns", "end_ns"), cells)
     rows = recorded_time(rows, losses, "begin_ns", "end_ns")
     for more in (named, sampled, ran):
         rows = rows.join(more, on=_PROCESS, how="left")
@@ -85,7 +86,6 @@ def processes_overview(
     inside, lasted = pl.col("ran_ns"), pl.col("lived_ns").sum()
     return (
         rows.with_columns(
-            cell=pl.col("run").replace_strict(cells, return_dtype=pl.String),
             process="procname",
             used_ns=pl.when(pl.col("last_ns") > pl.col("first_ns")).then(used),
             lived_ns=lived.clip(lower_bound=0),

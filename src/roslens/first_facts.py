@@ -41,6 +41,7 @@ class Facts:
 
     def __init__(self, recordings: Recordings) -> None:
         self._all = recordings
+        self._counting = recordings.counting
 
     # ------------------------------------------------------------ what was recorded
 
@@ -102,9 +103,15 @@ class Facts:
     @property
     def looked_for(self) -> list[str]:
         """List the problems that the recording would reveal if they had happened."""
-        kinds = ["silence", "loss"]
-        if not self.callbacks.is_empty():
-            kinds += ["timer that did not run when due", "tail"]
+        whole = not all(recording.is_excerpt for recording in self._all.recordings)
+        kinds = ["silence"] * (whole and not self.callbacks.is_empty())
+        _, known, *untold = self.arrivals
+        if known and not any(untold):
+            kinds.append("loss")
+        if not self._counting.table("timer_activations").head(1).collect().is_empty():
+            kinds.append("timer that did not run when due")
+        if self.topics["p50_ms"].count():
+            kinds.append("tail")
         if self._runs_without_events.get("service_calls", 0) < len(self._all.runs):
             kinds += ["unanswered request", "goal that was aborted or rejected"]
         return [*kinds, *(["memory that surely climbs"] if self.leaks else [])]
@@ -154,7 +161,7 @@ class Facts:
 
     @cached_property
     def _cells(self) -> dict[str, str]:
-        return cells_in_words(self._all.runs)
+        return cells_in_words(self._counting.runs)
 
     @cached_property
     def topics(self) -> pl.DataFrame:
@@ -164,6 +171,12 @@ class Facts:
             self._all.table("losses"),
             self._cells,
         )
+
+    @cached_property
+    def arrivals(self) -> tuple[int, ...]:
+        """Count messages: not arrived, of known and of unknown fate, before the first was taken."""
+        columns = ("not_arrived", "known", "unknown", "not_matched")
+        return self.topics.select(pl.col(columns).sum()).row(0)
 
     @cached_property
     def callbacks(self) -> pl.DataFrame:
@@ -180,17 +193,18 @@ class Facts:
     @cached_property
     def processes(self) -> pl.DataFrame:
         """Return processes with nodes, the heaviest CPU users first, as in `memory.processes`."""
-        return processes_of(self._all).filter(pl.col("nodes") != "")
+        return processes_of(self._all, self._counting.runs).filter(pl.col("nodes") != "")
 
     @cached_property
     def chains(self) -> pl.DataFrame | None:
         """Return the chains, the slowest first; None if following them all would take long."""
-        messages = self._all.table("messages").select(pl.len()).collect().item()
-        if messages > _MOST_FOLLOWED or len(self._all.runs) > _MOST_RUNS:
+        runs = self._counting
+        messages = runs.table("messages").select(pl.len()).collect().item()
+        if messages > _MOST_FOLLOWED or len(runs) > _MOST_RUNS:
             return None
+        paths = [str(recording.path) for recording in runs.recordings]
         report = ChainsReport(
-            self._all,
-            ChainsParameters.checked({"recordings": [str(r.path) for r in self._all.recordings]}),
+            runs, ChainsParameters.checked({"recordings": paths, "include_failed": True})
         )
         try:
             instances = [chain.instances for chain in report.chains]
@@ -218,6 +232,6 @@ class Facts:
 
         The result is None if examining every run would take long.
         """
-        if len(self._all.runs) > _MOST_RUNS:
+        if len(self._counting) > _MOST_RUNS:
             return None
-        return self._all.why.frame().sort("late_by_ns", descending=True, maintain_order=True)
+        return self._counting.why.frame().sort("late_by_ns", descending=True, maintain_order=True)

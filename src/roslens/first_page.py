@@ -25,7 +25,12 @@ from roslens.analysis.measures.samples import LOST, with_cells
 from roslens.analysis.measures.services import INFRASTRUCTURE, service_estimates, unanswered
 from roslens.analysis.overview.live import PAIR
 from roslens.analysis.path.late import untold_in_words
-from roslens.analysis.reports.front import Front, trigger_sentences, with_interval
+from roslens.analysis.reports.front import (
+    Front,
+    arrival_sentence,
+    trigger_sentences,
+    with_interval,
+)
 from roslens.analysis.reports.numbers import counted, duration, significant
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.collectors.resolving import not_read_in_words
@@ -42,8 +47,10 @@ _MOST = 10
 _PLAIN = re.compile(r"[\w/]+")
 """Names that neither a shell nor YAML interprets."""
 _TAIL, _TAIL_MS = 10.0, 1.0
-"""A tail is reported if P99 / median reaches the first value, and P99 the second [ms], which also
-stands for a median that is not known."""
+"""A tail is reported if P99 / median reaches the first value, and P99 the second [ms], wherever the
+clocks of the hosts are within their bound."""
+_GRAVE = 6
+"""So many kinds of findings come before the slowest topic: what hung, was lost or climbs."""
 _BUSY = 0.8
 _MOST_ALIKE = 3
 """Findings of one kind on more topics of a cell are one row."""
@@ -54,6 +61,11 @@ _LATE = (
     "of its subscription. That P99 leaves out the start of each run (a tenth, 5 s at most); the "
     "tables above do not."
 )
+_NOT_MATCHED = (
+    "not matched: published before the subscription first took one of that publisher; whether they "
+    "should have arrived is not known."
+)
+_GUESSED = "a node may have used another message"
 _APART = "Between hosts, also what is no longer than their clocks may be apart."
 _STRIP = ("recorded", "for", "runs", "ROS 2", "middleware", "nodes", "topics", "the tracer lost")
 _LOSSES = (
@@ -93,12 +105,18 @@ class FirstPage(Facts):
     # ------------------------------------------------------------ what looks wrong
 
     @cached_property
+    def _kinds(self) -> list[list[Suspicion]]:
+        """List what looks wrong by kind, the gravest first."""
+        kinds = (self._without_ros_events(), self._silences(), self._lost_events(), self._broken(),
+                 self._lost_messages(), self._climbs(), self._disturbed(), self._late_timers(),
+                 self._tails(), self._busy(), self._unanswered(), self._failed_goals(),
+                 self._findings())  # fmt: skip
+        return [list(kind) for kind in kinds]
+
+    @property
     def suspicions(self) -> list[Suspicion]:
         """List what looks wrong, the gravest first."""
-        return [*self._without_ros_events(), *self._silences(), *self._lost_events(),
-                *self._lost_messages(), *self._climbs(), *self._late_timers(), *self._tails(),
-                *self._busy(), *self._unanswered(), *self._failed_goals(),
-                *self._findings()]  # fmt: skip
+        return [suspicion for kind in self._kinds for suspicion in kind]
 
     def _without_ros_events(self) -> Iterator[Suspicion]:
         why = self._all.without_ros_events()
@@ -106,7 +124,7 @@ class FirstPage(Facts):
             yield Suspicion(f"{_capitalised(why)}.", self._info())
 
     def _silences(self) -> Iterator[Suspicion]:
-        for row in self._all.silences().head(_MOST).iter_rows(named=True):
+        for row in self._all.silences().iter_rows(named=True):
             where = f"In {row['run']}, " if len(self._all.runs) > 1 else ""
             yield Suspicion(where + row["sentence"], f"roslens lab {self._paths}")
 
@@ -116,10 +134,13 @@ class FirstPage(Facts):
                 text = f"The tracer lost events in {loss.run.name}: {loss.text}."
                 check = self._info(loss.run.name, "--check ")
                 yield Suspicion(f"{text} {biased_figures([loss])}", check)
-        broken = [run for run in self._all.runs if not run.complete]
-        for run in broken[:_MOST]:
-            text = f"{run.name} {run.why_incomplete}."
-            yield Suspicion(text, self._info(run.name))
+
+    def _broken(self) -> Iterator[Suspicion]:
+        for run in self._all.runs:
+            if not run.complete:
+                yield Suspicion(f"{run.name} {run.why_incomplete}.", self._info(run.name))
+
+    def _disturbed(self) -> Iterator[Suspicion]:
         disturbed = [run for run in self._all.runs if run.disturbances]
         if disturbed:
             sources = "; ".join(
@@ -134,38 +155,60 @@ class FirstPage(Facts):
             )
 
     def _lost_messages(self) -> Iterator[Suspicion]:
-        for row, others in self._alike(pl.col("not_arrived") > 0):
+        by_loss = self.topics.sort("not_arrived", descending=True, maintain_order=True)
+        for row, others in self._alike(by_loss, pl.col("not_arrived") > 0):
+            on = f"{row['topic']}{self._publisher(row)}"
             if others:
                 yield Suspicion(
-                    f"Messages on {others + 1} topics did not arrive{_where(row)}: of "
-                    f"{row['topic']} {row['not_arrived']:,} of {row['messages']:,}.",
+                    f"Messages on {others + 1} topics did not arrive{_where(row)}: the most on "
+                    f"{on}{self._subscription(row)}, {row['not_arrived']:,} of "
+                    f"{row['messages']:,}.",
                     f"roslens report latency {self._paths}",
                 )
                 continue
-            count = f"{row['not_arrived']:,} of {row['messages']:,} messages"
+            count = f"{row['not_arrived']:,} of {counted(row['messages'], 'message')}"
             ways = self._ways[row["cell"], *(row[name] for name in PAIR)]
             text = (
-                f"{count} on {row['topic']} did not arrive at {row['to'] or 'its subscription'}"
+                f"{count} on {on} did not arrive at {row['to'] or 'its subscription'}"
                 f"{_where(row)}: {how_lost(ways)}."
             )
             topic = row["topic"] if _PLAIN.fullmatch(row["topic"]) else json.dumps(row["topic"])
             chosen = shlex.quote(f"topics=[{topic}]")
             yield Suspicion(text, f"roslens report latency {self._paths} -p {chosen}")
 
-    def _alike(self, condition: pl.Expr) -> list[tuple[dict[str, Any], int]]:
-        """Return topics, and how many others each stands for: of many in a cell the slowest."""
+    def _alike(self, topics: pl.DataFrame, condition: pl.Expr) -> list[tuple[dict[str, Any], int]]:
+        """Return topics, and how many others each stands for: of many in a cell the first."""
         found: list[tuple[dict[str, Any], int]] = []
-        for of_cell in self.topics.filter(condition).partition_by("cell", maintain_order=True):
+        for of_cell in topics.filter(condition).partition_by("cell", maintain_order=True):
             others = of_cell["topic"].n_unique() - 1
             many = others >= _MOST_ALIKE
             rows = of_cell.head(1) if many else of_cell
             found += [(row, others * many) for row in rows.iter_rows(named=True)]
-        return found[:_MOST]
+        return found
+
+    @cached_property
+    def _several_ends(self) -> dict[str, set[tuple[str, str]]]:
+        """Return the cells and topics with several publishers (``from``), and subscriptions."""
+        ends = self.topics.group_by("cell", "topic").agg(pl.col("from", "to").n_unique())
+        return {
+            end: set(ends.filter(pl.col(end) > 1).select("cell", "topic").iter_rows())
+            for end in ("from", "to")
+        }
+
+    def _publisher(self, row: Mapping[str, Any]) -> str:
+        """Name the publisher of a row of topics, where its topic has several."""
+        several = (row["cell"], row["topic"]) in self._several_ends["from"]
+        return f" from {row['from'] or '?'}" if several else ""
+
+    def _subscription(self, row: Mapping[str, Any]) -> str:
+        """Name the subscription of a row of topics, where its topic has several."""
+        several = (row["cell"], row["topic"]) in self._several_ends["to"]
+        return f" to {row['to'] or '?'}" if several else ""
 
     @cached_property
     def _ways(self) -> dict[tuple[str | None, ...], dict[str, int]]:
         """Count the messages that did not arrive by outcome, for each row of topics."""
-        messages = with_cells(self._all.table("messages"), self._cells)
+        messages = with_cells(self._counting.table("messages"), self._cells)
         ways: dict[tuple[str | None, ...], dict[str, int]] = {}
         for *row, outcome, count in (
             messages.filter(pl.col("outcome").is_in(LOST))
@@ -181,41 +224,39 @@ class FirstPage(Facts):
         kind, skipped = ["node", "period_ns"], pl.col("skipped")
         late, longest = pl.col("lateness_ns").max(), skipped.max()
         timers = (
-            self._all.table("timer_activations")
+            self._counting.table("timer_activations")
             .group_by("run", "timer_id", *kind)
             .agg(skipped.sum(), len=skipped.count(), late=late, longest=longest)
             .group_by(kind)
             .agg(pl.col("skipped", "len", "longest").sum(), pl.col("late").max())
         )
         skipping = timers.filter(pl.col("skipped") > 0).sort("late", descending=True).collect()
-        for row in skipping.head(_MOST).iter_rows(named=True):
+        for row in skipping.iter_rows(named=True):
             due = row["skipped"] + row["len"]
             # No event shows that a timer was cancelled or reset, which leaves one long gap.
             in_one_gap = 1 < row["longest"] > row["skipped"] / 2
             yield Suspicion(
                 f"{'Unless it was cancelled or reset meanwhile, the' if in_one_gap else 'The'} "
                 f"{duration(row['period_ns'])} timer of {row['node'] or 'an unknown node'} "
-                f"did not run {row['skipped']:,} of the {due:,} times that it was due; "
+                f"did not run {row['skipped']:,} of the {counted(due, 'time')} that it was due; "
                 f"its latest start came {duration(row['late'])} after it was due.",
                 f"roslens lab {self._paths}",
             )
 
     def _tails(self) -> Iterator[Suspicion]:
-        long = pl.coalesce("p99_ms", "worst_ms")
-        usual = pl.col("p50_ms").fill_null(_TAIL_MS)
-        receivers = self.topics.group_by("cell", "topic").agg(pl.col("to").n_unique()).rows()
-        several = {(cell, topic) for cell, topic, count in receivers if count > 1}
-        for row, others in self._alike(long >= pl.max_horizontal(_TAIL * usual, _TAIL_MS)):
+        apart = pl.col("apart_ms")
+        surely = pl.coalesce("p99_ms", "worst_ms") - apart
+        is_tail = (surely >= _TAIL * (pl.col("p50_ms") + apart)) & (surely >= _TAIL_MS)
+        for row, others in self._alike(self.topics, is_tail):
             named = "P99" if row["p99_ms"] is not None else "the longest"
             value = _ms(row["p99_ms"] or row["worst_ms"])
-            median = "not known" if row["p50_ms"] is None else _ms(row["p50_ms"])
-            to = f" to {row['to'] or '?'}" * ((row["cell"], row["topic"]) in several)
+            ends = f"{self._publisher(row)}{self._subscription(row)}"
             topic = f" --topic {shlex.quote(glob.escape(row['topic']))}" * (not others)
-            on = f"{others + 1} topics" if others else f"{row['topic']}{to}"
-            which = f" of {row['topic']}{to}" * (others > 0)
+            on = f"{others + 1} topics" if others else f"{row['topic']}{ends}"
+            which = f" of {row['topic']}{ends}" * (others > 0)
             yield Suspicion(
-                f"Some messages on {on} are late{_where(row)}: the median{which} is {median}, "
-                f"{named} {value}.",
+                f"Some messages on {on} are late{_where(row)}: the median{which} is "
+                f"{_ms(row['p50_ms'])}, {named} {value}.",
                 f"roslens why {self._paths}{topic}",
             )
 
@@ -232,9 +273,9 @@ class FirstPage(Facts):
         for row in unanswered(calls, *ends).iter_rows(named=True):
             if row["not_answered"] and not (row["service"] or "").endswith(INFRASTRUCTURE):
                 yield Suspicion(
-                    f"{row['not_answered']:,} of {row['requests']:,} requests to "
+                    f"{row['not_answered']:,} of {counted(row['requests'], 'request')} to "
                     f"{row['service'] or 'an unknown service'} "
-                    f"have no answer in {row['run']}.",
+                    f"{'has' if row['not_answered'] == 1 else 'have'} no answer in {row['run']}.",
                     f"roslens report latency {self._paths}",
                 )
 
@@ -248,7 +289,7 @@ class FirstPage(Facts):
             ]
             if ends:
                 yield Suspicion(
-                    f"Of {row['len']:,} goals of {row['action']} in {row['run']}, "
+                    f"Of {counted(row['len'], 'goal')} of {row['action']} in {row['run']}, "
                     f"{' and '.join(ends)}.",
                     f"roslens sql {_GOALS} {self._paths}",
                 )
@@ -268,9 +309,7 @@ class FirstPage(Facts):
     def _findings(self) -> Iterator[Suspicion]:
         findings = health_findings(self._health.lazy(), "warning")
         covered = [*_LOSSES, *(["no_ros_events"] if self._all.without_ros_events() else [])]
-        for row in (
-            findings.filter(~pl.col("kind").is_in(covered)).head(_MOST).iter_rows(named=True)
-        ):
+        for row in findings.filter(~pl.col("kind").is_in(covered)).iter_rows(named=True):
             text = f"{_capitalised(row['what'])} ({row['count']:,} in {row['where']})."
             same_kind = self._health.filter(pl.col("kind") == row["kind"])
             yield Suspicion(text, self._info(same_kind["run"][0]))
@@ -313,6 +352,7 @@ class FirstPage(Facts):
         )
         loss = f"lost events: {self._lost}" if self._lost else "reported no loss"
         yield f"{nodes} in {', '.join(counts)}; the tracer {loss}."
+        yield from self._left_out()
         yield from trigger_sentences(self._all.runs)
         differ = telling_factors([run.cell for run in self._all.runs])
         if differ:
@@ -323,16 +363,40 @@ class FirstPage(Facts):
         yield self.not_seen
         yield from (f"{text}." for text in self._all.copies_in_words())
 
+    def _left_out(self) -> Iterator[str]:
+        """Say which runs the figures leave out, as reports do."""
+        failed = [run for run in self._all.runs if not run.complete]
+        if len(failed) == len(self._all.runs):
+            yield (
+                "No run completed: the figures below are of all runs; reports have them with -p "
+                "include_failed=true."
+            )
+        elif failed:
+            yield (
+                f"{counted(len(failed), 'run')} of {len(self._all.runs)} did not complete: the "
+                "figures below leave such runs out, as reports do."
+            )
+
     def _suspicions_parts(self) -> list[Part]:
         if not self.suspicions:
             return [Sentence(self._why_nothing)]
-        rows = [[suspicion.sentence, suspicion.command] for suspicion in self.suspicions]
+        rows = []
+        for kind in self._kinds:
+            rows += [[suspicion.sentence, suspicion.command] for suspicion in kind[:_MOST]]
+            if len(kind) > _MOST:
+                more = f"{len(kind) - _MOST:,} more of the same kind."
+                rows.append([more, f"roslens {self._paths} --json"])
         columns = ["what the recording shows", "look closer"]
         return [ReportTable(columns, rows, "", left=frozenset(columns))]
 
     @property
     def _why_nothing(self) -> str:
-        return f"Nothing that is looked for: {', '.join(f'no {kind}' for kind in self.looked_for)}."
+        kinds = ", ".join(f"no {kind}" for kind in self.looked_for)
+        nothing = f"Nothing that is looked for: {kinds}." if kinds else "Nothing could be judged."
+        missed, known, unknown, early = self.arrivals
+        if not unknown + early:
+            return nothing
+        return f"{nothing} {arrival_sentence(missed, known, unknown, early)}"
 
     def _topics(self) -> list[Part]:
         if self.topics.is_empty():
@@ -347,15 +411,17 @@ class FirstPage(Facts):
         ]  # fmt: skip
         caption = "From publish to the start of the callback, the slowest at P99 first"
         return [ReportTable([*self._heading, *columns], rows, caption,
-                            [*_how_many_more(self.topics), *(few := _too_few(rows, -4)),
+                            [*_how_many_more(self.topics),
+                             *([_NOT_MATCHED] if self.topics["not_matched"].sum() else []),
+                             *(few := _too_few(rows, -4)),
                              *([_APART] if few and self._several_hosts else [])],
                             left=frozenset((*self._heading, *columns[:3])),
                             minor=["to", "from"])]  # fmt: skip
 
     def _calls(self) -> Iterator[str]:
         """Say how long calls of services and actions took, or why that is not known."""
-        calls = self._all.table("service_calls")
-        called = service_estimates(calls, self._all.runs)
+        calls = self._counting.table("service_calls")
+        called = service_estimates(calls, self._counting.runs)
         medians = [each for each in called if each.metric == "service_latency_p50"][:_MOST]
         cells = [{k: v for k, v in each.cell.items() if k != "service"} for each in medians]
         for each, label in zip(medians, short_labels(cells), strict=True):
@@ -367,7 +433,7 @@ class FirstPage(Facts):
 
     @property
     def _several_hosts(self) -> bool:
-        hosts = self._all.table("processes").group_by("run").agg(pl.col("host").n_unique())
+        hosts = self._counting.table("processes").group_by("run").agg(pl.col("host").n_unique())
         return bool(hosts.select((pl.col("host") > 1).any()).collect().item())
 
     @property
@@ -387,9 +453,17 @@ class FirstPage(Facts):
              f"{significant(100 * r['busy'], 3)} %" if r["busy"] is not None else "-"]
             for r in self.callbacks.head(_MOST).iter_rows(named=True)
         ]  # fmt: skip
-        notes = [*_how_many_more(self.callbacks), *_too_few(rows, -4)]
+        notes = [*_how_many_more(self.callbacks), *self._busiest(), *_too_few(rows, -4)]
         left = (*self._heading, columns[0])
         return [ReportTable([*self._heading, *columns], rows, "", notes, left=frozenset(left))]
+
+    def _busiest(self) -> Iterator[str]:
+        """Name the busiest callback if the table does not show it."""
+        busiest = self.callbacks["busy"].arg_max()
+        if busiest is not None and busiest >= _MOST:
+            row = self.callbacks.row(busiest, named=True)
+            share = significant(100 * row["busy"], 3)
+            yield f"The busiest is {_callback(row)}{_where(row)}: {share} % of the time."
 
     def _processes(self) -> list[Part]:
         if self.processes.is_empty():
@@ -404,7 +478,10 @@ class FirstPage(Facts):
             "Which use most of the CPU (first to last sample), and how much their callbacks ran"
         )
         absent = "-: CPU time is sampled by roslens record only; a trace does not contain it."
-        notes = [*_how_many_more(self.processes), *([absent] * self.processes["cpu"].has_nulls())]
+        window = "CPU is over all samples; reports leave out what precedes and follows the work."
+        notes = [*_how_many_more(self.processes),
+                 *([absent] * self.processes["cpu"].has_nulls()),
+                 *([window] * (self.processes["cpu"].count() > 0))]  # fmt: skip
         left = frozenset((*self._heading, *columns[:2]))
         return [ReportTable([*self._heading, *columns], rows, caption, notes, left=left,
                             minor=["process"])]  # fmt: skip
@@ -414,7 +491,7 @@ class FirstPage(Facts):
         """Say of how many messages it cannot be told whether they were late, if there are any."""
         if self.late is None:
             return None
-        return untold_in_words(self._all.why.lateness_by_run().values())
+        return untold_in_words(self._counting.why.lateness_by_run().values())
 
     def _late_parts(self) -> list[Part]:
         late = self.late
@@ -422,7 +499,13 @@ class FirstPage(Facts):
             return [Sentence(f"Not looked at unasked, of so many runs: roslens why {self._paths}")]
         not_judged: list[Part] = [] if self._late_untold is None else [Sentence(self._late_untold)]
         if late.is_empty():
-            return not_judged or [Sentence("No message was late.")]
+            of_runs = self._counting.why.lateness_by_run().values()
+            judged = sum(of_run.judged for of_run in of_runs)
+            than = "took longer than the P99 of its subscription"
+            none = f"None of {counted(judged, 'message')} {than}."
+            nothing = "No message could be judged."
+            told = [none, _LATE] if judged else [] if not_judged else [nothing]
+            return [*map(Sentence, told[:1]), *not_judged, *map(Sentence, told[1:])]
         several, first = len(self._all.runs) > 1, late.head(_MOST)
         sentences: list[Part] = [
             Sentence(f"{row['run'] + ', at' if several else 'At'} {at} s: {row['sentence']}")
@@ -450,18 +533,14 @@ class FirstPage(Facts):
              *(_bound(r, _ms(r[name])) for name in ("p50_ms", "p99_ms", "worst_ms"))]
             for r in self.chains.head(_MOST).iter_rows(named=True)
         ]  # fmt: skip
-        guessed = self.chains["approximate"].sum()
+        guessed = int(self.chains["approximate"].sum())
         is_apart = self.chains.select(
             ((pl.col("complete") > 0) & pl.col("worst_ms").is_null()).any()
         ).item()
         notes = [
             *_how_many_more(self.chains),
             *([BOUNDS] if self.chains["at_least"].any() else []),
-            *(
-                [f"{guessed:,} instances are approximate: a node may have used another message."]
-                if guessed
-                else []
-            ),
+            *([f"{counted(guessed, 'approximate instance')}: {_GUESSED}."] if guessed else []),
             *([CLOCKS] if is_apart else _too_few(rows, -3)),
             f"Where the time goes: roslens chains {self._paths}",
         ]
@@ -473,13 +552,17 @@ class FirstPage(Facts):
         """Return the page's content as JSON, with units of times in their names."""
 
         def rows(frame: pl.DataFrame | None) -> Rows | None:
-            return None if frame is None else frame.head(_MOST).to_dicts()
+            return None if frame is None else frame.to_dicts()
 
+        counting = self._counting.runs
         return json.dumps({
             "recorded": self.recorded, "not_seen": self.not_seen,
+            "runs_left_out": [run.name for run in self._all.runs if run not in counting],
             "looks_wrong": [{"what": x.sentence, "command": x.command} for x in self.suspicions],
             "topics": rows(self.topics), "callbacks": rows(self.callbacks),
-            "processes": rows(self.processes), "late": rows(self.late),
+            "processes": rows(self.processes),
+            "late": rows(None if self.late is None else self.late.head(_MOST)),
+            "late_messages": None if self.late is None else self.late.height,
             "late_not_told": self._late_untold, "chains": rows(self.chains),
         }, indent=1)  # fmt: skip
 
@@ -497,7 +580,10 @@ class FirstPage(Facts):
         return html_document(title, "\n".join(body))
 
     def _front(self) -> Front:
-        """Return the front: the gravest finding, the slowest topic, a picture, and the facts."""
+        """Return the front: the gravest finding, the slowest topic, a picture, and the facts.
+
+        The slowest topic comes first unless something hung, was lost, or climbs.
+        """
         from roslens.analysis.overview.figure import topics_plot  # noqa: PLC0415  (matplotlib)
 
         first, *more = self.suspicions or [Suspicion(self._why_nothing, "")]
@@ -514,9 +600,11 @@ class FirstPage(Facts):
                 if row[column] is not None
             ]
             sentences.append(
-                f"Slowest{f' of {count} topics' if count > 1 else ''}: {row['topic']} to "
-                f"{row['to'] or '?'}{_where(row)}, {', '.join(took)}."
+                f"Slowest{f' of {count} topics' if count > 1 else ''}: {row['topic']}"
+                f"{self._publisher(row)} to {row['to'] or '?'}{_where(row)}, {', '.join(took)}."
             )
+        if self.suspicions and not any(self._kinds[:_GRAVE]):
+            sentences.reverse()
         facts = {k: v for k, v in self.recorded.items() if k in _STRIP}
         picture = None if timed.is_empty() else topics_plot(timed)
         return Front(sentences, picture, {"recording": self.title, **facts},
@@ -617,9 +705,10 @@ def _callback(row: Mapping[str, Any]) -> str:
 
 
 def _arrival(row: Mapping[str, Any]) -> str:
-    """Format how many messages did not arrive, and how many have an unknown outcome."""
-    unknown = f" ({row['unknown']:,} unknown)" if row["unknown"] else ""
-    return f"{row['not_arrived']:,}{unknown}"
+    """Format how many messages did not arrive, and of how many that is not known."""
+    words = {"unknown": "unknown", "not_matched": "not matched"}
+    untold = ", ".join(f"{row[name]:,} {text}" for name, text in words.items() if row[name])
+    return f"{row['not_arrived']:,}{f' ({untold})' if untold else ''}"
 
 
 def _how_many_more(frame: pl.DataFrame) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import nbformat
@@ -16,6 +17,10 @@ from roslens.first_page import FirstPage, _capitalised, _seconds
 from roslens.recording.manifest import Hit
 from roslens.report import _escape_outputs
 
+EARLY = (
+    "were published before their subscription first took one of that publisher, and count neither "
+    "way"
+)
 DAY_NS = 86_400_000_000_000
 
 
@@ -38,15 +43,176 @@ def page(folder: Path) -> FirstPage:
     return FirstPage(rl.open(folder, collect=False), [folder])
 
 
-def test_a_late_message_among_few_is_told_without_a_median(tmp_path: Path) -> None:
-    """Three latencies have no median (6 do); 50 ms is late all the same, and 1.2 ms is not."""
-    for name, longest in (("late", 50_000_000), ("in_time", 1_200_000)):
-        write_run(tmp_path / name, latencies_ns=[300_000, longest, 400_000])
-    (late,) = page(tmp_path / "late").suspicions
+def test_there_is_no_tail_without_a_median(tmp_path: Path) -> None:
+    """Five latencies have no median, six do; three of 12 ms each are as usual, not late."""
+    ms = 1_000_000
+    for name, latencies in (
+        ("alike", [12 * ms] * 3), ("few", [ms] * 4 + [50 * ms]), ("six", [ms] * 5 + [50 * ms])
+    ):  # fmt: skip
+        write_run(tmp_path / name, latencies_ns=latencies, period_ns=100 * ms)
+    for name in ("alike", "few"):
+        assert page(tmp_path / name).suspicions == []
+        assert "tail" not in page(tmp_path / name).looked_for
+    (late,) = page(tmp_path / "six").suspicions
     assert late.sentence == (
-        "Some messages on /data are late: the median is not known, the longest 50.0 ms."
+        "Some messages on /data are late: the median is 1.00 ms, the longest 50.0 ms."
     )
-    assert page(tmp_path / "in_time").suspicions == []
+    # Published from 0 to 0.5 s: the first tenth, 50 ms, is the first message. None of the others
+    # exceeds the P99 of so few, which is their longest.
+    none, about = (part.text for part in dict(page(tmp_path / "six").parts())["Late messages"])
+    assert none == "None of 5 messages took longer than the P99 of its subscription."
+    assert about.startswith("A message is late if it takes longer, from publish to the end of")
+
+
+@pytest.mark.parametrize(("longest", "said"), [(32.9, False), (33.0, True)])
+def test_a_tail_is_told_only_beyond_what_clocks_explain(
+    tmp_path: Path, longest: float, *, said: bool
+) -> None:
+    """By hand: the median is 2 ms and may be 3 ms at clocks 1 ms apart; 32 - 2 = 30 = 10 * 3."""
+    opened = page(runs(tmp_path, 1))
+    schema = ["cell", "topic", "from", "to", "p50_ms", "p99_ms", "worst_ms", "apart_ms"]
+    row = ("", "/t", "/a", "/b", 2.0, None, longest - 2, 1.0)
+    opened.topics = pl.DataFrame([row], schema, orient="row")
+    assert len(list(opened._tails())) == said
+
+
+def failing(folder: Path, *statuses: str) -> FirstPage:
+    """100 messages of 1 ms in each run; of one that failed 40 messages, of which 30 are lost."""
+    for number, status in enumerate(statuses):
+        lost = [None] * 30 * (status == "failed")
+        latencies = [1_000_000] * (10 if lost else 100) + lost
+        write_run(folder / f"run{number}", latencies_ns=latencies, status=status)
+    return page(folder)
+
+
+def test_every_figure_is_of_the_runs_that_count(tmp_path: Path) -> None:
+    """By hand: two complete runs of 100 messages; a tenth of each, 20 in all, is warm-up."""
+    opened = failing(tmp_path, "complete", "failed", "complete")
+    assert [suspicion.sentence for suspicion in opened.suspicions] == [
+        "run1 did not complete: the subscriber died."
+    ]
+    assert opened.topics.select("messages", "not_arrived").rows() == [(200, 0)]
+    assert opened.callbacks["count"].to_list() == [200]
+    assert opened._all.memory.processes()["runs"].to_list() == [2]
+    told = "1 run of 3 did not complete: the figures below leave such runs out, as reports do."
+    assert told in opened._facts()
+    assert json.loads(opened.json_text())["runs_left_out"] == ["run1"]
+    late = dict(opened.parts())["Late messages"]
+    assert late[0].text == "None of 180 messages took longer than the P99 of its subscription."
+    recordings = opened._all
+    assert recordings.loss.frame()["run"].to_list() == ["run0", "run2"]
+    assert recordings.loss.sentences()[-1] == "All 200 messages arrived."
+    assert recordings.why.sentences()[0].endswith(" 1 run that did not complete is left out.")
+    # A message that is asked for is explained whatever became of its run.
+    assert "run1" in recordings.why(message=5)["run"]
+
+
+def test_of_failed_runs_alone_the_page_shows_these(tmp_path: Path) -> None:
+    opened = failing(tmp_path, "failed", "failed")
+    assert opened.topics.select("messages", "not_arrived").rows() == [(80, 60)]
+    assert any(text.startswith("No run completed: the figures") for text in opened._facts())
+    assert opened._all.memory.processes().is_empty()
+    assert "60 of 80 messages on /data did not arrive" in opened.suspicions[2].sentence
+
+
+def test_the_topic_with_the_most_loss_is_named_and_none_is_left_out(tmp_path: Path) -> None:
+    """/t11 is the fastest of 12 topics and loses 65 messages, each of the others one."""
+    opened = page(runs(tmp_path, 1))
+    schema = {**opened.topics.schema}
+    rows = [
+        {"cell": "", "topic": f"/t{number}", "from": "/a", "to": "/b", "messages": 100,
+         "not_arrived": 65 if number == 11 else 1, "p99_ms": 20.0 - number, "apart_ms": 0.0}
+        for number in range(12)
+    ]  # fmt: skip
+    opened.topics = pl.DataFrame(rows, schema=schema)
+    (lost,) = opened._lost_messages()
+    assert lost.sentence == ("Messages on 12 topics did not arrive: the most on /t11, 65 of 100.")
+    assert len(json.loads(opened.json_text())["topics"]) == 12
+
+
+def test_more_findings_of_a_kind_than_the_table_has_are_counted(tmp_path: Path) -> None:
+    for number in range(12):
+        write_run(tmp_path / f"run{number:02}", latencies_ns=[1000] * 10, status="failed")
+    opened = page(tmp_path)
+    (table_,) = dict(opened.parts())["What looks wrong here"]
+    assert [row[0] for row in table_.rows][10:] == ["2 more of the same kind."]
+    assert table_.rows[-1][1] == f"roslens {tmp_path} --json"
+    assert len(json.loads(opened.json_text())["looks_wrong"]) == 12
+
+
+def test_a_loss_names_the_publisher_where_there_are_several(tmp_path: Path) -> None:
+    """/b sends 1,000 messages, which arrive; of the 100 of /a 90 do not."""
+    opened = page(runs(tmp_path, 1))
+    rows = [
+        {"cell": "", "topic": "/data", "from": name, "to": "/l", "messages": count,
+         "not_arrived": lost, "p50_ms": 0.1, "p99_ms": p99, "worst_ms": p99, "apart_ms": 0.0}
+        for name, count, lost, p99 in (("/b", 1000, 0, 9.0), ("/a", 100, 90, 5.0))
+    ]  # fmt: skip
+    opened.topics = pl.DataFrame(rows, schema={**opened.topics.schema})
+    opened._ways = {("", "/data", "/a", "/l"): {"lost": 90}}
+    (lost,) = opened._lost_messages()
+    assert lost.sentence == (
+        "90 of 100 messages on /data from /a did not arrive at /l: 90 lost on the way."
+    )
+    assert [tail.sentence for tail in opened._tails()] == [
+        "Some messages on /data from /b are late: the median is 100 us, P99 9.00 ms.",
+        "Some messages on /data from /a are late: the median is 100 us, P99 5.00 ms.",
+    ]
+
+
+def with_outcomes(run: Path, outcome: str, count: int) -> Path:
+    """Give the first messages of a run this outcome."""
+    path = run / "tables" / "messages.parquet"
+    messages = pl.read_parquet(path)
+    first = pl.int_range(pl.len()) < count
+    changed = pl.when(first).then(pl.lit(outcome)).otherwise("outcome")
+    messages.with_columns(outcome=changed.cast(messages.schema["outcome"])).write_parquet(path)
+    return run
+
+
+@pytest.mark.parametrize(
+    ("outcome", "count", "said", "cell"),
+    [
+        ("not_matched", 30, f"All 370 messages arrived; 30 {EARLY}.", "0 (30 not matched)"),
+        ("unknown", 1, "None of 399 messages is known to be lost; of 1 more nobody can say.",
+         "0 (1 unknown)"),
+    ],
+)  # fmt: skip
+def test_no_loss_is_claimed_of_messages_whose_fate_is_unknown(
+    tmp_path: Path, outcome: str, count: int, said: str, cell: str
+) -> None:
+    """Of 400 messages the first ones have this outcome."""
+    run = write_run(tmp_path / "r", latencies_ns=[1_000_000] * 400)
+    assert "loss" in page(run).looked_for
+    opened = page(with_outcomes(run, outcome, count))
+    assert "loss" not in opened.looked_for
+    assert opened._why_nothing.endswith(said)
+    assert dict(opened.parts())["Topics"][0].rows[0][-1] == cell
+    assert "Every message arrived" not in repr(opened._all.latency.loss_first())
+
+
+@pytest.mark.parametrize(("lost", "first"), [(0, "Slowest: /data to"), (1, "1 of ")])
+def test_the_slowest_topic_is_the_headline_unless_something_was_lost(
+    tmp_path: Path, lost: int, first: str
+) -> None:
+    """400 messages of 1 ms, ten of 50 ms: a tail, but it hides no slower topic."""
+    latencies = [1_000_000] * 400 + [50_000_000] * 10 + [None] * lost
+    run = write_run(tmp_path / "r", latencies_ns=latencies, period_ns=60_000_000)
+    sentences = page(run)._front().sentences
+    assert sentences[0].startswith(first)
+    assert len(sentences) == 2
+
+
+def test_the_busiest_callback_is_named_where_the_table_does_not_show_it(tmp_path: Path) -> None:
+    opened = page(runs(tmp_path, 1))
+    (row,) = opened.callbacks.rows(named=True)
+    rows = [{**row, "node": f"/n{number}", "busy": 0.01 * number} for number in range(12)]
+    opened.callbacks = pl.DataFrame(rows, schema=opened.callbacks.schema)
+    assert list(opened._busiest()) == [
+        "The busiest is subscription /data of /n11: 11.0 % of the time."
+    ]
+    opened.callbacks = opened.callbacks.reverse()
+    assert list(opened._busiest()) == []
 
 
 @pytest.mark.parametrize(("skipped", "said"), [((0, 1, 50, 0), True), ((20, 11, 20, 0), False)])
@@ -205,11 +371,12 @@ def test_how_messages_did_not_arrive_is_said(tmp_path: Path) -> None:
 def test_what_is_wrong_on_many_topics_of_a_cell_is_one_row(tmp_path: Path) -> None:
     """/t0 to /t3 are late in the first cell; in the second /t0 is, which two nodes receive."""
     opened = page(runs(tmp_path, 1))
-    late = [("c=1", f"/t{number}", "/m", 90.0 - number) for number in range(4)]
-    late += [("c=2", "/t0", "/m", 50.0), ("c=2", "/t0", "/k", 0.5), ("c=2", "/t1", "/m", 30.0)]
-    schema = ["cell", "topic", "to", "p99_ms"]
+    late = [("c=1", f"/t{number}", "/a", "/m", 90.0 - number) for number in range(4)]
+    late += [("c=2", "/t0", "/a", "/m", 50.0), ("c=2", "/t0", "/a", "/k", 0.5),
+             ("c=2", "/t1", "/a", "/m", 30.0)]  # fmt: skip
+    schema = ["cell", "topic", "from", "to", "p99_ms"]
     opened.topics = pl.DataFrame(late, schema=schema, orient="row").with_columns(
-        p50_ms=0.2, worst_ms=99.0, not_arrived=0, messages=400
+        p50_ms=0.2, worst_ms=99.0, not_arrived=0, messages=400, apart_ms=0.0
     )
     assert [(x.sentence, x.command) for x in opened._tails()] == [
         ("Some messages on 4 topics are late with c=1: the median of /t0 is 200 us, P99 90.0 ms.",
@@ -221,7 +388,9 @@ def test_what_is_wrong_on_many_topics_of_a_cell_is_one_row(tmp_path: Path) -> No
     ]  # fmt: skip
     opened.topics = opened.topics.with_columns(not_arrived=pl.lit(5))
     first = next(opened._lost_messages())
-    assert first.sentence == ("Messages on 4 topics did not arrive with c=1: of /t0 5 of 400.")
+    assert first.sentence == (
+        "Messages on 4 topics did not arrive with c=1: the most on /t0, 5 of 400."
+    )
     assert first.command == f"roslens report latency {tmp_path}"
 
 

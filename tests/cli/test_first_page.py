@@ -16,6 +16,7 @@ from tests.samples import RUN, SAMPLES, uncollected
 import roslens as rl
 from roslens.first_page import FirstPage
 
+_NOT_SHOWN = ("cell", "runs", "unfinished", "mean_ns", "p90_ns", "apart_ms")
 NAMES = ("topic", "from", "to", "chain", "node", "name")
 
 
@@ -126,7 +127,7 @@ def whole_at(width: str | None, page: dict[str, Any], bare: Path, text: str) -> 
     for part in ("topics", "callbacks", "processes", "chains"):
         for row in page[part]:
             for name, value in row.items():
-                if value is None or name in ("cell", "runs", "unfinished", "mean_ns", "p90_ns"):
+                if value is None or name in _NOT_SHOWN:
                     continue
                 if name.endswith(("_ms", "_ns")):
                     shown = duration(value * (1e6 if name.endswith("_ms") else 1))

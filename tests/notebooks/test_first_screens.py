@@ -20,6 +20,9 @@ from roslens.html_page import html_document, html_page
 SAMPLES = ("two_process", "communication", "demo", "chain.tar.zst", "lifecycle", "leak.tar.zst",
            "hung.tar.zst")  # fmt: skip
 
+# One timer skipped a release, and one topic has a tail: neither is lost messages, a hang or a leak.
+SLOWEST_FIRST = ("two_process", "chain.tar.zst")
+
 pytestmark = pytest.mark.recording
 
 
@@ -32,6 +35,8 @@ def test_the_first_screen(samples: Path, tmp_path: Path, browser: Browser, sampl
     expected = (
         first_page.suspicions[0].sentence if first_page.suspicions else "Nothing that is looked for"
     )
+    if sample in SLOWEST_FIRST:
+        expected = "Slowest"
     view = browser.new_page()
     view.goto(page.as_uri())
     answer = view.locator(".roslens-answer").inner_text()

@@ -43,7 +43,7 @@ class Memory(Noun[LeaksReport]):
         return usage_over_time(self._run.resources.filter(self._counting))
 
     def processes(self) -> pl.DataFrame:
-        """Return the CPU use of each process, and its nodes.
+        """Return the CPU use of each process of runs that count, and its nodes.
 
         Returns
         -------
@@ -52,7 +52,7 @@ class Memory(Noun[LeaksReport]):
         ``runs``, ``cpu`` (cores), ``callbacks`` (fraction of the time, 0..1), ``pss_bytes``. The
         nodes of one process share its CPU time; ``callbacks.summary`` has each callback's ``busy``.
         """
-        return processes_of(self._run)
+        return processes_of(self._run, self._report().counting)
 
     def estimates(self, by: Sequence[str] | None = None, *, full: bool = False) -> pl.DataFrame:
         """Estimate slopes and levels of memory, with intervals over runs.
