@@ -24,6 +24,8 @@ ONE_ROW = {
     ("analysis/measures/silences.py", "[*_THREAD, 'callback_id']"): "callbacks of a thread, unique",
     ("analysis/measures/waits_for.py", "'client_callback_instance_id'"): "instances, numbered",
     ("analysis/measures/waits_for.py", "['host', 'client_node']"): "nodes with one open instance",
+    ("analysis/measures/waits_for.py", "['host', 'vpid']"): "processes, grouped",
+    ("analysis/overview/live.py", "('topic', 'from')"): "a pair per subscription, as in messages",
     ("analysis/path/groups.py", "'callback_id'"): "callbacks, grouped",
     ("collectors/ros2/actions.py", "[*_WAY, 'goal_place']"): "goals are numbered",
     ("collectors/ros2/blocked.py", "'thread'"): "a thread's last begin",
