@@ -255,7 +255,7 @@ def test_latencies_are_counted_by_time_and_size() -> None:
     for count, known in ((5, (None, None)), (6, (7, None)), (299, (7, 7))):
         same = pl.LazyFrame(
             {"topic": "/t", "publish_ns": range(count), "latency_ns": 7, "outcome": "delivered",
-             "callback_instance_id": range(count)}
+             "clock_bound_ns": None, "callback_instance_id": range(count)}
         )  # fmt: skip
         of_count = Latencies(same).grid("/t", 0, 100, 10)
         assert (of_count.p50_ns, of_count.p99_ns) == known
