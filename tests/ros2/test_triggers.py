@@ -234,6 +234,17 @@ def test_a_message_that_did_not_arrive_misses_its_deadline(outcome: str, tmp_pat
     assert (hit.at_ns, hit.value, hit.at_least) == (T0 + 71 * MS, 22 * MS, True)
 
 
+def three_nodes() -> tuple[Trace, list[dict[str, int]]]:
+    """Make /n, which publishes /a to /m, which publishes /b to /o; also where each of them is."""
+    trace, of = Trace(), [{"pid": pid} for pid in (1, 2, 3)]
+    for place, name in enumerate("nmo"):
+        trace.node(-90e3, 0x10, name, **of[place])
+    for place, topic in enumerate(("/a", "/b")):
+        trace.publisher(-80e3, 0x20, topic, node=0x10, **of[place])
+        trace.subscription(-80e3, 0x30, topic, node=0x10, callback=0x40, **of[place + 1])
+    return trace, of
+
+
 @pytest.mark.parametrize("publishes", [True, False])
 def test_what_a_callback_published_is_known_when_it_has_ended(
     publishes: bool, tmp_path: Path
@@ -242,12 +253,7 @@ def test_what_a_callback_published_is_known_when_it_has_ended(
 
     If /m published after 1 ms, /o was done after 4 ms; if not, nothing can have reached /o.
     """
-    trace, of = Trace(), [{"pid": pid} for pid in (1, 2, 3)]
-    for place, name in enumerate("nmo"):
-        trace.node(-90e3, 0x10, name, **of[place])
-    for place, topic in enumerate(("/a", "/b")):
-        trace.publisher(-80e3, 0x20, topic, node=0x10, **of[place])
-        trace.subscription(-80e3, 0x30, topic, node=0x10, callback=0x40, **of[place + 1])
+    trace, of = three_nodes()
     for us in (0, 100e3, 200e3):
         trace.publish(us, 0x20, **of[0])
         trace.take(us + 1e3, 0x30, stamp=at(us + 2), **of[1])
@@ -355,12 +361,7 @@ def test_what_is_known_late_hits_late() -> None:
     """Each second /n publishes; /m publishes after 400 ms and then goes on until 901 ms; /o takes
     1 ms from 1 ms later on. So that chain took 402 ms is known after 901 ms.
     """
-    trace, of = Trace(), [{"pid": pid} for pid in (1, 2, 3)]
-    for place, name in enumerate("nmo"):
-        trace.node(-90e3, 0x10, name, **of[place])
-    for place, topic in enumerate(("/a", "/b")):
-        trace.publisher(-80e3, 0x20, topic, node=0x10, **of[place])
-        trace.subscription(-80e3, 0x30, topic, node=0x10, callback=0x40, **of[place + 1])
+    trace, of = three_nodes()
     for us in (0, 1e6, 2e6):
         trace.publish(us, 0x20, **of[0])
         trace.take(us + 900, 0x30, stamp=at(us + 2), **of[1])
