@@ -6,6 +6,7 @@ Only the standard library is used, as in `processes`.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 STARTED = 19
 """Field of ``/proc/<pid>/stat`` after the name: start time of the process in ticks since boot."""
@@ -25,6 +26,11 @@ def read(path: str) -> bytes:
         return b""
     finally:
         os.close(descriptor)
+
+
+def own_namespace() -> int:
+    """Return the number of the PID namespace of this process."""
+    return Path("/proc/self/ns/pid").stat().st_ino
 
 
 def stat(pid: int) -> list[bytes]:

@@ -7,6 +7,7 @@ import polars as pl
 from roslens.analysis.figures import style
 from roslens.analysis.figures.drawing import short
 from roslens.analysis.figures.plot import Plot
+from roslens.analysis.overview.runs_and_topics import with_several
 
 _LONGEST_NAME = 88
 _MOST = 8
@@ -23,9 +24,7 @@ def topics_plot(topics: pl.DataFrame) -> Plot:
         0; at least one.
     """
     rows = topics.head(_MOST).to_dicts()
-    pairs = topics.select("cell", "topic", "from").unique()
-    count = pl.len().over("cell", "topic")
-    several = set(pairs.filter(count > 1).select("cell", "topic").iter_rows())
+    several = with_several(topics, "from")
     levels = [row["cell"].split(", ") for row in rows]
     shared = [level for level in levels[0] if level and all(level in other for other in levels)]
     names = [

@@ -189,6 +189,12 @@ def _beyond_clocks(value_ms: pl.Expr) -> pl.Expr:
     return pl.when(beyond_clocks(value_ms, apart)).then(value_ms)
 
 
+def with_several(topics: pl.DataFrame, end: str) -> set[tuple[str, str]]:
+    """Return the cells and topics with several nodes at an end, ``from`` or ``to``."""
+    ends = topics.group_by("cell", "topic").agg(pl.col(end).n_unique())
+    return set(ends.filter(pl.col(end) > 1).select("cell", "topic").iter_rows())
+
+
 def slowest_first(topics: pl.DataFrame) -> pl.DataFrame:
     """Return rows of `topics_overview` in their order: application first, slowest first."""
     return topics.sort(

@@ -29,6 +29,7 @@ from roslens.analysis.reports.numbers import (
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.runs import Run
 from roslens.analysis.statistics.factorial import BY_BLOCK, FactorEffect
+from roslens.collectors import times
 from roslens.recording.text import shown_lines, some_of
 
 _MOST_TOLD = 5
@@ -159,8 +160,7 @@ def trigger_sentences(runs: Sequence[Run]) -> list[str]:
 
 def utc(time_ns: int) -> str:
     """Format a time as ``2026-11-23 14:03:21.123 UTC``."""
-    seconds, rest = divmod(time_ns, 1_000_000_000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S}.{rest // 1_000_000:03d} UTC"
+    return f"{times.utc(time_ns)[:-3]} UTC"
 
 
 def with_interval(estimate: Estimate) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,13 +12,11 @@ from roslens.analysis.reports.table import ReportTable, reference
 from roslens.analysis.verdicts.budgets import Budget, Checks, check_budgets, read_budgets
 from roslens.analysis.verdicts.comparison import Side
 from roslens.compare import load_side, write_text
-from roslens.printed import labels_of, numbered, print_verdicts
+from roslens.printed import MOST_ROWS, labels_of, more_rows, numbered, print_verdicts
 from roslens.runs import Runs
 
 _VERDICTS = ("within", "exceeded", "not_enough_evidence")
 _FIRST = ("exceeded", "not_enough_evidence", "within")
-_MOST_ROWS = 40
-"""Rows of a table, as in a comparison; the comment on a pull request has limited room."""
 
 
 def run_check(
@@ -66,13 +63,11 @@ def checks_table(found: Checks) -> ReportTable:
     the others.
     """
     notes: list[str] = []
-    checks, hidden = found.checks, []
-    if len(checks) > _MOST_ROWS:
-        ordered = sorted(checks, key=lambda c: (_FIRST.index(c.verdict), not c.confirmed))
-        checks, rest = ordered[:_MOST_ROWS], ordered[_MOST_ROWS:]
-        counts = Counter(c.verdict for c in rest)
-        parts = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.items())
-        hidden = [f"More rows, which --json has: {parts}."]
+    checks = found.checks
+    if len(checks) > MOST_ROWS:
+        checks = sorted(checks, key=lambda c: (_FIRST.index(c.verdict), not c.confirmed))
+    hidden = more_rows((c.verdict for c in checks[MOST_ROWS:]), "--json has")
+    checks = checks[:MOST_ROWS]
     cells = [c.budget.where if c.estimate is None else c.estimate.cell for c in checks]
     labels, common = labels_of(cells)
     rows = []

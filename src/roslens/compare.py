@@ -37,7 +37,16 @@ from roslens.analysis.verdicts.comparison import (
 from roslens.collectors.topics import INTERNAL
 from roslens.opening import open_as
 from roslens.paths import resolve
-from roslens.printed import NO_BOUND, labels_of, numbered, print_verdicts, ratio_chart, shown_change
+from roslens.printed import (
+    MOST_ROWS,
+    NO_BOUND,
+    labels_of,
+    more_rows,
+    numbered,
+    print_verdicts,
+    ratio_chart,
+    shown_change,
+)
 from roslens.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT, UsageError
 from roslens.recording.arrays import Floats, need_numpy
 from roslens.recording.errors import writing
@@ -58,8 +67,6 @@ _EXIT_CODES = {
     EXIT_NOT_ENOUGH_EVIDENCE: "not enough evidence",
 }
 _BARS = {"regression": "crit", "improvement": "active", "no_difference": "done"}
-_MOST_ROWS = 40
-"""Rows of a table; if there are more comparisons, the changed ones come first."""
 _MOST_BARS = 30
 _WITHIN_REACH = 50
 """The largest number of runs that anybody would make."""
@@ -577,13 +584,11 @@ def comparison_table(found: Comparisons) -> ReportTable:
 
 def _first_rows(comparisons: Comparisons) -> tuple[Sequence[Comparison], list[str]]:
     """Return the comparisons that a table shows, and a note on the rest."""
-    if len(comparisons.compared) <= _MOST_ROWS:
+    if len(comparisons.compared) <= MOST_ROWS:
         return comparisons.compared, []
     ordered = comparisons.by_interest
-    counts = Counter(_verdict_word(c, comparisons) for c in ordered[_MOST_ROWS:])
-    parts = [f"{count:,} {name}" for name, count in counts.items()]
-    note = f"More rows, which --json and frame() have: {', '.join(parts)}."
-    return ordered[:_MOST_ROWS], [note]
+    hidden = (_verdict_word(c, comparisons) for c in ordered[MOST_ROWS:])
+    return ordered[:MOST_ROWS], more_rows(hidden, "--json and frame() have")
 
 
 def _labels(

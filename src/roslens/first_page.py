@@ -24,6 +24,7 @@ from roslens.analysis.measures.loss import biased_figures, health_findings, how_
 from roslens.analysis.measures.samples import LOST, with_cells
 from roslens.analysis.measures.services import INFRASTRUCTURE, service_estimates, unanswered
 from roslens.analysis.overview.live import PAIR
+from roslens.analysis.overview.runs_and_topics import with_several
 from roslens.analysis.path.late import untold_in_words
 from roslens.analysis.reports.front import (
     Front,
@@ -189,11 +190,7 @@ class FirstPage(Facts):
     @cached_property
     def _several_ends(self) -> dict[str, set[tuple[str, str]]]:
         """Return the cells and topics with several publishers (``from``), and subscriptions."""
-        ends = self.topics.group_by("cell", "topic").agg(pl.col("from", "to").n_unique())
-        return {
-            end: set(ends.filter(pl.col(end) > 1).select("cell", "topic").iter_rows())
-            for end in ("from", "to")
-        }
+        return {end: with_several(self.topics, end) for end in ("from", "to")}
 
     def _publisher(self, row: Mapping[str, Any]) -> str:
         """Name the publisher of a row of topics, where its topic has several."""

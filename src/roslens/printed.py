@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -15,6 +16,9 @@ from roslens.analysis.reports.table import ReportTable
 from roslens.recording.terminal import Console, say
 from roslens.recording.text import shown
 
+MOST_ROWS = 40
+"""Rows of a table of verdicts, the most interesting first if there are more: the comment on a pull
+request has limited room."""
 STYLES: Mapping[str, str] = {
     "regression": "bold red",
     "worse": "bold red",
@@ -60,6 +64,13 @@ def labels_of(cells: Sequence[Cell]) -> tuple[list[str], list[str]]:
         return short_labels(cells), []
     labels = ["" if label == common else label for label in short_labels(cells)]
     return labels, [f"In all cells: {common}."]
+
+
+def more_rows(verdicts: Iterable[str], where: str) -> list[str]:
+    """Count the rows that a table leaves out, by verdict, in a note that says `where` they are."""
+    counts = Counter(verdicts)
+    parts = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.items())
+    return [f"More rows, which {where}: {parts}."] if counts else []
 
 
 def print_verdicts(

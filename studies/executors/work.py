@@ -12,9 +12,9 @@ from roslens.analysis.measures.latency import HOP
 from roslens.analysis.measures.samples import run_samples, topic_groups
 from roslens.analysis.measures.services import (
     DEFINITION,
-    INFRASTRUCTURE,
     as_lower_bound,
     call_times,
+    has_every_node,
 )
 from roslens.analysis.runs import Run, cells_of
 from roslens.analysis.statistics.over_runs import (
@@ -102,10 +102,7 @@ def work_of_runs(
         took_ns=pl.col("result_taken_ns") - asked,
         measured=pl.col("goal_called_ns").is_not_null(),
     )
-    is_own = ~pl.any_horizontal(
-        pl.col("service").str.ends_with(suffix) for suffix in INFRASTRUCTURE
-    )
-    is_own = is_own & ~pl.col("service").str.contains("/_action/")
+    is_own = ~has_every_node("service") & ~pl.col("service").str.contains("/_action/")
     of_calls = call_times(calls.filter(is_own))
     for kind, rows in ((GOAL, of_goals), (CALL, of_calls)):
         for name, part in _parts(rows, warm_up_s).items():

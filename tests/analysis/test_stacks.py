@@ -44,7 +44,7 @@ PRINTED = """\
   40/40 101.500000000:    5000000 
 \t            1237 [unknown] (/opt/lib/libstripped.so.1)
 \t            1270 main (/opt/gone (deleted))
-\t    7f3f7beb57cc py::Node.spin:/home/me/my node.py (/tmp/perf-40.map)
+\t    7f3f7beb57cc py::Node.spin:/opt/ws/my node.py (/tmp/perf-40.map)
 
   40/40 102.000000000:    5000000 
 \t            1237 [unknown] ([unknown])

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from roslens.recording.arrays import why_no_numpy
-from roslens.tracing.proc import ENDED, STARTED, stat
+from roslens.tracing.proc import ENDED, STARTED, own_namespace, stat
 
 MOUNTED = (Path("/sys/kernel/tracing"), Path("/sys/kernel/debug/tracing"))
 HOW = "run it as root, in a container with --privileged"
@@ -71,9 +71,8 @@ def why_no_ftrace() -> str | None:
 
 def new_name() -> str:
     """Return a unique name for an instance of this process."""
-    return (
-        f"roslens-{_namespace()}-{os.getpid()}-{_start_ticks(os.getpid())}-{secrets.token_hex(4)}"
-    )
+    own = os.getpid()
+    return f"roslens-{own_namespace()}-{own}-{_start_ticks(own)}-{secrets.token_hex(4)}"
 
 
 def group_of(name: str) -> str:
@@ -142,13 +141,9 @@ def remove_leftovers() -> list[str]:
 def _is_leftover(name: str) -> bool:
     match = _NAME.fullmatch(name)
     # Processes of another namespace are not visible.
-    if match is None or int(match[1]) != _namespace():
+    if match is None or int(match[1]) != own_namespace():
         return False
     return _start_ticks(int(match[2])) != int(match[3])
-
-
-def _namespace() -> int:
-    return Path("/proc/self/ns/pid").stat().st_ino
 
 
 def _start_ticks(pid: int) -> int:

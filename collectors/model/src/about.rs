@@ -133,7 +133,7 @@ impl Model {
 }
 
 /// Return the height at `time` of the line between two points, rounded up.
-pub(crate) fn straight(before: (i64, i64), after: (i64, i64), time: i64) -> i64 {
+fn straight(before: (i64, i64), after: (i64, i64), time: i64) -> i64 {
     let (length, rise) = (
         i128::from(after.0) - i128::from(before.0),
         i128::from(after.1) - i128::from(before.1),
@@ -144,3 +144,6 @@ pub(crate) fn straight(before: (i64, i64), after: (i64, i64), time: i64) -> i64 
     let part = -(-rise * (i128::from(time) - i128::from(before.0))).div_euclid(length);
     i64::try_from(i128::from(before.1) + part).unwrap_or(NEVER)
 }
+
+#[cfg(test)]
+mod tests;

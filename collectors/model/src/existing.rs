@@ -33,6 +33,7 @@ impl Existing {
     pub(crate) fn new(model: &Model, wanted: impl Fn(Id<Subscription>) -> bool) -> Self {
         let mut on_topic: HashMap<_, Vec<_>> = HashMap::new();
         let identity = &model.identity;
+        let host_ends = identity.host_ends();
         // Who is silent because a callback hangs has not gone.
         let running = model.callbacks.running();
         let running: HashSet<Maybe<Process>> = running
@@ -51,7 +52,7 @@ impl Existing {
                     } else {
                         identity.end(process)
                     },
-                    host_end: identity.host_end(identity.host(process)),
+                    host_end: (host_ends.get(&identity.host(process)).copied()).unwrap_or(i64::MAX),
                     after: None,
                     gone: 0,
                 });

@@ -176,11 +176,14 @@ impl Identity {
         get(&self.processes, process).map_or(i64::MAX, |process| process.end)
     }
 
-    /// Return the time of the last event of the processes on a host.
-    pub(crate) fn host_end(&self, host: Maybe<Host>) -> i64 {
-        let on_host = self.processes.iter().filter(|process| process.host == host);
-        let ends = on_host.map(|process| process.end);
-        ends.max().unwrap_or(i64::MAX)
+    /// Return the time of the last event of the processes on each host.
+    pub(crate) fn host_ends(&self) -> HashMap<Maybe<Host>, i64> {
+        let mut ends = HashMap::default();
+        for process in &self.processes {
+            let end = ends.entry(process.host).or_insert(process.end);
+            *end = process.end.max(*end);
+        }
+        ends
     }
 
     /// Return when a process could last take a message: by its last event if no event shows that,

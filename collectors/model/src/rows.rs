@@ -292,8 +292,7 @@ impl<T: Plain> Rows<T> {
     pub fn get(&self, number: impl Into<Maybe<T>>) -> Option<T> {
         let number = number.into()?;
         let Some(place) = self.place(number) else {
-            let kept = self.kept.binary_search_by_key(&number, |(kept, _)| *kept);
-            return Some(self.kept[kept.ok()?].1);
+            return Some(self.kept[self.kept_at(number)?].1);
         };
         let (page, row) = (self.pages.get(place)?, number.place() % PAGE);
         match page.rows.get(row) {
@@ -307,13 +306,19 @@ impl<T: Plain> Rows<T> {
     pub fn edit(&mut self, number: impl Into<Maybe<T>>) -> Option<&mut T> {
         let number = number.into()?;
         let Some(place) = self.place(number) else {
-            let kept = self.kept.binary_search_by_key(&number, |(kept, _)| *kept);
-            return Some(&mut self.kept[kept.ok()?].1);
+            let kept = self.kept_at(number)?;
+            return Some(&mut self.kept[kept].1);
         };
         if self.pages.get(place)?.rows.is_empty() {
             self.load(place);
         }
         self.pages[place].rows.get_mut(number.place() % PAGE)
+    }
+
+    /// Return the index of a row of a forgotten page among those that are kept.
+    fn kept_at(&self, number: Id<T>) -> Option<usize> {
+        let found = self.kept.binary_search_by_key(&number, |(kept, _)| *kept);
+        found.ok()
     }
 
     /// Return the index of a row's page, if it is not forgotten.

@@ -7,12 +7,12 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
-from pathlib import Path
 from statistics import median
 
 import polars as pl
 
 from roslens.analysis.overview.live import USED
+from roslens.tracing.proc import own_namespace
 from roslens.tracing.sampling import ProcessReader
 from roslens.tracing.sampling.periodic import Periodic
 from roslens.tracing.sampling.processes import Sample
@@ -96,8 +96,8 @@ class Processes(Periodic):
         For each name the last entry counts, and those that began since processes are watched.
         Processes of another namespace have other numbers here, so they cannot be sampled.
         """
-        own_namespace = Path("/proc/self/ns/pid").stat().st_ino
-        here = [entry for entry in found if entry[2] in (0, own_namespace)]
+        own = own_namespace()
+        here = [entry for entry in found if entry[2] in (0, own)]
         last = {entry[0]: entry for entry in here}
         gone: list[tuple[str, int, int]] = []
         for node, pid, _, created_ns in here:

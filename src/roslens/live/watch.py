@@ -31,6 +31,7 @@ from roslens.recording import EXIT_OK, NotEnoughEvidenceError, UsageError
 from roslens.recording.manifest import Hit
 from roslens.recording.terminal import Console, say
 from roslens.recording.text import shown
+from roslens.tracing.proc import own_namespace
 from roslens.tracing.run import TRIGGERED_NAME
 
 MESSAGES = (
@@ -269,7 +270,7 @@ class Living:
         Processes of another PID namespace have other numbers here. If the namespace is not known
         (0), a number that is not there may be of another one.
         """
-        own = Path("/proc/self/ns/pid").stat().st_ino
+        own = own_namespace()
         here = {pid: namespace == own for _, pid, namespace, _ in nodes if namespace in (0, own)}
         living = {pid for pid in here if Path(f"/proc/{pid}").exists()}
         self._seen |= living

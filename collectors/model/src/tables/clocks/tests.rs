@@ -1,5 +1,4 @@
 use super::Nearest;
-use crate::about::straight;
 
 /// Compare with the nearest of all timestamps by linear search, for times before, at, between and
 /// after them.
@@ -33,13 +32,4 @@ fn the_nearest_stamp_tells() {
             );
         }
     }
-}
-
-/// The expected heights were worked out by hand.
-#[test]
-fn between_two_bounds_it_is_straight_and_rounded_up() {
-    assert_eq!(straight((0, 10), (10, 20), 1), 11);
-    assert_eq!(straight((0, 20), (10, 10), 1), 19);
-    assert_eq!(straight((0, 0), (3, 1), 1), 1);
-    assert_eq!(straight((5, 7), (5, 9), 5), 9);
 }
