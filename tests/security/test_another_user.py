@@ -117,7 +117,7 @@ def known(place: Place, before: set[Path]) -> list[list[str | int]]:
                 if target.startswith("socket:["):
                     name = named.get(target[8:-1], "")
                     sockets |= {name.replace("@", "\0", 1)} if name else set()
-                elif target.startswith(("/tmp", "/dev/shm", str(Path.home()))):
+                elif target.startswith(("/tmp/", "/dev/shm/", f"{Path.home()}/")):
                     files.add(target)
         # Ports are read even if a file was closed meanwhile.
         with suppress(psutil.Error, OSError):
