@@ -9,7 +9,8 @@ an executor queues the calls of timers, several in a row are late.
 No event shows the grid's phase: timers are reset, and their clock (often ``CLOCK_MONOTONIC_RAW``)
 runs at a slightly different rate from that of the events. The phase is estimated from the
 activations around, in two steps: of some places where the circle of one period can be cut, the one
-by which they were least late in all is chosen; then the least late of them is exactly on the grid.
+by which they were least late in all is chosen, where possible among those by which no release was
+skipped; then the least late of them is exactly on the grid.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import polars as pl
 
 _AROUND = 50
 """The number of activations on either side that the phase is estimated from."""
+_WIDTH = 2 * _AROUND + 1
 _FEW = 10
 """The grid cannot be estimated from fewer activations between gaps."""
 _CUTS = 16
@@ -45,7 +47,7 @@ def timer_activations(starts: pl.DataFrame) -> pl.DataFrame:
     rows = rows.with_columns(_points().over(_PART).alias("point"))
     rows = rows.with_columns(_served(pl.col("point")).over(_PART).alias("served"))
     rows = rows.with_columns((pl.col("since") - served * pl.col("grid_ns")).alias("after"))
-    phase = pl.col("after").rolling_min(2 * _AROUND + 1, min_samples=1, center=True)
+    phase = pl.col("after").rolling_min(_WIDTH, min_samples=1, center=True)
     rows = rows.with_columns(
         (pl.col("after") - phase).over(_PART).alias("lateness_ns"),
         (phase - phase.first()).over(_PART).alias("drift_ns"),
@@ -69,13 +71,16 @@ def _points() -> pl.Expr:
     def point(start: pl.Expr, cut: pl.Expr | int) -> pl.Expr:
         return (start - cut * period // _CUTS) // period
 
-    # The lateness around each start and the cut in one number, of which the least is sought.
-    lateness = [
-        (since - cut * period // _CUTS - _served(point(since, cut)) * period)
-        .rolling_sum(2 * _AROUND + 1, min_samples=1, center=True) * _CUTS + cut
-        for cut in range(_CUTS)
-    ]  # fmt: skip
-    best = pl.min_horizontal(lateness) % _CUTS
+    def cost(cut: int) -> pl.Expr:
+        served = _served(point(since, cut))
+        late = since - cut * period // _CUTS - served * period
+        step = served.diff().fill_null(1).rolling_max(_WIDTH, min_samples=1, center=True)
+        # Late for half a period each is likelier than a release skipped without need.
+        needless = (step.clip(1, 2) - 1) * _AROUND * period
+        # In one number with the cut, of which the least is sought.
+        return (late.rolling_sum(_WIDTH, min_samples=1, center=True) + needless) * _CUTS + cut
+
+    best = pl.min_horizontal(cost(cut) for cut in range(_CUTS)) % _CUTS
     passed = point(since, best) - point(since.shift(1), best)
     return pl.when(period.is_not_null()).then(passed.fill_null(0).cum_sum())
 

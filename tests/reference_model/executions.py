@@ -229,7 +229,11 @@ def _points(since: Sequence[int], period: int) -> list[int]:
         points.append([(s - offset) // period for s in since])
         served = _served(points[cut])
         lateness = [s - offset - n * period for s, n in zip(since, served, strict=True)]
-        late.append([sum(around) for around in _around(lateness)])
+        steps = [1, *(b - a for a, b in pairwise(served))]
+        late.append([
+            sum(around) + AROUND * period * (max(near) > 1)
+            for around, near in zip(_around(lateness), _around(steps), strict=True)
+        ])  # fmt: skip
     best = [min(range(CUTS), key=lambda cut: late[cut][n]) for n in range(len(since))]
     passed = (points[cut][n] - points[cut][n - 1] for n, cut in enumerate(best) if n)
     return list(accumulate(passed, initial=0))

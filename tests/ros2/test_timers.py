@@ -84,6 +84,7 @@ def test_a_start_that_is_late_by_most_of_a_period_is_not_an_early_one() -> None:
         pytest.param(lambda random: random.choice([*[40] * 9, 1]), id="two"),
         pytest.param(lambda random: min(max(round(random.gauss(40, 10)), 0), 90), id="normal"),
         pytest.param(lambda random: random.randrange(90), id="uniform"),
+        pytest.param(lambda random: random.randrange(70, 90) * (random.random() > 0.02), id="rare"),
     ],
 )
 @pytest.mark.parametrize("seed", range(4))
