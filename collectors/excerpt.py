@@ -10,6 +10,8 @@ what `roslens.collectors.views` would show of the whole recording's tables, with
 * messages, takes and executions of callbacks are numbered within the excerpt, and ``hosts`` and
   ``processes`` count the events that were read;
 * the due time of a timer, and its drift, are estimated from the activations that were read;
+* how long any message of a subscription waited is not known, so one that is lost, or was replaced
+  in a history of one, is unknown (``depth_unknown``);
 * ``health`` describes what was read, ``losses`` the whole recording.
 
 An excerpt never lies where a recording's own tables do; ``health``, ``tables/excerpt.json`` and
@@ -269,11 +271,20 @@ def cut(
         path = made.tables / f"{name}.parquet"
         if not path.is_file():
             continue  # events only
-        frame = (
-            pl.scan_parquet(text_path(path), glob=False)
-            .filter(*view.filters(table, "", None))
-            .collect()
-        )
+        whole = pl.scan_parquet(text_path(path), glob=False)
+        frame = whole.filter(*view.filters(table, "", None)).collect()
+        if name == "subscriptions":
+            of_one = whole.filter(queue_depth=1).collect()["subscription_id"].implode()
+        if name == "messages" and excerpt.has_window:
+            is_open = (
+                (pl.col("outcome") == "lost")
+                & (pl.col("publisher_host") == pl.col("subscription_host"))
+                & pl.col("subscription_id").is_in(of_one)
+            )
+            frame = frame.with_columns(
+                pl.when(is_open).then(pl.lit(word)).otherwise(column).alias(column)
+                for column, word in (("outcome", "unknown"), ("reason", "depth_unknown"))
+            )
         if name == "health":
             frame = pl.concat([_finding(about), frame]).sort(
                 pl.col("severity") != "error", maintain_order=True

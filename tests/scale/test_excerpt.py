@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
+from tests.analysis.synthetic import write_run
 from tests.programs import roslens
 from tests.samples import RUN, SAMPLES, uncollected
 
@@ -18,7 +19,7 @@ from roslens.analysis.measures.loss import TracerLoss
 from roslens.analysis.metrics import metrics_of
 from roslens.collectors.collected import NOTE
 from roslens.collectors.collection import collect
-from roslens.collectors.excerpt import Excerpt, excerpt_of
+from roslens.collectors.excerpt import Excerpt, cut, excerpt_of
 from roslens.collectors.limits import Limits
 from roslens.collectors.reader import open_trace
 from roslens.collectors.schema import TABLES
@@ -235,3 +236,32 @@ def test_the_share_of_a_callback_is_that_of_the_time_of_the_excerpt(
     )  # fmt: skip
     summary = rl.open(tmp_path / "part").callbacks.summary().filter(pl.col("name") == "/data")
     assert summary["busy"].to_list() == pytest.approx([ran["duration_ns"].sum() / 1e9])
+
+
+def test_without_the_longest_wait_of_all_no_message_is_lost_in_a_history_of_one(
+    tmp_path: Path,
+) -> None:
+    """By docs/model.md, rule 6, a longer wait elsewhere in the recording makes these replaced.
+
+    That does not concern another host, nor histories of two, nor parts that are whole in time.
+    """
+    run = write_run(tmp_path / "run", latencies_ns=[None] * 4)
+    path = run / "tables" / "messages.parquet"
+    changed = pl.read_parquet(path).with_columns(
+        subscription_id=pl.Series([0, 0, 0, 1]),
+        publisher_host=pl.lit("h0"),
+        subscription_host=pl.Series(["h0", "h0", "h1", "h0"]),
+        outcome=pl.Series(["lost", "replaced", "lost", "lost"]),
+        reason=pl.Series(["overtaken", "pushed_out", "overtaken", "overtaken"]),
+    )
+    ends = pl.DataFrame({"subscription_id": [0, 1], "host": "h0", "topic": "/data"})
+    ends = ends.with_columns(queue_depth=pl.Series([1, 2]))
+    frames = {"subscriptions": TABLES["subscriptions"].conform(ends), "messages": changed}
+    for excerpt, first in ((Excerpt(start="+0s"), "unknown"), (Excerpt(topics=["*"]), "lost")):
+        for name, table in TABLES.items():
+            table.write(frames.get(name, table.empty()), path.with_name(f"{name}.parquet"))
+        recording = Recording.at(run)
+        cut(recording, recording, excerpt, (0, None))
+        part = pl.read_parquet(path)
+        assert part["outcome"].to_list() == [first, "replaced", "lost", "lost"]
+        assert (part["reason"][0] == "depth_unknown") == (first == "unknown")

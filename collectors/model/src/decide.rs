@@ -87,7 +87,7 @@ words! {
         BeforeFirstTake "before_first_take" "The connection's first take came later: it may not have been matched yet.",
         NeverTaken "never_taken" "Nothing of this connection was ever taken: it may never have been matched.",
         PushedOut "pushed_out" "As many later messages as the history holds came before the next take.",
-        DepthUnknown "depth_unknown" "How many messages the history holds is not known: later ones may have its place.",
+        DepthUnknown "depth_unknown" "How many messages the history holds, or in a part of a recording how long messages waited, is not known: later ones may have its place.",
         Overtaken "overtaken" "A later message of the connection was taken.",
         ReceiverSeen "receiver_seen" "The receiver was seen until it could no longer come.",
     }
