@@ -191,7 +191,6 @@ def _topics(
     published: pl.DataFrame, first: pl.DataFrame, begin_ns: int, end_ns: int
 ) -> pl.DataFrame:
     topics = topics_overview(published.lazy().with_columns(run=pl.lit("")))
-    topics = topics.with_columns(pl.col(PAIR).cast(pl.String))
     # A receiver that is gone or not there yet does not stop who publishes.
     publications = (
         published.filter(pl.col("topic").is_not_null())

@@ -42,7 +42,7 @@ RUN_SCHEMA = pl.Schema(
     }
 )
 
-_COUNTS = ("unknown", "not_matched", "known", "delivered")
+_COUNTS = ("not_arrived", "unknown", "not_matched", "known", "delivered")
 
 
 def runs_overview(
@@ -122,9 +122,9 @@ def topics_overview(
     published before the subscription first took one), ``known`` (number of those that arrived or
     did not), ``delivered`` (number with a latency), ``apart_ms`` (the most by which the clocks of
     hosts can make these times wrong; 0 within a host, null if that is not known). A percentile is
-    null where a run has fewer latencies than its interval needs (6 for P50, 299 for P99), and where
-    it is no longer than hosts' clocks may be apart. The slowest row is that with the highest P99,
-    or among rows without P99 that with the longest latency.
+    null where a run has fewer latencies than its interval needs (6 for P50, 299 for P99), and each
+    time where hosts' clocks forbid saying it (`beyond_clocks`). The slowest row is that with the
+    highest P99, or among rows without P99 that with the longest latency.
     """
     latency, apart = LATENCY_NS / 1e6, pl.col("apart_ms").max()
 
@@ -144,7 +144,7 @@ def topics_overview(
             size=size,
             p50_ms=supported_quantile_of(latency, 0.5, ordered=True),
             p99_ms=supported_quantile_of(latency, 0.99, ordered=True),
-            worst_ms=pl.col("latency_ns").filter(latency.is_not_null()).max() / 1e6,
+            worst_ms=latency.max(),
             apart_ms=CLOCK_BOUND_NS / 1e6,
             told=loss_of("outcome").is_not_null(),
             known=pl.col("outcome").is_in((*LOST, *ARRIVED)).sum(),
@@ -156,8 +156,8 @@ def topics_overview(
         .group_by(
             *cell,
             pl.col("topic").cast(pl.String),
-            pl.col("publisher_node").alias("from"),
-            pl.col("subscription_node").alias("to"),
+            pl.col("publisher_node").cast(pl.String).alias("from"),
+            pl.col("subscription_node").cast(pl.String).alias("to"),
         )
         .agg(
             pl.col("messages").sum(),
@@ -165,11 +165,10 @@ def topics_overview(
             bytes_per_s=_of_all_runs("rate", (pl.col("rate") * pl.col("size")).mean()),
             p50_ms=_beyond_clocks(mean_quantile_expression("p50_ms")),
             p99_ms=_beyond_clocks(mean_quantile_expression("p99_ms")),
-            worst_ms=pl.col("worst_ms").max(),
+            worst_ms=_beyond_clocks(pl.col("worst_ms").max()),
             lost=pl.when(pl.col("told").all()).then(
                 pl.col("not_arrived").sum() / pl.col("known").sum()
             ),
-            not_arrived=pl.col("not_arrived").sum(),
             **{name: pl.col(name).sum() for name in _COUNTS},
             apart_ms=pl.when(apart.is_finite()).then(apart),
         )
@@ -184,7 +183,7 @@ def _of_all_runs(name: str, value: pl.Expr) -> pl.Expr:
 
 
 def _beyond_clocks(value_ms: pl.Expr) -> pl.Expr:
-    """Return null for a value over runs that is no longer than the clocks of hosts may be apart."""
+    """Return null for a value over runs where the clocks of hosts forbid saying it."""
     apart = pl.col("apart_ms").max()
     return pl.when(beyond_clocks(value_ms, apart)).then(value_ms)
 
@@ -201,7 +200,9 @@ def slowest_first(topics: pl.DataFrame) -> pl.DataFrame:
         is_of_application(),
         pl.coalesce("p99_ms", "worst_ms"),
         "topic",
-        descending=[True, True, False],
+        "from",
+        "to",
+        descending=[True, True, False, False, False],
         nulls_last=True,
         maintain_order=True,
     )

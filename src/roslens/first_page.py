@@ -67,7 +67,7 @@ _NOT_MATCHED = (
     "should have arrived is not known."
 )
 _GUESSED = "a node may have used another message"
-_APART = "Between hosts, also what is no longer than their clocks may be apart."
+_APART = "Between hosts, also what is less than twice as long as their clocks may be apart."
 _STRIP = ("recorded", "for", "runs", "ROS 2", "middleware", "nodes", "topics", "the tracer lost")
 _LOSSES = (
     *("discarded_events", "lost_packets", "truncated"),

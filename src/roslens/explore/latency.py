@@ -95,8 +95,8 @@ class Latency(OfMessages):
         messages, 0..1; null if it cannot be known), ``not_arrived``, ``unknown``, ``not_matched``,
         ``known``, ``delivered`` (their counts), ``apart_ms`` (how far hosts' clocks may be apart,
         ms; 0 within a host, null if that is not known). A percentile is null where a run has fewer
-        latencies than its interval needs, 6 for P50 and 299 for P99, and where hosts' clocks may be
-        more than half as far apart.
+        latencies than its interval needs, 6 for P50 and 299 for P99, and any time where hosts'
+        clocks may be more than half as far apart.
 
         Raises
         ------
