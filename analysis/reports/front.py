@@ -339,4 +339,4 @@ def _part(loss: Estimate) -> str:
         return f"between {significant(100 * low, 3)} % and {significant(100 * high, 3)} %"
     if loss.low is None:
         return f"{significant(100 * not_none(loss.value), 3)} %"
-    return with_interval(loss)
+    return f"{with_interval(loss)} ({loss.runs} runs may lack a kind of run that differs)"

@@ -170,6 +170,20 @@ def test_a_refused_loss_of_one_cell_is_not_hidden_by_those_known() -> None:
     )
 
 
+def test_why_the_loss_of_few_alike_runs_has_a_wide_interval_is_said() -> None:
+    """By hand, as docs/calibration.md says: p 0.415, binomial e 0.0078, h 3.18 e / p = 0.060.
+
+    low = p exp(-h) = 0.391; seen = 0.455, u = 1 - 0.05 ** 0.25 = 0.527, high = 0.473 seen + u.
+    """
+    lost = (400, 430, 420, 411)
+    samples = [run(f"r{i}", "a", delivered=1000 - n, lost=n) for i, n in enumerate(lost)]
+    text, _ = said([*samples, run("s", "b", delivered=600)])
+    assert text == (
+        "1,661 of 4,600 messages did not arrive; most with way=a: 42 % [39, 74] "
+        "(4 runs may lack a kind of run that differs)."
+    )
+
+
 def test_loss_in_words() -> None:
     none, (loss,) = said([run(f"r{i}", "a", delivered=100) for i in range(3)])
     assert none == "All 300 messages arrived."
