@@ -170,18 +170,13 @@ def differences(base: Iterable[Environment], new: Iterable[Environment]) -> Diff
             difference.kind == "packages" and _unimportant(difference.name),
         )
     )
-    machines = [{name for kind, name in side if kind == "machine"} for side in (left, right)]
+    machines = [[name for kind, name in side if kind == "machine"] for side in (left, right)]
     silent = [name for name, machine in zip(("BASE", "NEW"), machines, strict=True) if not machine]
-    return Differences(
-        differing,
-        [name for kind, name in right if kind == "machine" and name not in machines[0]]
-        if not silent
-        else (),
-        [name for kind, name in left if kind == "machine" and name not in machines[1]]
-        if not silent
-        else (),
-        silent,
-    )
+    unknown = [
+        [name for name in other if name not in own and not silent]
+        for own, other in (machines, machines[::-1])
+    ]
+    return Differences(differing, unknown[0], unknown[1], silent)
 
 
 def merged_differences(several: Sequence[Differences]) -> Differences:

@@ -315,7 +315,7 @@ class LeaksReport(Report[LeaksParameters]):
 
     def statements(self) -> Section:
         """Check what the published study of executors said about memory."""
-        statements = leak_statements(self.leaks, self.baselines)
+        statements = self.decided(leak_statements(self.leaks, self.baselines))
         if all(statement.verdict == "not_in_these_recordings" for statement in statements):
             return Section("What the study said of memory is of other workloads than these.")
         return Section(study_table(statements))

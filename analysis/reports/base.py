@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -16,6 +17,7 @@ from roslens.analysis.environment import differences, merged_differences
 from roslens.analysis.estimate import Estimate
 from roslens.analysis.figures.drawing import Drawing
 from roslens.analysis.figures.plot import Plot
+from roslens.analysis.judged import ACROSS_MACHINES
 from roslens.analysis.measures.loss import biased_figures, health_findings
 from roslens.analysis.measures.measured_part import measured_parts
 from roslens.analysis.metrics import metrics_of, versions, write_metrics
@@ -25,6 +27,7 @@ from roslens.analysis.reports.parameters import ReportParameters
 from roslens.analysis.reports.table import ReportTable, Sentence, Verbatim
 from roslens.analysis.reports.tables import definitions_table, health_table, tracer_loss_table
 from roslens.analysis.runs import cells_of, why_left_out
+from roslens.analysis.verdicts.statement import Statement
 from roslens.recording.files import write_atomically
 from roslens.recording.text import shown_lines, some_of
 
@@ -196,6 +199,15 @@ class Report(ABC, Generic[P]):
         )
         text = f"Cells were recorded on different machines ({named}): that may be the difference."
         return [text] if named else []
+
+    def decided(self, found: Sequence[Statement]) -> list[Statement]:
+        """Return statements about several cells, undecided if these are of different machines."""
+        return [
+            replace(s, verdict="not_enough_evidence", because=s.because + ACROSS_MACHINES)
+            if s.decided and self._machines
+            else s
+            for s in found
+        ]
 
     def disturbed(self) -> list[Part]:
         """Show the runs whose host was disturbed, and by what."""

@@ -349,11 +349,12 @@ class MicroRosReport(Report[MicroRosParameters]):
             emulated = {link.transport for link in self.analysed.links.values() if link.emulated}
             statements = [
                 *memory_statements(self.published.claims, self.slopes),
-                *measured_statements(self.slopes, estimates, emulated),
+                *self.decided(measured_statements(self.slopes, estimates, emulated)),
             ]
+            of_tcp = self.decided(tcp_statements(estimates))
             measured += [
                 claims_table(statements, "Statements of the study, held against this"),
-                claims_table(tcp_statements(estimates), "What the study does not say", "said here"),
+                claims_table(of_tcp, "What the study does not say", "said here"),
             ]
         differences = differences_of_totals(self.published.memory)
         slopes = list(self.published_slopes.values()) or self.slopes

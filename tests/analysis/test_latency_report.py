@@ -36,6 +36,7 @@ from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.analysis.runs import Run
 from roslens.analysis.statistics.factorial import BY_BLOCK, BY_CELL, FactorEffect
 from roslens.analysis.statistics.over_runs import value_over_runs
+from roslens.analysis.verdicts.statement import Statement
 from roslens.first_page import FirstPage
 from roslens.recording import UsageError
 from roslens.recording.manifest import read_manifest, write_manifest
@@ -164,6 +165,8 @@ def test_cells_of_different_machines_are_named(tmp_path: Path, *, same: bool) ->
     here = report_of(tmp_path)
     assert (told in here.answer().sentences) is not same
     assert (told in repr(here.loss())) is not same
+    (statement,) = here.decided([Statement("a is as b", "confirmed", "all pairs")])
+    assert statement.verdict == ("confirmed" if same else "not_enough_evidence")
 
 
 @pytest.mark.parametrize(
