@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from dataclasses import replace
 from datetime import timedelta
@@ -32,6 +33,7 @@ from roslens.analysis.verdicts.trend import Night, Series, find_trends
 from roslens.fleet.series import series_of
 from roslens.fleet.show import trend_table
 from roslens.recording import UsageError
+from roslens.recording.scratch import locked_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -446,6 +448,38 @@ def test_the_verb(nightly: Path, tmp_path: Path) -> None:
     assert data["exit_code"] == 1
     (software,) = data["series"][0]["changes"][0]["software"]
     assert software == {"name": "commit", "before": "a" * 40, "after": "b" * 40}
+
+
+def exit_code(nightly: Path) -> int:
+    """Return the exit code if a change of 30 % does not matter."""
+    return roslens("trend", nightly, "--suite", "two_process", "--threshold", "50%").returncode
+
+
+@pytest.mark.parametrize(("written", "code"), [(18, 0), (20, 3)])
+def test_a_newest_night_that_cannot_be_read_is_no_good_news(
+    nightly: Path, written: int, code: int
+) -> None:
+    """A manifest is broken; it was written before the 20th night began, or after it."""
+    assert exit_code(nightly) == 0
+    manifest = nightly / "broken" / "run" / "manifest.json"
+    manifest.parent.mkdir(parents=True)
+    manifest.write_text("{")
+    at = (START + timedelta(days=written)).timestamp()
+    os.utime(manifest, (at, at))
+    assert exit_code(nightly) == code
+
+
+def test_a_campaign_that_is_being_recorded_does_not_count_yet(nightly: Path) -> None:
+    """The recorder holds the lock of the campaign's folder as long as it lives."""
+    run = nightly / "night020" / "run"
+    run.mkdir(parents=True)
+    data = json.loads((nightly / "night019" / "run" / "manifest.json").read_text())
+    start = int((START + timedelta(days=20)).timestamp()) * 10**9
+    data |= {"campaign": "night020", "start_ns": start, "status": "running"}
+    (run / "manifest.json").write_text(json.dumps(data))
+    with locked_folder(run.parent):
+        assert exit_code(nightly) == 0
+    assert exit_code(nightly) == 3
 
 
 @pytest.mark.parametrize("verb", ["catalog", "trend"])

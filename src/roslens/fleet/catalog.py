@@ -29,7 +29,7 @@ from roslens.tracing.ros.cache import cache_folder
 NAME = "catalog.parquet"
 Moment: TypeAlias = "str | datetime | timedelta"
 Names: TypeAlias = "str | Sequence[str]"
-_VERSION = "roslens.catalog", "4"
+_VERSION = "roslens.catalog", "5"
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Catalog:
                 fits = [
                     value
                     for value in rows[column].unique().drop_nulls()
-                    if _matches(value, patterns)
+                    if any(fnmatchcase(value, pattern) for pattern in patterns)
                 ]
                 rows = rows.filter(pl.col(column).is_in(fits))
         if factors:
@@ -278,7 +278,3 @@ def moment(when: Moment) -> datetime:
         raise UsageError(
             f"{str(when)!r} is no time; give 2026-11-01, or 30d for so long ago"
         ) from error
-
-
-def _matches(value: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatchcase(value, pattern) for pattern in patterns)

@@ -6,7 +6,7 @@ import json
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import polars as pl
@@ -17,6 +17,7 @@ from roslens.fleet.trees import Place, Tree
 from roslens.recording import Recording, RoslensError, RunFailedError, UsageError
 from roslens.recording.files import text_path
 from roslens.recording.json_file import read_json
+from roslens.recording.layout import MANIFEST_NAME
 from roslens.recording.manifest import Manifest
 from roslens.recordings import Recordings, open_recordings
 
@@ -79,7 +80,8 @@ ROW: Mapping[str, pl.DataType] = {
 }
 """Columns of a catalog. ``path`` and ``tables`` are relative to its root; ``factors`` and
 ``packages`` are JSON; ``topic`` is that of `METRICS`; ``problem`` is why a recording cannot be
-read, null if it can."""
+read, null if it can. If its manifest cannot be read, ``campaign`` is the folder, and ``start`` when
+that file was written."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +107,11 @@ def row_of(task: Task) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as scratch:
         try:
             recording = Recording.at(task.tree.local(place, Path(scratch)))
-            manifest = recording.manifest
-            if manifest is not None:
+            if recording.has_manifest:
+                # All that is known of a manifest that cannot be read; the run began before that.
+                row["start_ns"] = (recording.path / MANIFEST_NAME).stat().st_mtime_ns
+                row["campaign"] = PurePosixPath(place.path).parent.name
+            if (manifest := recording.manifest) is not None:
                 row |= _manifest_columns(manifest)
             elif factors := factors_in(place.path.split("/")):
                 row["factors"] = json.dumps(factors, sort_keys=True)

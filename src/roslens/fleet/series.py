@@ -64,15 +64,15 @@ def series_of(rows: pl.DataFrame, metrics: Sequence[str]) -> tuple[list[Series],
         if (count := mask.sum())
     ]  # fmt: skip
     usable = usable.with_columns(
-        topic=pl.when(pl.col("topic").eq_missing(pl.col("work_topic")))
-        .then(None)
-        .otherwise("topic")
+        topic=pl.when(pl.col("topic").ne_missing(pl.col("work_topic"))).then("topic")
     )
     cell_columns = ("suite", "factors")
     groups = usable.sort("start", "path").partition_by(
         cell_columns, as_dict=True, maintain_order=True
     )
     whole_groups = rows.drop_nulls("start").partition_by(cell_columns, as_dict=True)
+    # Of which cell those are whose manifest cannot be read is not known.
+    of_any_cell = rows.filter(pl.col("suite").is_null())
     series = []
     for metric in dict.fromkeys(metrics):
         for (suite, factors), members in sorted(groups.items(), key=str):
@@ -101,7 +101,7 @@ def series_of(rows: pl.DataFrame, metrics: Sequence[str]) -> tuple[list[Series],
                         f"{cell_label(cell)}, which are left out"
                     )
                 if nights:
-                    silent = whole_groups[suite, factors].filter(
+                    silent = pl.concat([whole_groups[suite, factors], of_any_cell]).filter(
                         pl.col("start") > nights[-1].start,
                         ~pl.col("campaign").is_in([night.campaign for night in nights]),
                     )
@@ -137,8 +137,7 @@ def _nights(members: pl.DataFrame, metric: str) -> tuple[list[Night], int]:
 
 def _shared_software(runs: Any) -> Mapping[str, str]:
     """Return the software that all runs share; machines also if they are several."""
-    shared: dict[str, str] | None = None
-    machines: Counter[str] = Counter()
+    of_runs = []
     for run in runs:
         software = dict(json.loads(run["packages"] or "{}"))
         for name, column in (("commit", "git_commit"), ("distro", "distro"), ("kernel", "kernel")):
@@ -146,10 +145,8 @@ def _shared_software(runs: Any) -> Mapping[str, str]:
                 software[name] = run[column]
         if run["cpu_model"] is not None:
             software[MACHINE] = f"{run['cpu_model']}, {run['cpu_count']} CPUs"
-            machines[software[MACHINE]] += 1
-        if shared is None:
-            shared = software
-        else:
-            shared = {k: v for k, v in shared.items() if software.get(k) == v}
+        of_runs.append(software)
+    machines = Counter(software[MACHINE] for software in of_runs if MACHINE in software)
+    shared = set.intersection(*(set(software.items()) for software in of_runs))
     several = {MACHINE: "; ".join(shares(machines))} if len(machines) > 1 else {}
-    return {**(shared or {}), **several}
+    return {**dict(shared), **several}

@@ -22,12 +22,13 @@ from roslens.fleet.catalog import Catalog, Changes, default_file
 from roslens.fleet.cluster import Workers
 from roslens.fleet.selection import Selection, Written
 from roslens.fleet.series import series_of
-from roslens.fleet.trees import open_tree
+from roslens.fleet.trees import open_tree, parent
 from roslens.printed import labels_of, numbered, print_verdicts, show_table, shown_change
 from roslens.progress import progress_bar
 from roslens.recording import UsageError
 from roslens.recording.terminal import Console, say
 from roslens.recording.text import some_of
+from roslens.tracing.claim import is_claimed
 
 _MOST_PROBLEMS = 20
 _MOST_ODD = 5
@@ -130,11 +131,21 @@ def run_trend(
     """Detect changes over time, print them, write the requested files; return the exit code."""
     fraction = parse_threshold(threshold)
     rate = parse_threshold(false_alarms, "--false-alarms")
-    chosen = found.select(suite=suites or None, since=since)
-    series, left_out = series_of(chosen.rows, metrics)
+    chosen = found.select(suite=suites or None, since=since).rows
+    # Those whose manifest cannot be read may be of any suite.
+    unread = found.select(since=since, where=pl.col("suite").is_null()).rows
+    rows = pl.concat([chosen, unread]).unique("path")
+    recorded = [
+        path
+        for path in rows.filter(status="running")["path"]
+        if is_claimed(Path(found.tree.address(parent(path))))
+    ]
+    series, left_out = series_of(rows.filter(~pl.col("path").is_in(recorded)), metrics)
+    if recorded:
+        left_out.append(f"{len(recorded)} recordings are still being made and are left out")
     if not series:
         raise UsageError(
-            f"{chosen.tree.where}: no run of a campaign has a value of "
+            f"{found.tree.where}: no run of a campaign has a value of "
             f"{', '.join(metrics)}; {'; '.join(left_out) or 'no recording is left of them'}"
         )
     trends = find_trends(series, fraction, rate)
