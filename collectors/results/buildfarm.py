@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from roslens.collectors.results.tool_result import (
     ToolResult,
     number,
     read_text,
+    rows_of,
     table_rows,
 )
 from roslens.recording.json_file import read_json
@@ -39,19 +41,15 @@ def read_buildfarm_csv(path: Path) -> ToolResult:
     UsageError
         A row does not fit its header.
     """
-    series = []
+    series: list[dict[str, Any]] = []
     for where, row in table_rows(path):
         time = number(row["T_experiment"], where)
-        series += [
-            {
-                "time_ns": round(time * 1e9),
-                "metric": metric,
-                "value": number(row[name], f"{where} {name}") * factor,
-                "unit": unit,
-            }
+        figures = {
+            metric: (number(row[name], f"{where} {name}") * factor, unit)
             for name, (metric, factor, unit) in _COLUMNS.items()
             if name in row
-        ]
+        }
+        series += rows_of(figures, time_ns=round(time * 1e9))
     notes = (
         "virtual and 'resident anonymous' memory were pages read as KB: multiplied by 4",
         "'resident anonymous' is all resident memory",
@@ -124,17 +122,12 @@ def read_buildfarm_plot(path: Path) -> ToolResult:
         A cell is not a number.
     """
     names, cells = (line.split(",") for line in read_text(path).splitlines() if line.strip())
-    summary = [
-        {
-            "entity": "process",
-            "name": names[0].strip(),
-            "metric": metric,
-            "value": number(cell.strip(), f"{path}:2") * factor,
-            "unit": unit,
-        }
+    figures = {
+        metric: (number(cell.strip(), f"{path}:2") * factor, unit)
         for (metric, factor, unit), cell in zip(_LAYOUTS[len(cells)], cells, strict=True)
         if metric
-    ]
+    }
+    summary = rows_of(figures, entity="process", name=names[0].strip())
     notes = [_NO_P95, "one run condensed to one figure each: no interval can be had from it"]
     if len(cells) != 12:
         notes.append("latencies are means over seconds, whatever each second received")
@@ -154,7 +147,7 @@ def read_buildfarm_benchmark(path: Path) -> ToolResult:
     UsageError
         The file is no benchmark.json.
     """
-    summary = []
+    summary: list[dict[str, Any]] = []
     notes = set()
     groups = read_json(path)
     for group, tests in groups.items():
@@ -169,13 +162,6 @@ def read_buildfarm_benchmark(path: Path) -> ToolResult:
                 if "throughput" in metric:
                     factor, unit = float(_MIB), "byte/s"
                     notes.add("throughput is MiB/s, whatever its unit says")
-                summary.append(
-                    {
-                        "entity": group,
-                        "name": test,
-                        "metric": metric,
-                        "value": float(value["dblValue"]) * factor,
-                        "unit": unit,
-                    }
-                )
+                figure = (float(value["dblValue"]) * factor, unit)
+                summary += rows_of({metric: figure}, entity=group, name=test)
     return ToolResult.of(TOOL, summary, notes=sorted(notes))

@@ -60,7 +60,7 @@ class Format:
         Whether a path is of this kind, given the beginning of its text (empty for a folder).
     read
         Reads the file and returns one result per run.
-    always_apart
+    costly
         Whether even a small file can take a reader more time or memory than its size suggests.
     """
 

@@ -21,6 +21,7 @@ from roslens.collectors.results.tool_result import (
     number,
     numbered,
     read_text,
+    rows_of,
     split_row,
 )
 from roslens.recording.errors import UsageError
@@ -206,10 +207,7 @@ def _latency_row(
         **({"frequency": (_cell(row, "freq", where), "Hz")} if "freq" in row else {}),
         **({"message_size": (_cell(row, "size", where), "byte")} if "size" in row else {}),
     }  # fmt: skip
-    contents.summary += [
-        {**base, "metric": metric, "value": value, "unit": unit, "samples": count}
-        for metric, (value, unit) in values.items()
-    ]
+    contents.summary += rows_of(values, **base, samples=count)
     late = _count(row, "too_late", where) if "too_late" in row else 0
     if late and contents.metadata.get("dialect") != "D" and _tracked(contents):
         contents.notes.append(
@@ -233,10 +231,8 @@ def _sent_row(row: Mapping[str, str], where: str, contents: _Contents) -> None:
         return
     for column, metric in (("sent", "sent"), ("true_lost", "lost"), ("gap_lost", "lost_by_gaps")):
         if row.get(column):
-            value = number(row[column], f"{where} {column}")
-            contents.summary.append(
-                {"entity": "topic", "name": topic, "metric": metric, "value": value, "unit": "1"}
-            )
+            figure = (number(row[column], f"{where} {column}"), "1")
+            contents.summary += rows_of({metric: figure}, entity="topic", name=topic)
 
 
 def _table(path: Path) -> list[tuple[int, dict[str, str]]]:
@@ -258,16 +254,13 @@ def _total(path: Path, contents: _Contents) -> None:
         where = f"{path}:{place}"
         count = _count(row, "received_msgs", where)
         values = {
-            "received": (count, "1"),
+            "received": (float(count), "1"),
             **({"latency_mean": (_cell(row, "mean_us", where) * 1e3, "ns")} if count else {}),
             "late": (_cell(row, "late_msgs", where), "1"),
             "too_late": (_cell(row, "too_late_msgs", where), "1"),
             "lost": (_cell(row, "lost_msgs", where), "1"),
         }
-        contents.summary += [
-            {"entity": "all", "metric": m, "value": float(v), "unit": u, "samples": count}
-            for m, (v, u) in values.items()
-        ]
+        contents.summary += rows_of(values, entity="all", samples=count)
 
 
 def _resources(path: Path, cores: int | None, contents: _Contents) -> None:
@@ -279,10 +272,7 @@ def _resources(path: Path, cores: int | None, contents: _Contents) -> None:
             raise UsageError(f"{path}: no column time_ms; not a resources.txt")
         if any(values.values()):  # the first row is zeros, before the first sample
             time_ns = round(values["time_ms"] * 1e6)
-            contents.series += [
-                {"time_ns": time_ns, "metric": m, "value": v, "unit": u}
-                for m, v, u in _resource_values(values, cores)
-            ]
+            contents.series += rows_of(_resource_values(values, cores), time_ns=time_ns)
     missing = [row for row in contents.series[before:] if row["value"] is None]
     overflow = sum(row["unit"] == "byte" for row in missing)
     contents.notes.append("rss_KB is a peak (ru_maxrss): it says nothing about leaks")
@@ -299,18 +289,18 @@ def _resources(path: Path, cores: int | None, contents: _Contents) -> None:
 
 def _resource_values(
     values: Mapping[str, float], cores: int | None
-) -> list[tuple[str, float | None, str]]:
-    figures: list[tuple[str, float | None, str]] = []
+) -> dict[str, tuple[float | None, str]]:
+    figures: dict[str, tuple[float | None, str]] = {}
     if "cpu_perc" in values:
         share = values["cpu_perc"] / 100
-        figures.append(("cpu", share * cores, "core") if cores else ("cpu_of_machine", share, "1"))
+        figures |= {"cpu": (share * cores, "core")} if cores else {"cpu_of_machine": (share, "1")}
     for name, metric in _SIZES.items():
         if name in values:
             size = values[name] * 1024
-            figures.append((metric, size if size >= 0 else None, "byte"))
+            figures[metric] = (size if size >= 0 else None, "byte")
     if "latency_us" in values:
         good = 0 <= values["latency_us"] <= _WRAPPED_US
-        figures.append(("latency_mean", values["latency_us"] * 1e3 if good else None, "ns"))
+        figures["latency_mean"] = (values["latency_us"] * 1e3 if good else None, "ns")
     return figures
 
 
@@ -320,7 +310,5 @@ def _events(path: Path, contents: _Contents) -> None:
         code = _count(row, "Code", f"{path}:{place}")
         name = _EVENTS.get(code, f"code_{code}")
         counts[name] = counts.get(name, 0) + 1
-    contents.summary += [
-        {"entity": "all", "metric": f"events_{k}", "value": float(v), "unit": "1"}
-        for k, v in counts.items()
-    ]
+    figures = {f"events_{name}": (float(count), "1") for name, count in counts.items()}
+    contents.summary += rows_of(figures, entity="all")

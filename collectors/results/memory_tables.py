@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from roslens.collectors.results.tool_result import (
     ToolResult,
     number,
+    rows_of,
     table_rows,
 )
 from roslens.recording.errors import UsageError
@@ -54,15 +56,15 @@ def read_psutil(path: Path) -> ToolResult:
     UsageError
         There is no row, or one is truncated.
     """
-    rows = []
+    rows: list[dict[str, Any]] = []
     for where, row in table_rows(path):
         values = {name: number(cell, f"{where} {name}") for name, cell in row.items()}
-        time_ns = round(values["Time[sec]"] * 1e9)
-        rows += [
-            {"time_ns": time_ns, "metric": metric, "value": values[name] * factor, "unit": unit}
+        figures = {
+            metric: (values[name] * factor, unit)
             for name, (metric, factor, unit) in _PSUTIL.items()
             if name in values
-        ]
+        }
+        rows += rows_of(figures, time_ns=round(values["Time[sec]"] * 1e9))
     if not rows:
         raise UsageError(f"{path}: no row below its header; did the program run?")
     return ToolResult.of("run_psutil", series=rows)

@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from roslens.collectors.results.tool_result import ToolResult, read_text
+from roslens.collectors.results.tool_result import ToolResult, read_text, rows_of
 from roslens.recording.errors import UsageError
 from roslens.recording.json_file import read_json
 
@@ -70,9 +70,9 @@ def read_micro_ros_data(path: Path) -> ToolResult:
             if not quantity:
                 raise UsageError(f"{path}: a figure before any section")
             factor, unit = (_KILOBIT, "byte/s") if quantity == "throughput" else (1e3, "ns")
+            figure = (float(match[3]) * factor, unit)
             metric = f"{quantity}_{_STATISTICS[match[1]]}"
-            about = {"entity": direction, "name": match[2], "metric": metric, "unit": unit}
-            rows.append(about | {"value": float(match[3]) * factor})
+            rows += rows_of({metric: figure}, entity=direction, name=match[2])
     if not rows:
         raise UsageError(f"{path}: no figure of a network's driver in it")
     notes = (
@@ -119,10 +119,8 @@ def _executed(key: str, data: Mapping[str, Any]) -> Read:
     entity, time, share, word = _EXECUTED[key]
     for name, about in data.items():
         subject = {"entity": entity, "name": name}
-        summary += [
-            {**subject, "metric": "cpu_time", "value": float(about[time]), "unit": "ns"},
-            {**subject, "metric": "cpu", "value": about[share] / 100, "unit": "1"},
-        ]
+        figures = {"cpu_time": (float(about[time]), "ns"), "cpu": (about[share] / 100, "1")}
+        summary += rows_of(figures, **subject)
         durations = [
             stop["stop"] - start["start"]
             for start, stop in pairwise(about[key])
@@ -137,8 +135,7 @@ def _add_durations(
 ) -> None:
     if durations:
         mean = sum(durations) / len(durations)
-        about = {"metric": f"{name}_mean", "value": mean, "unit": "ns", "samples": len(durations)}
-        summary.append({**subject, **about})
+        summary += rows_of({f"{name}_mean": (mean, "ns")}, **subject, samples=len(durations))
         samples += [{**subject, "value_ns": int(duration)} for duration in durations]
 
 
@@ -152,13 +149,13 @@ def _heap(data: Mapping[str, Any]) -> Read:
         live = sum(int(allocation["user_alloc"]) for allocation in taken) - sum(
             int(release["user_alloc"]) for release in freed
         )
-        task = {"entity": "task", "name": name}
-        summary += [
-            {**task, "metric": "allocations", "value": float(len(taken)), "unit": "1"},
-            {**task, "metric": "frees", "value": float(len(freed)), "unit": "1"},
-            {**task, "metric": "heap_requested", "value": float(asked), "unit": "byte"},
-            {**task, "metric": "heap_live", "value": float(live), "unit": "byte"},
-        ]
+        figures = {
+            "allocations": (float(len(taken)), "1"),
+            "frees": (float(len(freed)), "1"),
+            "heap_requested": (float(asked), "byte"),
+            "heap_live": (float(live), "byte"),
+        }
+        summary += rows_of(figures, entity="task", name=name)
     notes = [
         "live is what was allocated and not freed by the end, by this task",
         "the file holds no times: it shows neither a peak nor a leak",
@@ -175,16 +172,10 @@ def _blocks(sizes: Mapping[str, Mapping[str, Any]]) -> Iterator[Mapping[str, Any
 
 
 def _stacks(data: Mapping[str, Any]) -> Read:
-    summary = [
-        {
-            "entity": "task",
-            "name": name,
-            "metric": "stack_used",
-            "value": float(about["stack_used_bytes"]),
-            "unit": "byte",
-        }
-        for name, about in data.items()
-    ]
+    summary: list[Row] = []
+    for name, about in data.items():
+        figure = (float(about["stack_used_bytes"]), "byte")
+        summary += rows_of({"stack_used": figure}, entity="task", name=name)
     return summary, [], ["stack_used is the most that was ever used: the mark of the highest water"]
 
 
@@ -197,7 +188,6 @@ def _functions(data: Mapping[str | None, Any]) -> Read:
             if not about:  # an address without a function
                 continue
             function = {"entity": "function", "name": name, "node": task}
-            hits = float(about["hits"])
-            summary.append({**function, "metric": "hits", "value": hits, "unit": "1"})
+            summary += rows_of({"hits": (float(about["hits"]), "1")}, **function)
             _add_durations(function, "duration", about.get("deltas", ()), summary, samples)
     return summary, samples, ["without durations, hits are entries and exits: most calls are two"]

@@ -23,6 +23,7 @@ from roslens.collectors.results.tool_result import (
     number,
     numbered,
     read_text,
+    rows_of,
 )
 from roslens.recording.errors import UsageError
 from roslens.recording.json_file import read_json
@@ -148,17 +149,7 @@ def _result(
         }
     if any(math.isfinite(r["peak"]) for r in rows):
         notes.append("ru_maxrss is a peak: it says nothing about leaks")
-    summary = [
-        {
-            "entity": "subscription",
-            "name": name,
-            "metric": metric,
-            "value": value,
-            "unit": unit,
-            "samples": int(received),
-        }
-        for metric, (value, unit) in values.items()
-    ]
+    summary = rows_of(values, entity="subscription", name=name, samples=int(received))
     kinds = (("mean", "latency_mean", "ns"), ("min", "latency_min", "ns"),
              ("max", "latency_max", "ns"), ("received", "received", "1"),
              ("sent", "sent", "1"), ("lost", "lost", "1"), ("peak", "rss_peak", "byte"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 from roslens.collectors.results.tool_result import (
     ToolResult,
@@ -11,6 +12,7 @@ from roslens.collectors.results.tool_result import (
     number,
     numbered,
     read_text,
+    rows_of,
 )
 
 TOOL = "reference_system"
@@ -47,7 +49,9 @@ def read_reference_system(folder: Path) -> ToolResult:
     UsageError
         A row of the memory log is truncated.
     """
-    summary, series, notes = [], [], []
+    summary: list[dict[str, Any]] = []
+    series: list[dict[str, Any]] = []
+    notes = []
     output = folder / "std_output.log"
     if output.is_file():
         last = {m["name"]: m for m in map(_STATISTIC.match, read_text(output).splitlines()) if m}
@@ -58,27 +62,21 @@ def read_reference_system(folder: Path) -> ToolResult:
             if float(match["max"]) > _MOST_MS:
                 notes.append(f"{name} had wrapped around and is left out")
                 continue
-            summary += [
-                {
-                    "entity": "path",
-                    "metric": f"{_NAMES[name]}_{statistic}",
-                    "value": float(match[statistic]) * factor,
-                    "unit": unit,
-                }
+            figures = {
+                f"{_NAMES[name]}_{statistic}": (float(match[statistic]) * factor, unit)
                 for statistic in ("min", "max", "mean", "sd")
-            ]
+            }
+            summary += rows_of(figures, entity="path")
     memory = folder / "memory_log.txt"
     if memory.is_file():
         for place, line in numbered(read_text(memory))[1:]:
             where = f"{memory}:{place}"
             cells = named(line.split(), _MEMORY, where)
             time, cpu, real, virtual = (number(cell, where) for cell in cells.values())
-            series += [
-                {"time_ns": round(time * 1e9), "metric": m, "value": v, "unit": u}
-                for m, v, u in (
-                    ("cpu", cpu / 100, "core"),
-                    ("rss", real * _MEGABYTE, "byte"),
-                    ("virtual", virtual * _MEGABYTE, "byte"),
-                )
-            ]
+            figures = {
+                "cpu": (cpu / 100, "core"),
+                "rss": (real * _MEGABYTE, "byte"),
+                "virtual": (virtual * _MEGABYTE, "byte"),
+            }
+            series += rows_of(figures, time_ns=round(time * 1e9))
     return ToolResult.of(TOOL, summary, series, notes=notes)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import yaml
 
-from roslens.collectors.results.tool_result import ToolResult, read_text
+from roslens.collectors.results.tool_result import ToolResult, read_text, rows_of
 
 TOOL = "robotperf"
 _NOTE = re.compile(r"(mean|rms|max|min|lost)\s+([-+.\deE]+)\s*(ms|%)?")
@@ -24,7 +25,7 @@ def read_robotperf(path: Path) -> ToolResult:
     """
     data = yaml.safe_load(read_text(path))
     results = [entry["result"] for entry in data["results"]]
-    summary = []
+    summary: list[dict[str, Any]] = []
     for result in results:
         base = {
             "entity": str(result.get("hardware", "")),
@@ -33,14 +34,9 @@ def read_robotperf(path: Path) -> ToolResult:
         }
         factor, unit = _UNITS.get(str(result["metric_unit"]), (1.0, str(result["metric_unit"])))
         metric = str(result["metric"])
-        summary.append(
-            {**base, "metric": metric, "value": float(result["value"]) * factor, "unit": unit}
-        )
+        summary += rows_of({metric: (float(result["value"]) * factor, unit)}, **base)
         for name, value, symbol in _NOTE.findall(str(result.get("note", ""))):
             scale, its = _UNITS.get(symbol, (1.0, "1"))
-            summary.append(
-                {**base, "metric": f"{metric}_{name}", "value": float(value) * scale,
-                 "unit": its}
-            )  # fmt: skip
+            summary += rows_of({f"{metric}_{name}": (float(value) * scale, its)}, **base)
     metadata = {k: str(v) for k, v in data.items() if isinstance(v, (str, int, float))}
     return ToolResult.of(TOOL, summary, metadata=metadata)

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from roslens.collectors.results.tool_result import ToolResult, number, read_text
+from roslens.collectors.results.tool_result import ToolResult, number, read_text, rows_of
 from roslens.recording.errors import UsageError
 
 TOOL = "rosbag2_performance_benchmarking"
@@ -72,9 +72,9 @@ def _run(rows: Sequence[Mapping[str, Any]]) -> ToolResult:
     for row in rows:
         sent, received = row["total_produced"], row["total_recorded_count"]
         load = [f"{row[n]} {word}" for n, word in _LOAD if row.get(n) is not None]
-        base = {"entity": "publishers", "name": " ".join(load), "unit": "1", "samples": sent}
-        counts = (("sent", sent), ("received", received), ("lost", sent - received))
-        summary += [{**base, "metric": m, "value": float(v)} for m, v in counts]
+        counts = {"sent": sent, "received": received, "lost": sent - received}
+        figures = {metric: (float(count), "1") for metric, count in counts.items()}
+        summary += rows_of(figures, entity="publishers", name=" ".join(load), samples=sent)
     first = rows[0]
     summary += [
         {"entity": name.partition("_")[0], "metric": "cpu", "value": first[name] / 100,

@@ -103,6 +103,24 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def rows_of(
+    figures: Mapping[str, tuple[float | None, str]], **columns: Any
+) -> list[dict[str, Any]]:
+    """Return a row for each figure.
+
+    Parameters
+    ----------
+    figures
+        Value and unit by metric.
+    columns
+        The other columns, with the same cell in all rows.
+    """
+    return [
+        {**columns, "metric": metric, "value": value, "unit": unit}
+        for metric, (value, unit) in figures.items()
+    ]
+
+
 def read_text(path: Path) -> str:
     """Return a result file's text.
 
