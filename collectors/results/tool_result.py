@@ -230,7 +230,10 @@ def read_rows(path: Path, schema: pl.Schema, optional: Sequence[str] = ()) -> pl
         frame = pl.read_csv(content, schema=schema)
     except pl.exceptions.PolarsError as error:
         raise UsageError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from error
-    needed = pl.any_horizontal(pl.col(name).is_null() for name in schema if name not in optional)
-    if not text.endswith("\n") or frame.select(needed.any()).item():
+    missing = [pl.col(name).is_null() for name in schema if name not in optional]
+    if not text.endswith("\n"):
         raise UsageError(f"{path}: a row is not whole: it is cut off")
+    torn = frame.select(pl.any_horizontal(pl.lit(value=False), *missing).arg_true()).to_series()
+    if torn.len():
+        raise UsageError(f"{path}:{torn[0] + 2}: a row is not whole: it is cut off")
     return frame
