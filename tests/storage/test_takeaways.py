@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import math
 from itertools import product
 from pathlib import Path
 
@@ -125,10 +124,6 @@ def test_the_report_writes_all_96_cells(tmp_path: Path) -> None:
         *("mean", "half_width_published", "half_width_t"),
     ]
     assert len({tuple(r.values())[:4] for r in rows}) == 96
-    for row in rows:
-        # 3.92 sd against t(.975, 4) sd / sqrt(5): 3.157 times.
-        ratio = float(row["half_width_published"]) / float(row["half_width_t"])
-        assert ratio == pytest.approx(3.92 * math.sqrt(5) / 2.776445105198, rel=1e-9)
     assert (tmp_path / "report" / "metrics.json").is_file()
     assert (tmp_path / "report" / "storage.html").is_file()
 
