@@ -1,6 +1,7 @@
 """Read results of rclcpp_performance, the tool of the study of rclcpp's communication (2019).
 
-A run is a folder ``test_<intra|inter>_<shared|unique>_<P>ms_n<N>_s<S>_m<M>_l<L>`` with a file
+A run is a folder ``test_<intra|inter>_<shared|unique>_<P>ms_n<N>_s<S>_m<M>_l<L>`` (period, number
+of publishers, of subscriptions and of each publisher's messages, bytes of a message) with a file
 ``publisher_<id>`` per publisher (message id, timestamp) and ``subscription_<id>`` per subscription
 (publisher id, message id, timestamp): comma separated, no header, microseconds of the system
 clock, taken just before publish() and at the entry of the callback. A message that was lost is
@@ -17,10 +18,7 @@ import polars as pl
 
 from roslens.recording.errors import UsageError
 
-_NAME = re.compile(
-    r"test_(?P<communication>intra|inter)_(?P<pointer>shared|unique)_(?P<period_ms>\d+)ms"
-    r"_n(?P<publishers>\d+)_s(?P<subscriptions>\d+)_m(?P<messages>\d+)_l(?P<message_bytes>\d+)"
-)
+_NAME = re.compile(r"test_(intra|inter)_(shared|unique)_\d+ms_n\d+_s\d+_m\d+_l\d+")
 _FILE = re.compile(r"(publisher|subscription)_(\d+)(?:\.csv)?")
 _PUBLISHED = ("message_id", "publish_us")
 _RECEIVED = ("publisher_id", "message_id", "callback_us")
@@ -34,10 +32,6 @@ class StudyRun:
     ----------
     name
         Name of the run's folder.
-    factors
-        Factors in the name: ``communication`` (intra, inter), ``pointer`` (shared, unique: the kind
-        that is published), ``period_ms``, and ``n``, ``s``, ``m``, ``l`` of the tool's options:
-        ``publishers``, ``subscriptions``, ``messages`` (of each publisher), ``message_bytes``.
     published
         ``publisher_id``, ``message_id``, ``publish_us``; all int64, in order of time.
     received
@@ -45,7 +39,6 @@ class StudyRun:
     """
 
     name: str
-    factors: dict[str, str | int]
     published: pl.DataFrame
     received: pl.DataFrame
 
@@ -69,12 +62,6 @@ def read_study(folder: Path) -> list[StudyRun]:
 
 
 def _run(path: Path) -> StudyRun:
-    name = path.resolve().name
-    matched = _NAME.fullmatch(name)
-    assert matched is not None
-    factors: dict[str, str | int] = {
-        key: int(text) if text.isdigit() else text for key, text in matched.groupdict().items()
-    }
     tables: dict[str, list[pl.DataFrame]] = {"publisher": [], "subscription": []}
     for file in sorted(path.iterdir()):
         match = _FILE.fullmatch(file.name)
@@ -97,7 +84,8 @@ def _run(path: Path) -> StudyRun:
             f"{path}: subscription {row['subscription_id']} received message "
             f"{row['message_id']} of publisher {row['publisher_id']}, which did not publish it"
         )
-    return StudyRun(name, factors, published, received.sort("callback_us", "subscription_id"))
+    received = received.sort("callback_us", "subscription_id")
+    return StudyRun(path.resolve().name, published, received)
 
 
 def _read(file: Path, columns: tuple[str, ...]) -> pl.DataFrame:
