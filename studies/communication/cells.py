@@ -45,19 +45,12 @@ COLUMNS: Mapping[str, str] = {
 }
 """Meaning of each column; the factors, ``run`` and ``repetition`` come before these columns."""
 
-_SCHEMA = {
+_GIVEN = {
     "run": pl.String,
     "repetition": pl.Int64,
-    "publications": pl.Int64,
-    "receptions": pl.Int64,
-    "lost": pl.Int64,
-    "publisher_period_ms": pl.Float64,
-    "subscription_period_ms": pl.Float64,
-    "latency_mean_ms": pl.Float64,
     "queue_depth_seen": pl.Float64,
     "queue_depth": pl.Int64,
     "queue_full": pl.Boolean,
-    "unknown": pl.Int64,
     "evidence": pl.String,
 }
 
@@ -86,37 +79,31 @@ def cells(
         (pl.col("period_ns").mean() / 1e6).alias("subscription_period_ms"),
         pl.col("receptions").sum(),
     )  # fmt: skip
-    of_run = {
-        row["run"]: row
-        for row in pl.DataFrame({"run": [run.name for run in runs]}, schema={"run": pl.String})
-        .join(counts, on="run", how="left")
-        .join(of_publishers, on="run", how="left")
-        .join(of_subscriptions, on="run", how="left")
-        .with_columns(pl.col("publications", "receptions", "lost", "unknown").fill_null(0))
-        .iter_rows(named=True)
+    taken = {"run", "repetition", *COLUMNS}
+    factors = {
+        f"factor_{name}" if name in taken else name: name for run in runs for name in run.cell
     }
-    names = list(dict.fromkeys(name for run in runs for name in run.cell))
     rows = []
-    for members in cells_of(runs).values():
-        for run in members:
-            backlog = backlogs.get(run.name, Backlog(None, None))
-            rows.append(
-                {_factor(name): _text(run.cell.get(name)) for name in names}
-                | {"repetition": run.repetition}
-                | of_run[run.name]
-                | {
-                    "queue_depth_seen": backlog.depth_seen,
-                    "queue_depth": backlog.queue_depth,
-                    "queue_full": backlog.full,
-                    "evidence": evidence.get(run.name, Evidence()).label,
-                }
-            )
-    schema = {_factor(name): pl.String for name in names} | _SCHEMA
-    return pl.DataFrame([[row[name] for name in schema] for row in rows], schema, orient="row")
-
-
-def _factor(name: str) -> str:
-    return f"factor_{name}" if name in _SCHEMA else name
+    for run in (run for members in cells_of(runs).values() for run in members):
+        backlog = backlogs.get(run.name, Backlog(None, None))
+        rows.append(
+            [
+                *(_text(run.cell.get(name)) for name in factors.values()),
+                *(run.name, run.repetition),
+                *(backlog.depth_seen, backlog.queue_depth, backlog.full),
+                evidence.get(run.name, Evidence()).label,
+            ]
+        )
+    return (
+        pl.DataFrame(rows, {**dict.fromkeys(factors, pl.String), **_GIVEN}, orient="row")
+        .join(counts, on="run", how="left", maintain_order="left")
+        .join(of_publishers, on="run", how="left", maintain_order="left")
+        .join(of_subscriptions, on="run", how="left", maintain_order="left")
+        .with_columns(
+            pl.col("publications", "receptions", "lost", "unknown").cast(pl.Int64).fill_null(0)
+        )
+        .select(*factors, "run", "repetition", *COLUMNS)
+    )
 
 
 def _text(level: object) -> str | None:
