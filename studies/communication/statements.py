@@ -25,8 +25,6 @@ def statements(
     latencies: Sequence[Observation],
     within: Sequence[Observation],
     periods: Sequence[Observation],
-    *,
-    threshold: float = 0.05,
     level: float = 0.95,
 ) -> list[Statement]:
     """Return all statements, each with its verdict.
@@ -36,8 +34,6 @@ def statements(
     latencies, within, periods
         Values of each run with the cell's factors: the mean latency, the mean latency within the
         publisher's process, and, where one publisher sends 10 MB, its mean period.
-    threshold
-        Smallest relative difference that matters.
     """
     ways = [_named(o) for o in latencies if transport_of(o.cell)]
     copied = [o for o in ways if o.cell.get(_POINTER) != _LOANED]
@@ -48,35 +44,21 @@ def statements(
     loaned = [way for o in ways if (way := _loaned(o)) is not None]
     asked: list[tuple[str, list[Observation], str, Level, Stated]] = [
         ("Intra-process communication shortens the latency.", copied, _INTRA, "off", "less"),
-        (
-            "Without it the kind of pointer makes no difference.",
-            off, _POINTER, "shared", "alike",
-        ),
+        ("Without it the kind of pointer makes no difference.", off, _POINTER, "shared", "alike"),
         ("With it publishers of 10 MB have a shorter period.", large, _INTRA, "off", "less"),
         (
             "A subscription in another process makes the latency within the process longer.",
-            same, "outside", 0, "more",
+            *(same, "outside", 0, "more"),
         ),
-        (
-            "Loaned messages take as long as intra-process ones.",
-            loaned, _WAY, _INTRA, "alike",
-        ),
-    ]  # fmt: skip
-    return [
-        judged(
-            claim,
-            pairs(
-                factor,
-                sorted(observations, key=lambda o: o.cell.get(factor) != first),
-                factor,
-                threshold=threshold,
-                level=level,
-            ),
-            stated,
-            level,
-        )
-        for claim, observations, factor, first, stated in asked
+        ("Loaned messages take as long as intra-process ones.", loaned, _WAY, _INTRA, "alike"),
     ]
+    statements = []
+    for claim, observations, factor, first, stated in asked:
+        # The first level is the one that the others are compared with.
+        ordered = sorted(observations, key=lambda o: o.cell.get(factor) != first)
+        found = pairs(factor, ordered, factor, level=level)
+        statements.append(judged(claim, found, stated, level))
+    return statements
 
 
 def _named(o: Observation) -> Observation:
