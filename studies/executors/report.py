@@ -149,11 +149,8 @@ class ExecutorsReport(Report[ExecutorsParameters]):
     @cached_property
     def entity_estimates(self) -> list[Estimate]:
         """Estimates of memory per entity."""
-        memory = {
-            str(name): float(value)
-            for name, value in self.usage.select("run", _BYTES).drop_nulls().iter_rows()
-        }
-        return entity_estimates(memory, self.counting, _BYTES, self.level)
+        memory = dict(self.usage.select("run", _BYTES).drop_nulls().iter_rows())
+        return entity_estimates(memory, self.counting, self.level)
 
     @property
     def estimates(self) -> list[Estimate]:
@@ -490,33 +487,31 @@ class ExecutorsReport(Report[ExecutorsParameters]):
     def statements(self) -> Section:
         """Report statements of the published study, and whether these recordings support them."""
         cpu_pairs = self.pairs.get("cpu", [])
-        cpu = {"cpu": self.observations.get("cpu", [])}
-        means = {"latency_mean": self.observations.get("latency_mean", [])}
+        cpu = self.observations.get("cpu", [])
         middlewares = {run.environment.get("software", {}).get("RMW", "") for run in self.counting}
         rmw = middlewares.pop() if len(middlewares) == 1 else ""
         done = [(w.run.cell.get(self.parameters.factor), w.kind) for w in self.work]
         return Section(
             study_table(
                 [
-                    statements.cpu_statement(cpu_pairs, done, self._without_actions("cpu")),
+                    statements.cpu_statement(cpu_pairs, done, self._cpu_without_actions(cpu)),
                     statements.latency_statement(
                         self.pairs.get("latency_mean", []), self.overall.get("latency_mean", [])
                     ),
-                    statements.payload_statement("CPU", self._by_payload(cpu), rmw),
-                    statements.payload_statement("Latency", self._by_payload(means), rmw),
-                    statements.saving_statement(cpu["cpu"], self.parameters.factor, self.level),
+                    statements.payload_statement("CPU", self._by_payload("cpu"), rmw),
+                    statements.payload_statement("Latency", self._by_payload("latency_mean"), rmw),
+                    statements.saving_statement(cpu, self.parameters.factor, self.level),
                     *self._over_time(),
                 ]
             )
         )
 
-    def _without_actions(self, metric: str) -> list[Pair]:
+    def _cpu_without_actions(self, cpu: Sequence[Observation]) -> list[Pair]:
         """Return pairs over all conditions except those of actions."""
-        members = self.observations.get(metric, [])
-        rest = [o for o in members if not statements.is_of_actions(o.cell)]
+        rest = [o for o in cpu if not statements.is_of_actions(o.cell)]
         parameters = self.parameters
         return overall_pairs(
-            metric, rest, parameters.factor, threshold=parameters.threshold, level=self.level
+            "cpu", rest, parameters.factor, threshold=parameters.threshold, level=self.level
         )
 
     def _over_time(self) -> list[Statement]:
@@ -555,21 +550,14 @@ class ExecutorsReport(Report[ExecutorsParameters]):
             for claim in statements.OVER_TIME
         ]
 
-    def _by_payload(self, observations: Mapping[str, Sequence[Observation]]) -> list[Pair]:
+    def _by_payload(self, metric: str) -> list[Pair]:
         """Return pairs of payloads, in all conditions; empty where another load was varied."""
         if self.load not in PAYLOADS:
             return []
-        return [
-            pair
-            for metric, members in observations.items()
-            for pair in pairs(
-                metric,
-                [o for o in members if isinstance(o.cell.get(self.load), int | float)],
-                self.load,
-                threshold=self.parameters.threshold,
-                level=self.level,
-            )
-        ]
+        members = self.observations.get(metric, [])
+        numbers = [o for o in members if isinstance(o.cell.get(self.load), int | float)]
+        threshold = self.parameters.threshold
+        return pairs(metric, numbers, self.load, threshold=threshold, level=self.level)
 
     def files(self) -> Mapping[str, pl.DataFrame]:
         """Return the frame of all pairs: over all conditions, then within each."""

@@ -157,24 +157,22 @@ ENTITY, COUNT = "entity", "count"
 
 
 def entity_estimates(
-    memory: Mapping[str, float], runs: Sequence[Run], name: str, level: float = 0.95
+    memory: Mapping[str, float], runs: Sequence[Run], level: float = 0.95
 ) -> list[Estimate]:
     """Estimate ``memory_per_entity`` by kind: a line per block, Student t over blocks.
 
     Parameters
     ----------
     memory
-        Memory of each run in bytes, by name of the run.
+        Resident memory of each run in bytes, by name of the run.
     runs
         Runs, of which those with the factors ``entity`` and ``count`` are used; blocks with fewer
         than two counts are left out.
-    name
-        Kind of the memory: ``rss`` or ``pss``.
     """
     metric = Metric(
         "memory_per_entity",
-        f"{name.upper()} of the process (mean over the run) against the number of entities: slope "
-        "of a line through each block's runs",
+        "RSS of the process (mean over the run) against the number of entities: slope of a line "
+        "through each block's runs",
         "byte",
     )
     kinds: dict[str, dict[str | None, list[tuple[float, float]]]] = {}

@@ -464,7 +464,7 @@ def test_memory_per_entity_is_the_slope_of_each_block() -> None:
         for run in runs
         if isinstance(run.cell["count"], int)
     }
-    (estimate,) = entity_estimates(memory, runs, "rss")
+    (estimate,) = entity_estimates(memory, runs)
     assert estimate.value == pytest.approx(101)
     assert estimate.high == pytest.approx(101 + 2.484138)  # t(2, .975) / sqrt 3
     assert dict(estimate.cell) == {"entity": "node"}
