@@ -14,7 +14,7 @@ from pathlib import Path
 
 import polars as pl
 
-from roslens.collectors.results.tool_result import read_text
+from roslens.collectors.results.tool_result import numbered, read_text
 from roslens.recording import UsageError
 
 BENCHMARK_NAME = "benchmark_out.txt"
@@ -23,19 +23,14 @@ PROFILING_NAME = "profiling_out.txt"
 THROUGHPUT = pl.Schema(
     {
         "board": pl.String,
-        "test": pl.String,
-        "number": pl.Int64,
         "transport": pl.String,
         "payload_bytes": pl.Int64,
-        "rate_hz": pl.Float64,
         "bytes_per_s": pl.Float64,
     }
 )
 LATENCY = pl.Schema(
     {
         "board": pl.String,
-        "test": pl.String,
-        "number": pl.Int64,
         "transport": pl.String,
         "client_ns": pl.Float64,
         "agent_ns": pl.Float64,
@@ -48,47 +43,36 @@ PROFILING = pl.Schema(
         "board": pl.String,
         "test": pl.String,
         "static_bytes": pl.Int64,
-        "text_bytes": pl.Int64,
-        "data_bytes": pl.Int64,
-        "bss_bytes": pl.Int64,
         "stack_bytes": pl.Int64,
         "requested_bytes": pl.Int64,
         "live_bytes": pl.Int64,
     }
 )
-FAILURES = pl.Schema({"board": pl.String, "test": pl.String, "line": pl.Int64})
 
-_HEADING = re.compile(r"(?P<board>\S+) (?P<test>\S+?)/(?P<number>\d+): (?P<transport>\S.*)")
+_HEADING = re.compile(r"(?P<board>\S+) \S+?/\d+: (?P<transport>\S.*)")
 _PROFILED = re.compile(r"(?P<board>\S+) (?P<test>\S.*?):?")
-_VALUE = re.compile(r"\s+(?P<name>[^:]+): (?P<number>-?\d+(?:\.\d+)?) (?P<unit>\S+)")
+_VALUE = re.compile(r"\s+([^:]+): (-?\d+(?:\.\d+)?) (\S+)")
 _RATE = {"Topic size": "B", "Rate": "Hz", "Throughput": "Bps"}
 _TIMES = {"Client publish time": "ms", "Agent publish time": "ms", "RTT": "ms"}
-_MEMORY = {
-    "used static": "static_bytes",
-    ".text": "text_bytes",
-    ".data": "data_bytes",
-    ".bss": "bss_bytes",
-    "max stack": "stack_bytes",
-    "absolute dyn": "requested_bytes",
-    "dyn": "live_bytes",
-}
+_USED = ("used static", "max stack", "absolute dyn", "dyn")
+_MEMORY = dict.fromkeys((*_USED, ".text", ".data", ".bss"), "B")
 
 
 @dataclass(frozen=True)
 class BenchmarkResults:
-    """Contents of ``benchmark_out.txt``: `throughput` and `latency` rows, and failed tests."""
+    """Contents of ``benchmark_out.txt``; of tests that failed, their lines and headings."""
 
     throughput: pl.DataFrame
     latency: pl.DataFrame
-    failures: pl.DataFrame
+    failures: list[tuple[int, str]]
 
 
 @dataclass(frozen=True)
 class ProfilingResults:
-    """Contents of ``profiling_out.txt``: `memory` rows, and failed tests."""
+    """Contents of ``profiling_out.txt``; of tests that failed, their lines and headings."""
 
     memory: pl.DataFrame
-    failures: pl.DataFrame
+    failures: list[tuple[int, str]]
 
 
 @dataclass
@@ -97,7 +81,7 @@ class _Block:
 
     heading: re.Match[str]
     line: int
-    values: dict[str, tuple[str, str]] = field(default_factory=dict)
+    values: dict[str, str] = field(default_factory=dict)
     failed: bool = False
 
     @property
@@ -116,28 +100,23 @@ def read_benchmark(path: Path) -> BenchmarkResults:
     """
     throughput, latency, failures = [], [], []
     for block in _unique(path, _blocks(path, _HEADING, {**_RATE, **_TIMES})):
-        key = (
-            block.heading["board"],
-            block.heading["test"],
-            int(block.heading["number"]),
-            block.heading["transport"].strip(),
-        )
+        key = (block.heading["board"], block.heading["transport"].strip())
         if block.failed:
-            failures.append((block.heading["board"], block.name, block.line))
+            failures.append((block.line, block.name))
         elif set(block.values) == set(_RATE):
-            size, rate, stated = (float(block.values[name][0]) for name in _RATE)
+            size, rate, stated = (float(block.values[name]) for name in _RATE)
             _check_product(path, block, size, rate, stated)
-            throughput.append((*key, int(size), rate, stated))
+            throughput.append((*key, int(size), stated))
         elif set(block.values) == set(_TIMES):
-            digits = max(len(text.partition(".")[2]) for text, _ in block.values.values())
-            times = (1e6 * float(block.values[name][0]) for name in _TIMES)
+            digits = max(len(text.partition(".")[2]) for text in block.values.values())
+            times = (1e6 * float(block.values[name]) for name in _TIMES)
             latency.append((*key, *times, 1e6 * 10.0**-digits))
         else:
             raise _incomplete(path, block, _TIMES if set(block.values) & set(_TIMES) else _RATE)
     return BenchmarkResults(
         pl.DataFrame(throughput, schema=THROUGHPUT, orient="row"),
         pl.DataFrame(latency, schema=LATENCY, orient="row"),
-        pl.DataFrame(failures, schema=FAILURES, orient="row"),
+        failures,
     )
 
 
@@ -150,24 +129,23 @@ def read_profiling(path: Path) -> ProfilingResults:
         For the same reasons as in `read_benchmark`.
     """
     rows, failures = [], []
-    units = dict.fromkeys(_MEMORY, "B")
-    for block in _unique(path, _blocks(path, _PROFILED, units)):
+    for block in _unique(path, _blocks(path, _PROFILED, _MEMORY)):
         if block.failed:
-            failures.append((block.heading["board"], block.name, block.line))
+            failures.append((block.line, block.name))
             continue
         if set(block.values) != set(_MEMORY):
             raise _incomplete(path, block, _MEMORY)
-        numbers = [int(float(block.values[name][0])) for name in _MEMORY]
+        numbers = [int(float(block.values[name])) for name in _USED]
         rows.append((block.heading["board"], block.heading["test"], *numbers))
-    return ProfilingResults(
-        pl.DataFrame(rows, schema=PROFILING, orient="row"),
-        pl.DataFrame(failures, schema=FAILURES, orient="row"),
-    )
+    return ProfilingResults(pl.DataFrame(rows, schema=PROFILING, orient="row"), failures)
 
 
 def _blocks(path: Path, heading: re.Pattern[str], units: Mapping[str, str]) -> Iterator[_Block]:
     block: _Block | None = None
-    for number, line in _lines(path):
+    lines = numbered(read_text(path))
+    if not lines:
+        raise UsageError(f"{path}: is empty")
+    for number, line in lines:
         where = f"{path}, line {number}"
         if not line[0].isspace():
             if block is not None:
@@ -186,23 +164,15 @@ def _blocks(path: Path, heading: re.Pattern[str], units: Mapping[str, str]) -> I
         yield block
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Return number and text of the lines that are not blank."""
-    text = read_text(path)
-    if not text.strip():
-        raise UsageError(f"{path}: is empty")
-    return ((n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip())
-
-
 def _take(where: str, block: _Block, line: str, units: Mapping[str, str]) -> None:
     """Add a line of results to its block."""
     value = _VALUE.fullmatch(line)
-    if value is None or value["name"] not in units:
+    if value is None or value[1] not in units:
         raise UsageError(
             f"{where}: '{line.strip()[:60]}' is no result; the file is cut off, or lines of two "
             "boards are mixed"
         )
-    name, unit = value["name"], value["unit"]
+    name, figure, unit = value.groups()
     if name in block.values:
         raise UsageError(
             f"{where}: '{name}' twice below '{block.name}' (line {block.line}): lines of two "
@@ -212,9 +182,9 @@ def _take(where: str, block: _Block, line: str, units: Mapping[str, str]) -> Non
         bits = "; is it bits?" if unit.startswith(("b", "kb", "Kb", "Mb")) else ""
         raise UsageError(f"{where}: {name} in {unit}, not in {units[name]}{bits}")
     # A time may be negative, as the difference of two clocks that do not agree.
-    if value["number"].startswith("-") and unit != "ms":
-        raise UsageError(f"{where}: {name} of {value['number']} {unit}: it cannot be negative")
-    block.values[name] = (value["number"], unit)
+    if figure.startswith("-") and unit != "ms":
+        raise UsageError(f"{where}: {name} of {figure} {unit}: it cannot be negative")
+    block.values[name] = figure
 
 
 def _unique(path: Path, blocks: Iterator[_Block]) -> Iterator[_Block]:

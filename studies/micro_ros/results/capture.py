@@ -19,14 +19,13 @@ CAPTURE = pl.Schema(
     {
         "time_ns": pl.Int64,
         "channel": pl.String,  # interface, end points, or TX and RX
-        "identifier": pl.String,  # CAN identifier; null elsewhere
         "bytes": pl.Int64,  # payload only
     }
 )
 
 _TIME = r"(?P<seconds>\d+)\.(?P<fraction>\d{1,9})"
 _CANDUMP = re.compile(
-    rf"\({_TIME}\) (?P<channel>\S+) (?P<identifier>[0-9A-Fa-f]{{3}}(?:[0-9A-Fa-f]{{5}})?)"
+    rf"\({_TIME}\) (?P<channel>\S+) [0-9A-Fa-f]{{3}}(?:[0-9A-Fa-f]{{5}})?"
     r"(?:#(?P<data>(?:[0-9A-Fa-f]{2}\.?){0,8})|##[0-9A-Fa-f](?P<fd>(?:[0-9A-Fa-f]{2}){0,64})"
     r"|#R\d?)(?: [TR])?"
 )
@@ -49,7 +48,7 @@ def read_capture(path: Path) -> pl.DataFrame:
         time runs backwards.
     """
     lines = read_text(path).splitlines()
-    rows: list[tuple[int, str, str | None, int]] = []
+    rows: list[tuple[int, str, int]] = []
     pattern: re.Pattern[str] | None = None
     for number, line in enumerate(map(str.strip, lines), 1):
         if not line or line.startswith("#"):
@@ -68,7 +67,7 @@ def read_capture(path: Path) -> pl.DataFrame:
         time_ns = int(groups["seconds"]) * 10**9 + int(groups["fraction"].ljust(9, "0"))
         if rows and time_ns < rows[-1][0]:
             raise UsageError(f"{where}: time runs backwards: two captures in one file?")
-        rows.append((time_ns, groups["channel"], groups.get("identifier"), _payload(groups)))
+        rows.append((time_ns, groups["channel"], _payload(groups)))
     if not rows:
         raise UsageError(f"{path}: nothing was captured")
     return pl.DataFrame(rows, schema=CAPTURE, orient="row")

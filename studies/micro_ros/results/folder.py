@@ -384,9 +384,9 @@ class _Reader:
             ):
                 self._add_row("memory", name, count, kind, float(row[column]))
 
-    def _failures(self, failures: pl.DataFrame, name: str) -> None:
-        for row in failures.iter_rows(named=True):
-            self._find(f"{name}, line {row['line']}: '{row['test']}' FAILED: it has no figures")
+    def _failures(self, failures: list[tuple[int, str]], name: str) -> None:
+        for line, test in failures:
+            self._find(f"{name}, line {line}: '{test}' FAILED: it has no figures")
 
     def _about(self, folder: Path) -> dict[str, Any]:
         path = folder / "about.json"
