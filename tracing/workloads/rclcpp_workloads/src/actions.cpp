@@ -93,8 +93,8 @@ private:
 int work(const workloads::Options & options)
 {
   const auto order = static_cast<int>(options.count("order", 2));
-  const auto period = std::chrono::duration<double>(1.0 / options.number("rate", 1e-3));
-  const auto seconds = std::chrono::duration<double>(options.number("seconds"));
+  const auto period = 1.0 / options.number("rate", 1e-3);
+  const auto seconds = options.number("seconds");
   const auto room = static_cast<std::size_t>(seconds / period) + 2;
   std::vector<Goal> goals(room);
   std::size_t sent = 0;
@@ -105,38 +105,29 @@ int work(const workloads::Options & options)
     auto client = rclcpp_action::create_client<Fibonacci>(asking, kName);
     workloads::Spinning spinning(
       options, {serving->get_node_base_interface(), asking->get_node_base_interface()});
-    if (!workloads::wait_for(options, [&client] {return client->action_server_is_ready();})) {
-      throw std::runtime_error("the client has not found the action server");
-    }
+    workloads::wait_for(options, [&client] {return client->action_server_is_ready();});
     workloads::say_ready();
-    const auto begin = std::chrono::steady_clock::now();
-    for (std::size_t i = 0; i < room && rclcpp::ok(); ++i) {
-      const auto due = begin + std::chrono::duration_cast<std::chrono::nanoseconds>(
-        period * static_cast<double>(i));
-      if (due - begin >= seconds) {
-        break;
-      }
-      std::this_thread::sleep_until(due);
-      auto & log = goals[i];
-      Fibonacci::Goal goal;
-      goal.order = order + static_cast<int>(i);
-      rclcpp_action::Client<Fibonacci>::SendGoalOptions callbacks;
-      callbacks.goal_response_callback = [&log](ClientGoal::SharedPtr) {
-          log.response = workloads::now_ns();
-        };
-      callbacks.feedback_callback =
-        [&log](ClientGoal::SharedPtr, const std::shared_ptr<const Fibonacci::Feedback>) {
-          if (log.feedbacks++ == 0) {
-            log.feedback = workloads::now_ns();
-          }
-        };
-      callbacks.result_callback = [&log](const ClientGoal::WrappedResult &) {
-          log.result = workloads::now_ns();
-        };
-      log.sent = workloads::now_ns();
-      client->async_send_goal(goal, callbacks);
-      sent = i + 1;
-    }
+    sent = workloads::send_for(
+      seconds, period, room, [&](std::size_t i) {
+        auto & log = goals[i];
+        Fibonacci::Goal goal;
+        goal.order = order + static_cast<int>(i);
+        rclcpp_action::Client<Fibonacci>::SendGoalOptions callbacks;
+        callbacks.goal_response_callback = [&log](ClientGoal::SharedPtr) {
+            log.response = workloads::now_ns();
+          };
+        callbacks.feedback_callback =
+          [&log](ClientGoal::SharedPtr, const std::shared_ptr<const Fibonacci::Feedback>) {
+            if (log.feedbacks++ == 0) {
+              log.feedback = workloads::now_ns();
+            }
+          };
+        callbacks.result_callback = [&log](const ClientGoal::WrappedResult &) {
+            log.result = workloads::now_ns();
+          };
+        log.sent = workloads::now_ns();
+        client->async_send_goal(goal, callbacks);
+      });
     workloads::sleep_for(1.0);
   }
   workloads::Log log(

@@ -528,9 +528,7 @@ int publish(const workloads::Options & options, const Settings & settings)
 {
   auto node = std::make_shared<rclcpp::Node>("publisher");
   auto publisher = node->create_publisher<Number>("/work", rclcpp::QoS(rclcpp::KeepLast(kBurst)));
-  if (!workloads::wait_for(options, [&] {return publisher->get_subscription_count() > 0;})) {
-    throw std::runtime_error("publisher and subscription have not found each other");
-  }
+  workloads::wait_for(options, [&] {return publisher->get_subscription_count() > 0;});
   workloads::say_ready();
   // The subscriber's injections begin within two rounds.
   Injections injections;
@@ -587,25 +585,15 @@ int subscribe(const workloads::Options & options, const Settings & settings, int
     executor = std::make_shared<rclcpp::executors::SingleThreadedExecutor>();
   }
   injector.prepare(*node);
-  executor->add_node(node);
-  std::thread spinning(
-    [&] {
-      injector.executor_begins();
-      executor->spin();
-    });
-  const bool found = workloads::wait_for(
-    options, [&] {return subscription->get_publisher_count() > 0;});
-  if (found) {
+  {
+    const workloads::Spinning spinning(
+      executor, {node->get_node_base_interface()}, [&injector] {injector.executor_begins();});
+    workloads::wait_for(options, [&] {return subscription->get_publisher_count() > 0;});
     injector.start(*node);
     while (rclcpp::ok() && subscription->get_publisher_count() > 0) {
       workloads::sleep_for(0.05);
     }
-  }
-  injector.stop();
-  executor->cancel();
-  spinning.join();
-  if (!found) {
-    throw std::runtime_error("publisher and subscription have not found each other");
+    injector.stop();
   }
   auto log = log_of_messages(options);
   workloads::Log callbacks(options, "callbacks.csv", "sequence,start_realtime_ns,end_realtime_ns");

@@ -9,6 +9,7 @@
 // they published has been acknowledged (at most 10 s).
 
 #include <atomic>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -58,11 +59,12 @@ struct Settings
   explicit Settings(const workloads::Options & options)
   : publishers(options.count("publishers", 1)), subscriptions(options.count("subscriptions")),
     each(options.word("topics", {"one", "each"}) == "each"),
-    payload(options.count("payload", kHeader)), seconds(options.number("seconds")),
+    payload(options.count("payload", kHeader)),
+    seconds(options.count("messages") ? HUGE_VAL : options.number("seconds")),
     period(1.0 / options.number("rate", 1e-3)),
     room(options.count("messages") ? options.count("messages") :
       static_cast<std::size_t>(seconds / period * 1.1) + 16),
-    counted(options.count("messages") > 0), leak(options.count("leak")),
+    leak(options.count("leak")),
     busy(static_cast<std::int64_t>(options.number("busy_us") * 1000)),
     pointer(options.word("pointer", {"shared", "unique", "loaned"})),
     role(options.word("role", {"both", "publisher", "subscriber"})),
@@ -84,7 +86,6 @@ struct Settings
   std::size_t payload;
   double seconds, period;
   std::size_t room;
-  bool counted;
   std::size_t leak;
   std::chrono::nanoseconds busy;
   std::string pointer, role;
@@ -110,17 +111,8 @@ public:
 
   void run()
   {
-    const auto begin = std::chrono::steady_clock::now();
-    const auto period = std::chrono::duration<double>(settings_.period);
-    for (std::size_t i = 0; i < sent.size() && rclcpp::ok(); ++i) {
-      const auto due = begin + std::chrono::duration_cast<std::chrono::nanoseconds>(
-        period * static_cast<double>(i));
-      if (!settings_.counted && due - begin >= std::chrono::duration<double>(settings_.seconds)) {
-        break;
-      }
-      std::this_thread::sleep_until(due);
-      publish(i);
-    }
+    workloads::send_for(
+      settings_.seconds, settings_.period, sent.size(), [this](std::size_t i) {publish(i);});
     if (!settings_.after.empty() && rclcpp::ok()) {
       wait_for_all_acked();
     }
@@ -261,7 +253,7 @@ int work(const workloads::Options & options)
   }
   {
     workloads::Spinning spinning(options, {node->get_node_base_interface()});
-    const bool found = workloads::wait_for(
+    workloads::wait_for(
       options, [&] {
         for (const auto & sender : senders) {
           if (sender->matched() < settings.subscriptions + settings.others) {
@@ -275,12 +267,6 @@ int work(const workloads::Options & options)
         }
         return settings.after.empty() || std::ifstream(settings.after).good();
       });
-    if (!found) {
-      if (!rclcpp::ok()) {
-        return 0;
-      }
-      throw std::runtime_error("publishers and subscriptions have not found each other");
-    }
     if (sends) {
       workloads::say_ready();
       std::vector<std::thread> threads;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -160,19 +161,41 @@ inline void say_ready()
   }
 }
 
-// Waits until `found` holds; false when it took longer than --discovery seconds.
+struct Interrupted {};
+
+// Waits until `found` holds; that it takes longer than --discovery seconds is an error.
 template<typename Found>
-bool wait_for(const Options & options, Found found)
+void wait_for(const Options & options, Found found)
 {
   const auto end = std::chrono::steady_clock::now() +
     std::chrono::duration<double>(options.number("discovery"));
-  while (rclcpp::ok() && !found()) {
+  while (!found()) {
+    if (!rclcpp::ok()) {
+      throw Interrupted();
+    }
     if (std::chrono::steady_clock::now() > end) {
-      return false;
+      throw std::runtime_error("the two sides have not found each other");
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
-  return rclcpp::ok();
+}
+
+// Calls send(0), send(1), ..., one per period, for some seconds; returns the number of calls.
+template<typename Send>
+std::size_t send_for(double seconds, double period, std::size_t most, Send send)
+{
+  const auto begin = std::chrono::steady_clock::now();
+  std::size_t sent = 0;
+  for (; sent < most && rclcpp::ok(); ++sent) {
+    const std::chrono::duration<double> after(period * static_cast<double>(sent));
+    if (after.count() >= seconds) {
+      break;
+    }
+    std::this_thread::sleep_until(
+      begin + std::chrono::duration_cast<std::chrono::nanoseconds>(after));
+    send(sent);
+  }
+  return sent;
 }
 
 // Sleeps, but ends when the context does.
@@ -220,16 +243,23 @@ inline std::shared_ptr<rclcpp::Executor> make_executor(const Options & options)
 class Spinning
 {
 public:
+  using Nodes = std::vector<rclcpp::node_interfaces::NodeBaseInterface::SharedPtr>;
+
+  Spinning(const Options & options, const Nodes & nodes)
+  : Spinning(make_executor(options), nodes) {}
+
+  // Calls `first` in the thread before it spins.
   Spinning(
-    const Options & options,
-    const std::vector<rclcpp::node_interfaces::NodeBaseInterface::SharedPtr> & nodes)
-  : executor_(make_executor(options)), nodes_(nodes)
+    std::shared_ptr<rclcpp::Executor> executor, const Nodes & nodes,
+    std::function<void()> first = [] {})
+  : executor_(executor), nodes_(nodes)
   {
     for (const auto & node : nodes_) {
       executor_->add_node(node);
     }
     thread_ = std::thread(
-      [this] {
+      [this, first] {
+        first();
         executor_->spin();
         ended_ = true;
       });
@@ -254,7 +284,7 @@ public:
 
 private:
   std::shared_ptr<rclcpp::Executor> executor_;
-  std::vector<rclcpp::node_interfaces::NodeBaseInterface::SharedPtr> nodes_;
+  Nodes nodes_;
   std::atomic<bool> ended_{false};
   std::thread thread_;
 };
@@ -271,6 +301,8 @@ int run(
     const bool interrupted = !rclcpp::ok();
     rclcpp::shutdown();
     return interrupted ? 130 : status;
+  } catch (const Interrupted &) {
+    return 130;
   } catch (const std::invalid_argument & error) {
     std::cerr << values[0] << ": " << error.what() << std::endl;
     return 2;
