@@ -25,7 +25,7 @@ class Step:
 
     Attributes
     ----------
-    makes
+    product
         The file, which exists either complete or not at all.
     command
         The command that makes it; the output is added as ``-o NAME``.
