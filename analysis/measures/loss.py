@@ -141,8 +141,8 @@ def health_findings(health: pl.LazyFrame, least: str = "info") -> pl.DataFrame:
         .agg(
             runs=pl.col("run").n_unique(),
             count=pl.col("count").sum(),
-            what=pl.col("what").sort_by("run").first(),
-            where=pl.col("where").sort_by("run").first(),
+            what=pl.col("what").sort_by("run", maintain_order=True).first(),
+            where=pl.col("where").sort_by("run", maintain_order=True).first(),
         )
         .sort("rank", "count", "kind", descending=[False, True, False])
         .drop("rank")
