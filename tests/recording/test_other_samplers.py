@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 
 import polars as pl
 import psutil
@@ -25,7 +24,7 @@ pytestmark = pytest.mark.live
 
 def test_heap_is_what_the_program_holds(tmp_path):
     program = str(compiled(tmp_path, "heap"))
-    probe = HeapProbe(hz=200)
+    probe = HeapProbe(200, tmp_path)
     try:
         env = {**os.environ, **probe.variables({})}
         process = subprocess.Popen(
@@ -39,7 +38,6 @@ def test_heap_is_what_the_program_holds(tmp_path):
             for _ in range(2):
                 before = probe.own_cpu_ns()
                 wait_for(lambda before=before: probe.own_cpu_ns() > before)
-            time.sleep(0.05)
             heaps.append(probe.heap_bytes(process.pid))
             process.stdin.write("\n")
             process.stdin.flush()

@@ -160,6 +160,7 @@ def flight(place: Place, stack: ExitStack) -> None:
 
 def pair(place: Place, stack: ExitStack) -> None:
     """Start a talker and a listener."""
+    stack.enter_context(programs_of_ros())
     ros = embedded_ros()
     # The nodes have their own domain: nodes found elsewhere on the machine share memory with them.
     domain = stack.enter_context(own_domain())
@@ -168,7 +169,7 @@ def pair(place: Place, stack: ExitStack) -> None:
         command = [str(ros.python), *node, str(place.folder / "stop")]
         variables = {"ROS_DOMAIN_ID": str(domain)}
         begin(place, stack, command, ros.process_environment(os.environ | variables))
-    wait_for((place.folder / "listener.on").exists)
+    wait_for(lambda: all((place.folder / f"{role}.on").exists() for role in ("listener", "talker")))
 
 
 def recording(place: Place, _: ExitStack) -> None:
@@ -176,8 +177,9 @@ def recording(place: Place, _: ExitStack) -> None:
     uncollected(RUN, place.given / "run")
 
 
-def talker(place: Place, _: ExitStack) -> None:
+def talker(place: Place, stack: ExitStack) -> None:
     """Write a program that publishes for a second."""
+    stack.enter_context(programs_of_ros())
     (place.given / "talker.py").write_text(TALKER)
 
 
@@ -614,7 +616,6 @@ def prepared(verb: Verb) -> Iterator[Place]:
     """Yield a place with what the verb needs; end its programs and the verb's processes after."""
     with tempfile.TemporaryDirectory(prefix="kills-") as folder, ExitStack() as stack:
         place = Place(Path(folder))
-        stack.enter_context(programs_of_ros())
         stack.callback(place.end_all)
         place.given.mkdir()
         verb.prepare(place, stack)

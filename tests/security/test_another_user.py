@@ -117,6 +117,7 @@ def known(place: Place, before: set[Path]) -> list[list[str | int]]:
                 if target.startswith("socket:["):
                     name = named.get(target[8:-1], "")
                     sockets |= {name.replace("@", "\0", 1)} if name else set()
+                # A verb also lists these folders themselves, which everybody may.
                 elif target.startswith(("/tmp/", "/dev/shm/", f"{Path.home()}/")):
                     files.add(target)
         # Ports are read even if a file was closed meanwhile.
@@ -194,7 +195,7 @@ def test_another_user_gets_at_nothing(name: str, umask: int) -> None:
             # The verb's output goes to a file of the test, and the verb has a copy of what is
             # given.
             copies = {place.work / path.relative_to(place.given) for path in place.given.rglob("*")}
-            allowed = {str(path) for path in (*given, *copies, place.folder / "said")}
+            allowed = {str(path) for path in (*given, *copies, place.folder, place.folder / "said")}
             reads = {path for path in by_kind["reads"] - allowed if not path.endswith("(deleted)")}
             if umask == 0o022:
                 # The folder itself may be open, too.
@@ -215,8 +216,8 @@ def test_what_a_verb_started_ends_where_the_test_fails() -> None:
         with prepared(VERBS["lab"]) as place:
             places.append(place)
             process = start(VERBS["lab"], place)
-            wait_for(lambda: len(place.alive()) > 1 or process.poll() is not None)
-            raise AssertionError(f"of this test, with {len(place.alive())} processes")
+            alive = wait_for(lambda: (found := place.alive())[1:] and found, process=process)
+            raise AssertionError(f"of this test, with {len(alive)} processes")
 
     with pytest.raises(AssertionError, match=r"with [2-9] processes"):
         fails()
