@@ -55,10 +55,12 @@ def wait_for(
     condition: Callable[[], T], seconds: float = 60, process: subprocess.Popen[Any] | None = None
 ) -> T:
     """Wait until the condition is true, while `process` runs, and return the condition's value."""
-    end = time.monotonic() + seconds
+    end, ended = time.monotonic() + seconds, False
     while not (found := condition()):
-        assert process is None or process.poll() is None, process.communicate()
+        # A process that has ended may have met the condition just before.
+        assert not ended, process and process.communicate()
         assert time.monotonic() < end, "it did not happen"
+        ended = process is not None and process.poll() is not None
         time.sleep(0.02)
     return found
 

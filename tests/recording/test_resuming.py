@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -65,7 +66,8 @@ class Runner(Recorder):
     def manifests(self) -> dict[str, dict]:
         by_run = {}
         for path in self.campaign.glob("*/manifest.json"):
-            by_run[path.parent.name] = json.loads(path.read_text())
+            with suppress(FileNotFoundError):  # of a torn run, which is removed meanwhile
+                by_run[path.parent.name] = json.loads(path.read_text())
         return by_run
 
     def ended(self) -> dict[str, int]:

@@ -10,11 +10,12 @@ from pathlib import Path
 import nbformat
 import psutil
 import pytest
+from tests.programs import gone, wait_for
 
 from roslens.execution import execute
 from roslens.fleet.cluster import Workers, each
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(240)
 
 
 def doors(_: int) -> list[str]:
@@ -29,7 +30,7 @@ def doors(_: int) -> list[str]:
     named = {line.split()[6]: line.split()[7] for line in _unix_sockets() if len(line.split()) > 7}
     for process in family:
         for link in Path(f"/proc/{process.pid}/fd").iterdir():
-            inode = str(link.readlink()) if link.is_symlink() else ""
+            inode = link.resolve().name  # which raises nothing if it was closed meanwhile
             listening += [name for number, name in named.items() if inode == f"socket:[{number}]"]
     return listening
 
@@ -102,10 +103,7 @@ def test_they_end_with_who_started_them(tmp_path: Path) -> None:
         check=False,
     )
     worker = int(done.stdout)
-    try:
-        psutil.Process(worker).wait(20)
-    except psutil.NoSuchProcess:
-        return
+    wait_for(lambda: gone(worker))
 
 
 CELL = """
