@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from tests.ros.conftest import Recorder
 
-from roslens.tracing.ros import RosEnvironment, diagnose_no_events, sourced_ros
+from roslens.tracing.ros import RosEnvironment, diagnose_no_events, domain, sourced_ros
 from roslens.tracing.ros.domain import DOMAINS, SHARED_MEMORY, own_domain, ports, without_leftovers
 from roslens.tracing.ros.environment import UsageError
 
@@ -106,7 +106,7 @@ def test_what_a_killed_node_leaves_is_removed_and_nothing_else(
     def segments_of(process: subprocess.Popen) -> set[str]:
         """Return the segments a process has open or mapped; others may run on this machine."""
         proc = Path("/proc", str(process.pid))
-        used = [str(link.readlink()) for link in (proc / "fd").iterdir()]
+        used = [str(link.resolve()) for link in (proc / "fd").iterdir()]
         used += [line.split()[-1] for line in (proc / "maps").read_text().splitlines()]
         return {
             Path(path).name for path in used if path.startswith(f"{SHARED_MEMORY}/")
@@ -129,17 +129,17 @@ def test_what_a_killed_node_leaves_is_removed_and_nothing_else(
         assert other_segments <= segments()
 
 
-def test_leftovers_that_were_there_before_stay(tmp_path: Path) -> None:
-    lock = SHARED_MEMORY / "fastdds_0123456789abcdef_el"
+def test_leftovers_that_were_there_before_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(domain, "SHARED_MEMORY", tmp_path)
+    lock = tmp_path / "fastdds_0123456789abcdef_el"
     lock.touch()
     os.utime(lock, (1, 1))
-    try:
-        with without_leftovers() as removed:
-            pass
-        assert lock.exists()
-        assert lock.name not in removed
-    finally:
-        lock.unlink()
+    with without_leftovers() as removed:
+        pass
+    assert lock.exists()
+    assert lock.name not in removed
 
 
 @pytest.mark.live

@@ -8,14 +8,14 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import polars as pl
 import pytest
-from psutil import process_iter
+from psutil import Process, process_iter
 from tests.analysis.test_perfetto import stacks_in
 from tests.analysis.test_stacks import read_by_pprof
+from tests.programs import wait_for
 from tests.rclcpp import need_sources
 
 import roslens as rl
@@ -179,7 +179,8 @@ def test_a_program_that_runs_already(ros: RosEnvironment, tmp_path: Path) -> Non
             stdout=subprocess.PIPE,
         )
         try:
-            time.sleep(2)
+            # Its timer exists, as nearly all of its CPU time is spent in callbacks.
+            wait_for(lambda: Process(program.pid).cpu_times().user > 2)
             _, manifest = record_attached([str(program.pid)], folder, time_limit=5, stacks=HZ)
             assert program.poll() is None
             program.send_signal(signal.SIGINT)
