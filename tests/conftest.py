@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.programs import roslens
+from tests.samples import SAMPLES
 
 # No test depends on how fast the machine is.
 SLOW = [HealthCheck.too_slow]
@@ -30,6 +32,12 @@ LONG = {
     *("test_screen.py", "test_wheels.py"),
 }
 """Files that take a minute or more; they start first, so that no worker has one at the end."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes() -> None:
+    """Collect the samples before there are workers, which copy what another one would collect."""
+    roslens("collect", SAMPLES)
 
 
 @pytest.hookimpl(tryfirst=True)
