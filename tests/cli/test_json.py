@@ -68,7 +68,7 @@ def test_plan_of_a_suite() -> None:
     assert {run["repetition"] for run in plan["runs"]} == set(range(5))
 
 
-@pytest.mark.recording
+@pytest.mark.live
 def test_what_was_recorded_is_the_last_line(tmp_path: Path) -> None:
     words = ("record", "--json", "--kernel", "off", "-o", str(tmp_path / "run"), "--", "echo", "hi")
     done = roslens(*words)

@@ -18,7 +18,7 @@ from roslens.recording.manifest import read_manifest
 from roslens.tracing.suite import load_suite, suite_path
 
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(240)
 
 
 @pytest.mark.parametrize(
