@@ -188,7 +188,8 @@ def test_a_program_that_runs_already(ros: RosEnvironment, tmp_path: Path) -> Non
         finally:
             program.kill()
     assert (manifest.status, program.returncode) == ("complete", 0)
-    assert manifest.samplers["stacks"].rounds > 1000
+    # A busy machine lets it run for a part of the 5 s; the shares' tolerance follows the samples.
+    assert manifest.samplers["stacks"].rounds > 100
     assert not list(folder.glob("perf.data*"))
     assert not any(
         str(folder) in " ".join(process.info["cmdline"] or ())
