@@ -194,10 +194,11 @@ def test_a_recorder_that_is_killed_leaves_what_it_had(start: Callable[..., Start
 def test_a_connection_that_breaks_off_loses_nothing(
     sshd: OwnSshd, start: Callable[..., Started]
 ) -> None:
-    begun = start("--host", WAITS, "--", "sleep", "3")
+    begun = start("--host", WAITS, "--", "sh", "-c", "until [ -e cut ]; do sleep 0.1; done")
     recorder = begun.wait_until_begun()
     for pid in sshd.connections():
         os.kill(pid, signal.SIGKILL)
+    (sshd.folder / "cut").touch()
     status, _, err = begun.end()
     assert status == 4
     assert "robot: the connection broke off" in err
