@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 import polars as pl
 
@@ -43,13 +44,21 @@ _ON = "callback_instance_id"
 Frames = Mapping[str, pl.DataFrame]
 
 
-def recorded_timing(tables: Tables, run: Run, warm_up_s: float | None = None) -> TimingModel:
+class TablesAndEvents(Tables, Protocol):
+    """Tables and events, as ``rl.open`` returns them."""
+
+    def raw_events(self, run: str) -> Mapping[str, pl.LazyFrame]: ...  # noqa: D102
+
+
+def recorded_timing(
+    tables: TablesAndEvents, run: Run, warm_up_s: float | None = None
+) -> TimingModel:
     """Build the timing model of one run.
 
     Parameters
     ----------
     tables
-        Tables of that run alone.
+        Tables and events of that run alone.
     warm_up_s
         Time left out at the start, s; none: a tenth of the time, at most 5 s.
 
@@ -105,6 +114,7 @@ def recorded_timing(tables: Tables, run: Run, warm_up_s: float | None = None) ->
         start_up_ns=start_up,
         length_ns=max(1, last - begin),
         execution_time="own" if by_kernel else "duration",
+        shared_cpu=0.0 if by_kernel else _shared_cpu(executions, tables.raw_events(run.name)),
         cpus=_cpus(run),
         tracer_lost=frames["losses"].height > 0,
         executors=[
@@ -170,6 +180,18 @@ def _with_cpu_time(rows: pl.DataFrame, scheduling: pl.DataFrame) -> tuple[bool, 
     known = rows["own"].count() >= _KNOWN_OWN * rows.height
     took = pl.min_horizontal(pl.coalesce("own", duration), duration) if known else duration
     return known, rows.with_columns(took=took)
+
+
+def _shared_cpu(rows: pl.DataFrame, events: Mapping[str, pl.LazyFrame]) -> float:
+    """Return the part of the executions' time that others on their CPU had already begun to use."""
+    started = pl.col("time_ns").alias("start_ns")
+    starts = events["ros2:callback_start"].select("host", "vpid", "vtid", "cpu_id", started)
+    on = ["host", "vpid", "vtid", "start_ns"]
+    rows = rows.join(starts.drop_nulls("cpu_id").collect(), on=on).sort("start_ns")
+    until = pl.col("end_ns").cum_max().shift(1, fill_value=0).over("host", "cpu_id")
+    shared = (pl.min_horizontal("end_ns", until) - pl.col("start_ns")).clip(0).sum()
+    took = (pl.col("end_ns") - pl.col("start_ns")).sum().clip(1)
+    return float(rows.select(shared / took).item())
 
 
 def _published(rows: pl.DataFrame, publications: pl.DataFrame, begin: int) -> pl.DataFrame:

@@ -152,6 +152,13 @@ class TimingModel(Strict):
         description="own: on a CPU or asleep by itself, by the kernel's events; duration: start "
         "to end, which holds what others took from it"
     )
+    shared_cpu: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="part of the executions' time that overlaps with others that began on the same "
+        "CPU; 0 if the kernel was recorded",
+    )
     cpus: int | None = Field(default=None, ge=1, description="of the machine; null: not known")
     tracer_lost: bool = Field(False, description="the tracer dropped something in this run")
     executors: list[TimedExecutor]

@@ -34,6 +34,8 @@ _BASES = {
 }
 """What the kind of an executor that the recording does not name follows from."""
 _LOST = "the tracer lost something in this run, so executions may be missing"
+_MOST_SHARED = BARS["latency_p50"]
+"""Part of the executions' time that may have been lost to other executions on the same CPU."""
 _MOST_WOKEN = 0.5
 """Part of the messages from which on latencies rest on how long it takes to wake a thread."""
 WOKEN = (
@@ -200,9 +202,16 @@ def predicted(models: Sequence[TimingModel], changes: Changes, seed: int) -> Pre
     costs = _COSTS if changes.executor or changes.threads else (0.5,)
     names = [model.run or "model" for model in models]
     assumptions = _assumptions(models, changes)
+    assumptions += _on_own_cpus(models, asked, changes.cpus)
     why = _LOST if any(model.tracer_lost for model in models) else None
     if why is None and not all(counting(model) for model in models):
         why = _NO_TOPIC
+    shared = max((model.shared_cpu for model in models), default=0.0)
+    if why is None and changes != Changes() and shared > _MOST_SHARED:
+        why = (
+            f"for {shared:.0%} of their time, callbacks shared a CPU with those of other threads, "
+            "so how long they take alone is not known (a real-time priority keeps threads apart)"
+        )
     if why is not None:
         return Prediction(names, 0, seed, (), assumptions, changes, why)
     most = max(sum(len(c.executions.value_ns) for c in model.callbacks) for model in models)
@@ -471,6 +480,25 @@ def _not_reached(
                 "that publishes it is not executed more often."
             )
     return sentences
+
+
+def _on_own_cpus(
+    models: Sequence[TimingModel], asked: Sequence[TimingModel], cpus: int | None
+) -> list[str]:
+    """Say what is assumed of CPUs if an executor gets more threads."""
+    more = any(
+        will.threads > was.threads
+        for model, to in zip(models, asked, strict=True)
+        for was, will in zip(model.executors, to.executors, strict=True)
+    )
+    if cpus is not None or not more:
+        return []
+    return [
+        (
+            "Threads run at once as far as there are CPUs, as with a real-time priority. Without "
+            "one, the kernel may let them share a CPU: latencies are then up to those of --cpus 1."
+        )
+    ]
 
 
 def _assumptions(models: Sequence[TimingModel], changes: Changes) -> list[str]:

@@ -167,6 +167,12 @@ class Tables:
     def table(self, name: str) -> pl.LazyFrame:
         return table(name, *self.rows.get(name, ())).lazy().with_columns(run=pl.lit("r"))
 
+    def raw_events(self, _: str) -> dict[str, pl.LazyFrame]:
+        """Return the starts of callbacks; a row of an execution may have its ``cpu_id``."""
+        cpus = [row.get("cpu_id") for row in self.rows["callback_instances"]]
+        starts = self.table("callback_instances").rename({"start_ns": "time_ns"})
+        return {"ros2:callback_start": starts.with_columns(cpu_id=pl.Series(cpus, dtype=pl.Int32))}
+
 
 def table(name: str, *rows: Mapping[str, object]) -> pl.DataFrame:
     """Make rows of a table of the schema, with null for what is not given."""

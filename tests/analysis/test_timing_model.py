@@ -261,6 +261,18 @@ def test_what_ran_beside_itself_is_reentrant_and_what_ran_beside_another_is_in_a
     }
 
 
+def test_executions_that_overlap_on_one_cpu_had_to_share_it() -> None:
+    """On CPU 0 from 0 to 4 and from 3 to 5 ms, on CPU 1 from 1 to 3: 1 of 8 ms is shared."""
+    calls = [
+        execution(n, n + 2, start, end) | {"vtid": n, "cpu_id": cpu}
+        for n, (start, end, cpu) in enumerate([(0, 4, 0), (3, 5, 0), (1, 3, 1)])
+    ]
+    assert recorded_timing(Tables(callback_instances=calls), Run("r"), 0).shared_cpu == 1 / 8
+    own = [{"callback_instance_id": n, "cpu_ns": MS, "blocked_ns": 0} for n in range(3)]
+    by_kernel = Tables(callback_instances=calls, callback_scheduling=own)
+    assert recorded_timing(by_kernel, Run("r"), 0).shared_cpu == 0
+
+
 def test_threads_of_an_executor_are_those_active_at_once() -> None:
     """One thread takes over from another at 100 ms, as a program that spins elsewhere later."""
     tables = two_in_one_thread()

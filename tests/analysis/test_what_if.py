@@ -382,6 +382,25 @@ def test_no_evidence_is_named() -> None:
     assert "idle thread" not in assumptions  # no message finds one
 
 
+def test_executions_that_shared_a_cpu_predict_nothing_else() -> None:
+    shared = model().model_copy(update={"shared_cpu": 0.24})
+    prediction = predicted([model(), shared], Changes(executor="Events"), 1)
+    assert "for 24% of their time, callbacks shared a CPU" in str(prediction.refused)
+    assert not prediction.figures
+    assert predicted([shared], Changes(), 1).refused is None
+    little = model().model_copy(update={"shared_cpu": 0.1})
+    assert predicted([little], Changes(executor="Events"), 1).refused is None
+
+
+def test_more_threads_may_share_a_cpu() -> None:
+    for changes, said in (
+        (Changes(executor="EventsCBG", threads=2), True), (Changes(executor="Events"), False),
+        (Changes(executor="EventsCBG", threads=2, cpus=1), False),
+    ):  # fmt: skip
+        assumptions = predicted([altered(1, handovers=every(0))], changes, 1).assumptions
+        assert any("let them share a CPU" in text for text in assumptions) == said
+
+
 def test_the_order_in_a_wait_set_is_the_recorded_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two receivers of one message, the later one goes first if its place says so."""
     monkeypatch.setattr(system, "LEAST_BLOCKS", 1)
