@@ -198,7 +198,17 @@ def changed(model: TimingModel, changes: Changes) -> TimingModel:
         )
         for executor in model.executors
     ]
-    return model.model_copy(update={"executors": executors})
+    publishers: set[tuple[int | None, str]] = {(None, source.topic) for source in model.sources}
+    publishers |= {(c.executor, sent.topic) for c in model.callbacks for sent in c.publications}
+    # A thread can take at once what it published itself.
+    callbacks = [
+        callback
+        if executors[callback.executor].threads > 1
+        or any(topic == callback.name and by != callback.executor for by, topic in publishers)
+        else callback.model_copy(update={"lag_ns": 0})
+        for callback in model.callbacks
+    ]
+    return model.model_copy(update={"executors": executors, "callbacks": callbacks})
 
 
 def with_own_work(model: TimingModel, asked: TimingModel, cost: float) -> TimingModel:

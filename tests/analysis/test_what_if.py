@@ -163,6 +163,17 @@ def test_timers_do_not_tell_how_long_messages_take_to_wake_a_thread() -> None:
     assert said.endswith("taken from other callbacks: /t2.")
 
 
+def test_one_thread_can_take_at_once_what_it_published() -> None:
+    """What the one thread publishes has no lag; what another executor receives keeps its own."""
+    lagging = altered(1, model("EventsCBG"), lag_ns=3_500_000, handovers=every(3_600_000))
+    lagging.executors[0] = lagging.executors[0].model_copy(update={"threads": 2})
+    one = Changes(executor="EventsCBG", threads=1)
+    assert changed(lagging, one).callbacks[1].lag_ns == 0
+    assert changed(lagging, Changes()).callbacks[1].lag_ns == 3_500_000
+    elsewhere = altered(1, lagging, executor=1)
+    assert changed(elsewhere, one).callbacks[1].lag_ns == 3_500_000
+
+
 def test_few_messages_that_wake_a_thread_do_not_keep_the_others_from_being_predicted() -> None:
     """Three messages come at 1 ms; their callback takes 1 ms each, in one group.
 
