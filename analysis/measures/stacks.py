@@ -263,7 +263,7 @@ def shares(
     )
     counts = executions.group_by("run", *CALLBACK).agg(executions=pl.len())
     rows = []
-    order = cpu.group_by(CALLBACK).agg(pl.col("cpu_ns").sum()).sort("cpu_ns", descending=True)
+    order = cpu.group_by(CALLBACK).agg(pl.col("cpu_ns").sum()).sort(-pl.col("cpu_ns"), *CALLBACK)
     for callback in order.select(CALLBACK).iter_rows():
         its = [pl.col(c).eq_missing(pl.lit(v)) for c, v in zip(CALLBACK, callback, strict=True)]
         cells, count = cpu.filter(its), counts.filter(its)
