@@ -196,7 +196,7 @@ def test_first_causes_are_those_that_were_injected(suite: str, cause: str, tmp_p
 
     By the log, 5 messages a second are each later than 5 ms.
     """
-    changes: dict[str, Any] = {"factors": {"cause": [cause]}, "duration": 6, "tracing": {}}
+    changes: dict[str, Any] = {"factors": {"cause": [cause]}, "duration": 9, "tracing": {}}
     (log,) = record_changed(suite, tmp_path, changes).rglob("native/injections.csv")
     causes = with_met(late_of(log, 5_000_000, kernel=False).frame(), log)
     met = causes.filter("met")

@@ -66,12 +66,16 @@ class Settings:
         """Run `work`, and log it as an injection."""
         begin = time.time_ns()
         work()
-        self.injections.append((self.cause, begin, time.time_ns(), threading.get_native_id()))
+        # Other threads may have had Python's lock before this one has it again.
+        end = begin + round(self.hold_s * 1e9) if self.cause == "gil" else time.time_ns()
+        self.injections.append((self.cause, begin, end, threading.get_native_id()))
 
-    def next_hit(self) -> int:
-        """Return when to begin an injection that the next affected message meets."""
-        step = self.period * self.every
-        return int(((time.time_ns() + AHEAD_NS) // step + 1) * step - AHEAD_NS)
+    def wait_for_hit(self, late_ns: float) -> None:
+        """Wait until an injection is to begin that a message meets, and be at most this late."""
+        begin, step = 0, self.period * self.every
+        while time.time_ns() > begin + late_ns:
+            begin = ((time.time_ns() + AHEAD_NS) // step + 1) * step - AHEAD_NS
+            sleep_until(begin)
 
     def write(self) -> None:
         """Write the log of injections."""
@@ -156,10 +160,7 @@ class Subscriber:
         if cause in ("same_thread", "timer_burst"):
             count, group = BURST if cause == "timer_burst" else 1, MutuallyExclusiveCallbackGroup()
             # A timer keeps the phase at which it was created: if late, it would affect no message.
-            begin = 0
-            while time.time_ns() - begin > AHEAD_NS / 4:
-                begin = settings.next_hit()
-                sleep_until(begin)
+            settings.wait_for_hit(AHEAD_NS / 4)
             for _ in range(count):
                 self.node.create_timer(
                     settings.period * settings.every / 1e9,
@@ -173,7 +174,8 @@ class Subscriber:
         Path(f"/proc/self/task/{threading.get_native_id()}/comm").write_text(name)
         usleep, settings = ctypes.PyDLL(None).usleep, self.settings
         while not self.over.is_set():
-            sleep_until(settings.next_hit())
+            # A message that came first may be held up elsewhere.
+            settings.wait_for_hit(AHEAD_NS)
             if settings.cause == "gil":
                 settings.during(lambda: usleep(round(settings.hold_s * 1e6)))
             else:
