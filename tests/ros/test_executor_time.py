@@ -58,7 +58,10 @@ def busy_machine() -> Iterator[None]:
 def test_stretches_add_up_to_the_cpu_time_of_their_thread(
     program: Path, executor: str, tracer: str, tmp_path: Path
 ) -> None:
-    """CPU time runs from the first to the last note of a thread, by CLOCK_THREAD_CPUTIME_ID."""
+    """CPU time runs from the first to the last note of a thread, by CLOCK_THREAD_CPUTIME_ID.
+
+    Time taken by a virtual machine's host counts only for the kernel's switches.
+    """
     output, folder = tmp_path / "said", tmp_path / "run"
     _, manifest = record_command(
         ["sh", "-c", f'exec "{program}" {executor} > "{output}"'],
@@ -71,6 +74,8 @@ def test_stretches_add_up_to_the_cpu_time_of_their_thread(
     notes = pl.read_csv(
         output, separator=" ", has_header=False, new_columns=["vtid", "time_ns", "cpu_ns"]
     )
+    cpu_ns = (manifest.end_ns - manifest.start_ns) * manifest.host.cpu_count
+    stolen_ns = (manifest.host.steal_fraction or 0) * cpu_ns
     intervals = rl.open(folder).executor_intervals.collect()
     assert set(intervals["vtid"]) == set(notes["vtid"])
     assert notes["vtid"].n_unique() == (2 if "Multi" in executor else 1)
@@ -95,7 +100,7 @@ def test_stretches_add_up_to_the_cpu_time_of_their_thread(
             ].sum()
             used += last["cpu_ns"] - first["cpu_ns"]
         assert used > 1e8
-        assert counted == pytest.approx(used, rel=0.005)
+        assert 0.995 * used <= counted <= 1.005 * used + stolen_ns
         # No note is made while its thread waits.
         noted = of_thread.join_asof(
             mine.filter(pl.col("state") == "wait"), left_on="time_ns", right_on="begin_ns"
