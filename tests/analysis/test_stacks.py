@@ -328,6 +328,16 @@ def test_shares_by_hand() -> None:
     assert table["method"].unique().to_list() == ["ratio over executions, of these runs alone"]
 
 
+def test_callbacks_with_the_same_cpu_time_are_in_order_of_their_names() -> None:
+    names = [f"/t{k}" for k in range(8)]
+    ran = executions(*((k, 1, "timer", 100 * k, 100 * k + 50) for k in range(8)))
+    ran = ran.with_columns(pl.Series("name", names[::-1], ran.schema["name"]))
+    taken = samples(*((1, 100 * k + 10, ("f",)) for k in range(8)))
+    attributed = assign_to_executions(taken.lazy(), ran.lazy())
+    table = shares(time_by_function(attributed), attributed, ran, 0.95)
+    assert table["name"].to_list() == names
+
+
 def test_shares_are_means_of_the_shares_of_three_runs() -> None:
     """f is in 24 of 30 samples of the first run, in 1 of 2 and 0 of 2 of the others.
 
