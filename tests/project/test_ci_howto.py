@@ -21,7 +21,8 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "howto" / "ci.md"
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text())
 RECORD, FETCH, JUDGE, UPLOAD, COMMENT = ACTION["runs"]["steps"]
-# The timer holds the only thread after publishing, so each message waits at least that long.
+# The timer holds the only thread after publishing, so each message waits at least that long: much
+# longer than a busy machine delays it.
 NODE = """
 import time, rclpy
 from rclpy.node import Node
@@ -35,7 +36,7 @@ rclpy.init()
 node = Node("relay")
 publisher = node.create_publisher(String, "samples", 10)
 node.create_subscription(String, "samples", lambda message: None, 10)
-node.create_timer(0.05, publish)
+node.create_timer(0.17, publish)
 end = time.monotonic() + 2
 while time.monotonic() < end:
     rclpy.spin_once(node, timeout_sec=0.1)
@@ -155,7 +156,7 @@ def test_a_slower_commit_fails_and_the_same_commit_does_not(tmp_path: Path) -> N
             )
 
     given = {"COMMAND": "python3 node.py", "RUNS": "5", "TRACER": "native"}
-    committed(0.01)
+    committed(0.03)
     ended, text = on_github(project, store, **given)
     assert ended == 0, text
     assert "no artefact of the base branch" in (project / "comment.md").read_text()
@@ -166,7 +167,7 @@ def test_a_slower_commit_fails_and_the_same_commit_does_not(tmp_path: Path) -> N
     assert ended == 0, text
     shutil.rmtree(store)
     base.rename(store)
-    committed(0.04)
+    committed(0.15)
     ended, text = on_github(project, store, **given, THRESHOLD="50%")
     assert ended == 1, text
     comment = (project / "comment.md").read_text()
@@ -176,8 +177,8 @@ def test_a_slower_commit_fails_and_the_same_commit_does_not(tmp_path: Path) -> N
     assert comment.endswith("[Recordings and figures](https://o/r/41)\n")
     result = json.loads((store / "compare.json").read_text())
     (comparison,) = [c for c in result["comparisons"] if c["metric"] == "latency_p50"]
-    assert all(ns >= 0.01e9 for ns in comparison["base"]["per_run"])
-    assert all(ns >= 0.04e9 for ns in comparison["new"]["per_run"])
+    assert all(ns >= 0.03e9 for ns in comparison["base"]["per_run"])
+    assert all(ns >= 0.15e9 for ns in comparison["new"]["per_run"])
 
 
 @pytest.mark.live
