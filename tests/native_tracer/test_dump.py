@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from tests.programs import wait_for
 
 from roslens.dump import mutexes, run_dump
 from roslens.recording import UsageError
@@ -19,14 +19,22 @@ def shown(target: str, capsys: pytest.CaptureFixture[str]) -> str:
     return " ".join(capsys.readouterr().out.split())
 
 
+def shown_with(pattern: str, target: int, capsys: pytest.CaptureFixture[str]) -> str:
+    """Return the page as soon as the pattern matches, as programs take a while to come to rest."""
+
+    def page() -> str:
+        output = shown(str(target), capsys)
+        return output if re.search(pattern, output) else ""
+
+    return wait_for(page)
+
+
 def test_a_program_that_records_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as program:
-        time.sleep(0.5)
-        output = shown(str(program.pid), capsys)
+        output = shown_with(rf"{program.pid} python\S* asleep", program.pid, capsys)
         program.communicate(b"\n")
     assert f"Process {program.pid} (python" in output
     assert "since when, and which service they wait for is not known" in output
-    assert re.search(rf"{program.pid} python\S* asleep", output)
 
 
 CYCLE = r"""
@@ -69,8 +77,7 @@ def test_two_threads_that_lock_in_opposite_order(
     with subprocess.Popen([tmp_path / "cycle"], stdout=subprocess.PIPE, text=True) as program:
         assert program.stdout is not None
         a, b = sorted(int(program.stdout.readline()) for _ in range(2))
-        time.sleep(0.5)
-        output = shown(str(program.pid), capsys)
+        output = shown_with("a deadlock.*a deadlock", program.pid, capsys)
         program.kill()
     for waiter, holder in ((a, b), (b, a)):
         holds = f"thread {holder} holds, which waits for one that thread {waiter} holds"
