@@ -73,6 +73,7 @@ int main(int argc, char ** argv)
   executor.add_node(asking);
   std::thread spinning([&] {executor.spin();});
   client->wait_for_action_server();
+  std::ofstream(std::string(argv[2]) + ".ready");
   while (argc > 3 && !std::ifstream(argv[3])) {
     std::this_thread::sleep_for(10ms);
   }

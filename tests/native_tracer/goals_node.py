@@ -1,8 +1,8 @@
 """Send action goals, several at a time, that end in every way: COUNT LOG [GO].
 
-The log has what the client was told. With GO, nothing is sent before this file exists, and the
-program ends when it is gone. The order of a goal says how it ends: 0 succeeds, 1 is cancelled, 2 is
-aborted, 3 is rejected.
+The log has what the client was told; LOG.ready exists once the server is known. With GO, nothing is
+sent before this file exists, and the program ends when it is gone. The order of a goal says how it
+ends: 0 succeeds, 1 is cancelled, 2 is aborted, 3 is rejected.
 """
 
 import sys
@@ -48,6 +48,7 @@ def main(count: int, log: Path, go: Path | None) -> None:
     spinning = threading.Thread(target=executor.spin, daemon=True)
     spinning.start()
     client.wait_for_server()
+    Path(f"{log}.ready").touch()
     while go and not go.exists():
         time.sleep(0.01)
     # The queue of an action's services drops requests beyond ten.

@@ -12,6 +12,7 @@ from typing import Literal
 
 import polars as pl
 import pytest
+from tests.programs import wait_for
 
 import roslens as rl
 from roslens.tracing.attach import record_attached
@@ -24,7 +25,7 @@ from roslens.tracing.ros import embedded_ros
 
 NODE = Path(__file__).parent / "goals_node.py"
 COUNT = 60
-RAN_BEFORE_S, ATTACHED_S = 5, 8
+ATTACHED_S = 8
 NO_KERNEL = TracingOptions(kernel="off")
 REASON = why_no_ftrace()
 pytestmark = pytest.mark.live
@@ -52,7 +53,7 @@ def test_attached_to_a_server_that_runs(program: list[str], tmp_path: Path) -> N
         command = [str(ros.python) if word == "python" else word for word in program]
         command += [str(COUNT), str(log), str(go)]
         with subprocess.Popen(command, env=ros.process_environment()) as node:
-            time.sleep(RAN_BEFORE_S)
+            wait_for(Path(f"{log}.ready").exists, process=node)
             attached = pool.submit(
                 record_attached, [str(node.pid)], folder, options=NO_KERNEL, time_limit=ATTACHED_S
             )
