@@ -64,6 +64,12 @@ def emitted(emit: Path, library: Path, folder: Path, *arguments: object, **more:
     return int(run.stdout)
 
 
+def completed(counter: Path) -> int:
+    """Return how many events a program that emits ``forever`` says it has completed."""
+    content = counter.read_bytes()[:8] if counter.exists() else b""
+    return int.from_bytes(content, sys.byteorder)
+
+
 def counted(folder: Path) -> tuple[int, int]:
     info = open_trace(folder).info()
     assert info.warnings == []
@@ -171,15 +177,11 @@ def test_no_limit_of_a_process_makes_the_tracer_end_it(name, value, emit, librar
     )
     try:
 
-        def count() -> int:
-            counter = shared.read_bytes()[:8] if shared.exists() else b""
-            return struct.unpack("Q", counter)[0] if len(counter) == 8 else 0
-
         def waits_for(least: int) -> int:
-            while count() < least and program.poll() is None:
+            while completed(shared) < least and program.poll() is None:
                 time.sleep(0.01)
             assert program.poll() is None, "the program was ended"
-            return count()
+            return completed(shared)
 
         before = waits_for(20_000)
         hard = resource.prlimit(program.pid, limit)[1]
@@ -192,7 +194,7 @@ def test_no_limit_of_a_process_makes_the_tracer_end_it(name, value, emit, librar
         program.communicate()
     events, discarded = counted(folder)
     # The tracer may have counted the last event before the program did.
-    assert 0 <= events + discarded - struct.unpack("Q", shared.read_bytes()[:8])[0] <= 1
+    assert 0 <= events + discarded - completed(shared) <= 1
     assert events > 20_000
 
 
@@ -331,17 +333,14 @@ def kill_at_random(emit: Path, library: Path, folder: Path, seed: int) -> None:
     program = subprocess.Popen(
         [str(emit), "forever", "0"], env=environment(library, folder, EMITTED=str(counter))
     )
-    while (
-        not counter.is_file() or counter.stat().st_size == 0 or counter.read_bytes()[:8] == bytes(8)
-    ):
+    while not completed(counter):
         time.sleep(0.001)
     time.sleep(random.Random(seed).uniform(0, 0.1))
     program.send_signal(signal.SIGKILL)
     program.wait()
-    (complete,) = struct.unpack("=Q", counter.read_bytes()[:8])
     events, discarded = counted(folder)
     # The event that the program was about to count may be there too.
-    assert events + discarded - complete in {0, 1}
+    assert events + discarded - completed(counter) in {0, 1}
     assert discarded == 0
     numbers = open_trace(folder).read([EVENT])[EVENT]["callback"]
     assert numbers.equals(pl.Series("callback", range(1, events + 1), dtype=pl.UInt64))
@@ -376,8 +375,7 @@ def test_a_mapped_file_is_not_cut(emit, library, folder):
         [str(emit), "forever", "0"], env=environment(library, folder, EMITTED=str(counter))
     )
     try:
-        while not list(folder.rglob("ros2_[0-9]*")):
-            time.sleep(0.001)
+        wait_for(lambda: completed(counter) > 1000, process=program)
         for _ in range(20):
             cut_to_content(folder)
             time.sleep(0.005)
@@ -432,4 +430,5 @@ def test_what_waits_between_callbacks_waits_for_work(
         *("callback_start", "callback_end", *waits, "rclcpp_executor_wait_for_work"),
     ]
     times = [time for time, name in events if name in waits]
-    assert all(end - start > 900_000 for start, end in zip(times[::2], times[1::2], strict=True))
+    # The program says until when it waits some time before it does: it may have to wait for a CPU.
+    assert all(end - start > 50_000_000 for start, end in zip(times[::2], times[1::2], strict=True))
