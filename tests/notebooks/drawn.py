@@ -19,6 +19,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from playwright.sync_api import Browser
+from tests.workbench.running_lab import new_page
 
 import roslens as rl
 from roslens.analysis.figures.plot import DPI, Plot
@@ -192,7 +193,7 @@ def first_screen(browser: Browser, page: Path, answer: str, *, many: bool = Fals
     read in its section.
     """
     for width in (1280, 420):
-        view = browser.new_page(viewport={"width": width, "height": 900})
+        view = new_page(browser, width)
         view.goto(page.as_uri())
         assert view.locator(".roslens-answer").inner_text() == answer
         ends = view.evaluate(

@@ -10,6 +10,7 @@ import pytest
 from drawn import first_screen
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 from playwright.sync_api import Browser
+from tests.workbench.running_lab import new_page
 
 import roslens as rl
 from roslens.analysis.reports.numbers import duration
@@ -37,7 +38,7 @@ def test_the_first_screen(samples: Path, tmp_path: Path, browser: Browser, sampl
     )
     if sample in SLOWEST_FIRST:
         expected = "Slowest"
-    view = browser.new_page()
+    view = new_page(browser)
     view.goto(page.as_uri())
     answer = view.locator(".roslens-answer").inner_text()
     view.close()
@@ -50,7 +51,7 @@ def test_a_wide_frame_is_scrolled_by_itself(tmp_path: Path, browser: Browser) ->
     shown = new_output("display_data", {"text/html": frame._repr_html_()})
     page = tmp_path / "page.html"
     page.write_text(html_page(new_notebook(cells=[new_code_cell(outputs=[shown])]), "t"))
-    view = browser.new_page(viewport={"width": 420, "height": 900})
+    view = new_page(browser, 420)
     view.goto(page.as_uri())
     assert view.locator(".dataframe").evaluate("e => e.scrollWidth > e.clientWidth")
     assert view.evaluate("() => document.documentElement.scrollWidth") == 420
@@ -62,7 +63,7 @@ def test_a_long_name_leaves_the_figures_in_view(tmp_path: Path, browser: Browser
     table = ReportTable(["from", "to", "n", "P50"], [["a" * 300, "b" * 300, "1,000", "2.5"]], "t")
     page = tmp_path / "page.html"
     page.write_text(html_document("t", table._repr_html_()))
-    view = browser.new_page(viewport={"width": 1280, "height": 900})
+    view = new_page(browser)
     view.goto(page.as_uri())
     assert view.locator(".roslens-table").evaluate("e => e.scrollWidth <= e.clientWidth")
     view.close()
@@ -76,7 +77,7 @@ def test_a_mark_of_the_timeline_tells_what_it_is_without_a_kernel(
     opened = rl.open(bare)
     page = tmp_path / "page.html"
     page.write_text(FirstPage(opened, [bare]).html())
-    view = browser.new_page(viewport={"width": 1280, "height": 900})
+    view = new_page(browser)
     view.goto(page.as_uri())
     strip = view.locator(".roslens-facts").inner_text()
     assert all(name in strip for name in ("bare", "2026-11-21", "Jazzy"))

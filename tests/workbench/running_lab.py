@@ -112,10 +112,16 @@ def address_of(url: str, notebook: str) -> str:
     return f"{base}/lab/workspaces/{name}/tree/{notebook}?{rest}"
 
 
-def open_notebook(browser: Browser, url: str, *, width: int = 1440, height: int = 900) -> Page:
-    """Open a page with a notebook whose kernel is ready."""
+def new_page(browser: Browser, width: int = 1280, height: int = 900) -> Page:
+    """Open an empty page that is waited for as long as a busy machine needs."""
     page = browser.new_page(viewport={"width": width, "height": height})
     page.set_default_timeout(SECONDS * 1000)
+    return page
+
+
+def open_notebook(browser: Browser, url: str, *, width: int = 1440, height: int = 900) -> Page:
+    """Open a page with a notebook whose kernel is ready."""
+    page = new_page(browser, width, height)
     page.goto(url)
     page.wait_for_function(_READY)
     return page

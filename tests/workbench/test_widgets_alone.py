@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 from playwright.sync_api import Page, sync_playwright
-from running_lab import ROOT, chromium
+from running_lab import ROOT, chromium, new_page
 
 from roslens.analysis.figures.graph import draw_graph
 from roslens.widgets.parts import GraphWidget
@@ -33,7 +33,7 @@ _SHOW = """async ([url, data]) => {
 def page() -> Iterator[Page]:
     with sync_playwright() as playwright:
         browser = chromium(playwright)
-        yield browser.new_page(viewport={"width": 1000, "height": 500})
+        yield new_page(browser, 1000, 500)
         browser.close()
 
 
