@@ -233,6 +233,7 @@ def agrees(folder: Path, manifest: Manifest, pair: Pair, log: pl.DataFrame) -> i
         # rclpy's callbacks emit no events.
         assert joined.filter((callback < take) | (callback > pl.col("callback_ns"))).is_empty()
         latency = pl.col("callback_ns") - pl.col("publish_ns")
-        difference = joined.select((callback - pl.col("traced_ns") - latency).abs().median()).item()
-        assert difference < 50_000
+        difference = (callback - pl.col("traced_ns") - latency).abs().median()
+        # Of the seven probes on the way, half of two lie between the log and the events.
+        assert joined.select(difference < latency.median() / 4).item()
     return pauses.height
