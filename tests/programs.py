@@ -52,7 +52,7 @@ def roslens(*arguments: object, **options: Any) -> subprocess.CompletedProcess[s
 
 
 def wait_for(
-    condition: Callable[[], T], seconds: float = 60, process: subprocess.Popen[Any] | None = None
+    condition: Callable[[], T], seconds: float = 300, process: subprocess.Popen[Any] | None = None
 ) -> T:
     """Wait until the condition is true, while `process` runs, and return the condition's value."""
     end, ended = time.monotonic() + seconds, False

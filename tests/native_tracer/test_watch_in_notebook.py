@@ -32,9 +32,8 @@ class Client(NotebookClient):
         code_cells = [
             nbformat.v4.new_code_cell(source) for source in ("import roslens as rl", *cells)
         ]
-        super().__init__(
-            nbformat.v4.new_notebook(cells=code_cells), kernel_name="python3", timeout=120
-        )
+        notebook = nbformat.v4.new_notebook(cells=code_cells)
+        super().__init__(notebook, kernel_name="python3", timeout=600, startup_timeout=300)
 
     def process_message(self, msg: dict, *where: object) -> object:
         if msg["msg_type"] == "update_display_data":

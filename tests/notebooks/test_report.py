@@ -92,7 +92,7 @@ def test_papermill_by_itself_from_the_root(sample: Path, tmp_path: Path) -> None
     output = tmp_path / "out.ipynb"
     subprocess.run(
         [
-            *(sys.executable, "-m", "papermill", "--no-progress-bar"),
+            *(sys.executable, "-m", "papermill", "--no-progress-bar", "--start-timeout", "300"),
             *("notebooks/latency.ipynb", str(output), "-p", "recordings", str(sample)),
         ],
         cwd=ROOT,
@@ -114,7 +114,7 @@ def test_run_all_with_defaults_from_the_notebooks_folder(tmp_path: Path) -> None
     output = tmp_path / "out.ipynb"
     subprocess.run(
         [
-            *(sys.executable, "-m", "papermill", "--no-progress-bar"),
+            *(sys.executable, "-m", "papermill", "--no-progress-bar", "--start-timeout", "300"),
             *("latency.ipynb", str(output)),
         ],
         cwd=work / "notebooks",
