@@ -184,7 +184,7 @@ def test_a_window_is_what_is_collected_of_the_same_seconds(start, folder, tmp_pa
 @pytest.mark.live
 def test_every_window_is_what_its_events_give_afterwards(start, folder, tmp_path):
     """Every window, not only the last, equals what the events up to its end give."""
-    program = start(4000, 1000)
+    program = start(100_000, 1000)
     try:
         wait_for(lambda: is_written(folder))
         watching = roslens(
