@@ -16,10 +16,6 @@ pub const COMMON: [&str; 7] = [
 ];
 /// How many of the common columns no field fills.
 pub const GIVEN: usize = 4;
-/// Column of the process id.
-pub const VPID: usize = 4;
-/// Column of the thread name.
-pub const PROCNAME: usize = 6;
 
 /// One trace, with the labels of its rows.
 #[derive(Debug, Clone)]

@@ -40,8 +40,6 @@ pub enum Projection {
     /// All columns.
     #[default]
     All,
-    /// This many columns from the first on.
-    First(usize),
     /// The columns with these names, and always the time.
     Named(Vec<String>),
 }
@@ -62,7 +60,6 @@ impl Projection {
     fn has(&self, number: usize, name: &str) -> bool {
         match self {
             Self::All => true,
-            Self::First(count) => number < *count,
             Self::Named(names) => number == 0 || names.iter().any(|n| n == name),
         }
     }

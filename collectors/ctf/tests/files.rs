@@ -185,7 +185,6 @@ fn a_summary_says_what_was_seen() {
     let mut batches = recording
         .batches(Want {
             note: true,
-            columns: Projection::First(7),
             ..Want::default()
         })
         .unwrap();

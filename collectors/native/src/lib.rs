@@ -188,7 +188,7 @@ impl Reader {
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let want = Want {
-            columns: Projection::First(COMMON.len()),
+            columns: Projection::Named(COMMON.map(str::to_owned).to_vec()),
             note: true,
             threads,
             ..Want::default()

@@ -6,7 +6,6 @@ use arrow_array::{Array, Int32Array, RecordBatch, StringViewArray};
 
 use super::failure::Result;
 use super::recording::{LossRow, Recording};
-use crate::catalog::{PROCNAME, VPID};
 use crate::scan::Filter;
 use crate::stage::Projection;
 
@@ -21,7 +20,7 @@ pub struct Want {
     pub end_ns: Option<i64>,
     /// Columns.
     pub columns: Projection,
-    /// Whether to note the times and processes of [`Seen`], which needs the first columns.
+    /// Whether to note the times and processes of [`Seen`], the latter if their columns are wanted.
     pub note: bool,
     /// Number of threads that decode; 0 for one per core.
     pub threads: usize,
@@ -97,7 +96,7 @@ impl<'a> Job<'a> {
                 0 => std::thread::available_parallelism().map_or(1, usize::from),
                 wanted => wanted,
             },
-            note: want.note && !matches!(want.columns, Projection::Named(_)),
+            note: want.note,
         }
     }
 
@@ -165,7 +164,7 @@ impl Summary {
 }
 
 impl Seen {
-    /// Note the times and processes of a batch with all common columns.
+    /// Note the times of a batch, and the processes if it has their columns.
     fn note(&mut self, batch: &RecordBatch) {
         let rows = batch.num_rows();
         let (first, last) = (time_of(batch, 0), time_of(batch, rows - 1));
@@ -173,12 +172,12 @@ impl Seen {
             Some((begin, end)) => (begin.min(first), end.max(last)),
             None => (first, last),
         });
-        let column = |at: usize| batch.columns().get(at).map(|c| c.as_ref().as_any());
-        let text = |at: usize| column(at).and_then(|c| c.downcast_ref::<StringViewArray>());
-        let (Some(hosts), Some(names)) = (text(1), text(PROCNAME)) else {
+        let column = |name| batch.column_by_name(name).map(|c| c.as_ref().as_any());
+        let text = |name| column(name).and_then(|c| c.downcast_ref::<StringViewArray>());
+        let (Some(hosts), Some(names)) = (text("host"), text("procname")) else {
             return;
         };
-        let vpids = column(VPID).and_then(|c| c.downcast_ref::<Int32Array>());
+        let vpids = column("vpid").and_then(|c| c.downcast_ref::<Int32Array>());
         let Some(vpids) = vpids.filter(|v| v.null_count() < v.len()) else {
             return;
         };
