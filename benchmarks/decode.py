@@ -141,7 +141,7 @@ def instructions(trace: Path, events: int) -> float | None:
     if shutil.which("valgrind") is None:
         return None
     counts = []
-    for work in ("", "trace._reader.read(None, None, None, 1)"):
+    for work in ("", "trace._reader.read((None, None, None, None, 1))"):
         script = (
             "import sys; sys.path.insert(0, sys.argv[1]); from roslens.collectors import _native; "
             f"trace = type('', (), dict(_reader=_native.Reader([(sys.argv[2], '.')]))); {work}"

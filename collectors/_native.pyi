@@ -1,7 +1,9 @@
 # The compiled reader; use it through collectors.reader.
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
+
+_Wanted: TypeAlias = tuple[list[str] | None, int | None, int | None, list[str] | None, int]
 
 class TraceError(ValueError): ...
 
@@ -23,22 +25,8 @@ class Reader:
     def hosts(self) -> list[str]: ...
     @property
     def span(self) -> tuple[int | None, int | None]: ...
-    def read(
-        self,
-        names: Sequence[str] | None,
-        begin_ns: int | None,
-        end_ns: int | None,
-        threads: int,
-        fields: Sequence[str] | None = None,
-    ) -> dict[str, Any]: ...
-    def stream(
-        self,
-        names: Sequence[str] | None,
-        begin_ns: int | None,
-        end_ns: int | None,
-        threads: int,
-        fields: Sequence[str] | None = None,
-    ) -> Stream: ...
+    def read(self, wanted: _Wanted) -> dict[str, Any]: ...
+    def stream(self, wanted: _Wanted) -> Stream: ...
     def windows(
         self, begin_ns: int | None, end_ns: int | None, size: int
     ) -> list[tuple[int | None, int | None]]: ...
@@ -48,12 +36,8 @@ class Reader:
     def write(
         self,
         folder: str | PathLike[str],
-        threads: int,
+        wanted: _Wanted,
         progress: Callable[[int, int], object] | None,
-        names: Sequence[str] | None = None,
-        begin_ns: int | None = None,
-        end_ns: int | None = None,
-        fields: Sequence[str] | None = None,
     ) -> dict[str, Any]: ...
 
 class Stream:

@@ -271,7 +271,7 @@ class Trace:
         import polars as pl  # noqa: PLC0415
 
         with _errors(self.root):
-            tables = self._reader.read(_list(names), begin_ns, end_ns, threads, _list(fields))
+            tables = self._reader.read((_list(names), begin_ns, end_ns, _list(fields), threads))
         return {name: pl.DataFrame(table) for name, table in tables.items()}
 
     def arrow(
@@ -296,7 +296,7 @@ class Trace:
         """
         if name not in self.event_names:
             raise UsageError(f"{self.root}: no event '{name}' is declared in this trace")
-        return self._reader.stream([name], begin_ns, end_ns, threads, _list(fields))
+        return self._reader.stream(([name], begin_ns, end_ns, _list(fields), threads))
 
     def stream(
         self,
@@ -322,8 +322,8 @@ class Trace:
         import polars as pl  # noqa: PLC0415  (a tenth of a second that others avoid)
 
         with _errors(self.root):
-            decoded = self._reader.stream(_list(names), begin_ns, end_ns, threads, _list(fields))
-            for name, batches in decoded:
+            wanted = (_list(names), begin_ns, end_ns, _list(fields), threads)
+            for name, batches in self._reader.stream(wanted):
                 yield name, pl.DataFrame(batches)
 
     def windows(
@@ -377,9 +377,8 @@ class Trace:
             A file cannot be written.
         """
         with _errors(self.root):
-            written = self._reader.write(
-                folder, threads, progress, _list(names), begin_ns, end_ns, _list(fields)
-            )
+            wanted = (_list(names), begin_ns, end_ns, _list(fields), threads)
+            written = self._reader.write(folder, wanted, progress)
         info = self._describe(written)
         if names is None and begin_ns is None and end_ns is None and fields is None:
             self._info = info

@@ -122,17 +122,8 @@ impl Reader {
     }
 
     /// Decode into memory; return event name to table, for every declared name that is wanted.
-    #[pyo3(signature = (names, begin_ns, end_ns, threads, fields=None))]
-    fn read<'py>(
-        &self,
-        py: Python<'py>,
-        names: Option<Vec<String>>,
-        begin_ns: Option<i64>,
-        end_ns: Option<i64>,
-        threads: usize,
-        fields: Option<Vec<String>>,
-    ) -> PyResult<Bound<'py, PyDict>> {
-        let want = want(names, begin_ns, end_ns, threads, fields);
+    fn read<'py>(&self, py: Python<'py>, wanted: Wanted) -> PyResult<Bound<'py, PyDict>> {
+        let want = want(wanted);
         let recording = &self.recording;
         let count = recording.catalog.tables.len();
         let read =
@@ -149,16 +140,8 @@ impl Reader {
     }
 
     /// Decode batch by batch on new threads; return an iterator of (event name, batch).
-    #[pyo3(signature = (names, begin_ns, end_ns, threads, fields=None))]
-    fn stream(
-        &self,
-        names: Option<Vec<String>>,
-        begin_ns: Option<i64>,
-        end_ns: Option<i64>,
-        threads: usize,
-        fields: Option<Vec<String>>,
-    ) -> PyResult<Stream> {
-        let want = want(names, begin_ns, end_ns, threads, fields);
+    fn stream(&self, wanted: Wanted) -> PyResult<Stream> {
+        let want = want(wanted);
         let schemas = self.recording.schemas(&want.columns);
         let schemas = self.recording.event_names().into_iter().zip(schemas);
         let schemas = schemas.filter(|(name, _)| want.has(name));
@@ -201,26 +184,17 @@ impl Reader {
     }
 
     /// Decode to `<folder>/<provider>/<event>.parquet`; return the summary of what was written.
-    #[pyo3(signature = (folder, threads, progress, names=None, begin_ns=None, end_ns=None, fields=None))]
-    #[expect(
-        clippy::needless_pass_by_value,
-        clippy::too_many_arguments,
-        reason = "what the binding extracts"
-    )]
+    #[expect(clippy::needless_pass_by_value, reason = "what the binding extracts")]
     fn write<'py>(
         &self,
         py: Python<'py>,
         folder: PathBuf,
-        threads: usize,
+        wanted: Wanted,
         progress: Option<Py<PyAny>>,
-        names: Option<Vec<String>>,
-        begin_ns: Option<i64>,
-        end_ns: Option<i64>,
-        fields: Option<Vec<String>>,
     ) -> PyResult<Bound<'py, PyDict>> {
         let want = Want {
             note: true,
-            ..want(names, begin_ns, end_ns, threads, fields)
+            ..want(wanted)
         };
         let tell = telling(progress.as_ref());
         let written = py.detach(|| {
@@ -235,14 +209,17 @@ impl Reader {
     }
 }
 
+/// What Python wants: names of events, first and last time, names of columns, number of threads.
+type Wanted = (
+    Option<Vec<String>>,
+    Option<i64>,
+    Option<i64>,
+    Option<Vec<String>>,
+    usize,
+);
+
 /// Make a request from what Python wants.
-fn want(
-    events: Option<Vec<String>>,
-    begin_ns: Option<i64>,
-    end_ns: Option<i64>,
-    threads: usize,
-    fields: Option<Vec<String>>,
-) -> Want {
+fn want((events, begin_ns, end_ns, fields, threads): Wanted) -> Want {
     Want {
         events,
         begin_ns,
