@@ -59,12 +59,12 @@ pub struct Table {
 /// How the events of a stream class are found.
 #[derive(Debug, Clone)]
 pub struct StreamPlan {
-    /// Event header, where it is flat.
+    /// Its usual event header, where that is flat.
     pub header: Option<FlatHeader>,
     /// Numbers of its events, sorted, with their layouts.
     pub events: Vec<(u64, usize)>,
-    /// Layout by number of a short header, `u32::MAX` for none that is flat.
-    pub shorts: Vec<u32>,
+    /// Layout by number of a flat header, `u32::MAX` for none that is flat.
+    pub flat: Vec<u32>,
 }
 
 impl StreamPlan {
@@ -73,23 +73,23 @@ impl StreamPlan {
         Self {
             header: flat_header(stream),
             events: Vec::new(),
-            shorts: Vec::new(),
+            flat: Vec::new(),
         }
     }
 
-    /// Sort the events by number, and note those of short headers.
+    /// Sort the events by number, and note those of flat headers.
     fn sort(&mut self, layouts: &[Layout]) {
         self.events.sort_unstable();
-        let Some(short) = self.header.as_ref().and_then(|header| header.short) else {
+        let Some(header) = &self.header else {
             return;
         };
         for (id, layout) in &self.events {
-            if (short.low..=short.high).contains(id)
-                && let Ok(at @ ..MOST_SHORT) = usize::try_from(*id)
+            if (header.low..=header.high).contains(id)
+                && let Ok(at @ ..MOST_FLAT) = usize::try_from(*id)
                 && matches!(layouts[*layout].plan, Plan::Flat(..))
             {
-                self.shorts.resize(at + 1, u32::MAX);
-                self.shorts[at] = u32::try_from(*layout).unwrap_or(u32::MAX);
+                self.flat.resize(at + 1, u32::MAX);
+                self.flat[at] = u32::try_from(*layout).unwrap_or(u32::MAX);
             }
         }
     }
@@ -123,7 +123,7 @@ pub struct Catalog {
 }
 
 /// Largest number of an event that is found without a search, plus 1.
-const MOST_SHORT: usize = 1 << 16;
+const MOST_FLAT: usize = 1 << 16;
 /// Most columns that a class lacks, summed over all classes of a table: without this limit, the
 /// size of a table's description could be the square of that of the declarations.
 const EMPTY_CELLS: usize = 1 << 22;
@@ -201,14 +201,7 @@ impl Catalog {
         let mut tables = Vec::new();
         let mut layouts = Vec::new();
         for (name, classes) in classes {
-            let table = table(
-                name,
-                &members,
-                &streams,
-                &classes,
-                tables.len(),
-                &mut layouts,
-            )?;
+            let table = table(name, &members, &classes, tables.len(), &mut layouts)?;
             tables.push(table);
         }
         for (number, layout) in layouts.iter().enumerate() {
@@ -257,7 +250,6 @@ fn ambiguous(members: &[Member]) -> HashSet<String> {
 fn table(
     name: String,
     members: &[Member],
-    streams: &[Vec<StreamPlan>],
     classes: &[(usize, usize, usize)],
     number: usize,
     layouts: &mut Vec<Layout>,
@@ -287,8 +279,7 @@ fn table(
     for (class, targets) in classes.iter().zip(targets) {
         let (m, s, e) = *class;
         let stream = &members[m].trace.streams[s];
-        let flat = streams[m][s].header.as_ref();
-        let plan = match flat.and_then(|_| compile(stream, &stream.events[e])) {
+        let plan = match compile(stream, &stream.events[e]) {
             Some((segments, wanted)) => {
                 let mut sources = vec![None; columns.len()];
                 for (target, source) in targets.iter().flatten().zip(wanted.into_iter().flatten()) {

@@ -11,9 +11,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::bits::chunk;
+use crate::bits::{align_up, chunk, mask};
 use crate::model::{
-    Array, ByteOrder, EventClass, Field, Int, Length, Mapping, Reference, Role, StreamClass, Type,
+    Array, ByteOrder, EventClass, Int, Length, Mapping, Reference, Role, StreamClass, Type,
 };
 
 /// Step over all segments of an event; `None` if it reaches beyond `end`.
@@ -191,6 +191,10 @@ pub fn compile(
     stream: &StreamClass,
     event: &EventClass,
 ) -> Option<(Vec<Segment>, [Vec<Source>; 3])> {
+    // Segments begin at whole bytes.
+    if !stream.event_header.as_ref().is_some_and(is_in_bytes) {
+        return None;
+    }
     let mut compiler = Compiler {
         segments: vec![OPEN],
         slots: HashMap::new(),
@@ -354,105 +358,21 @@ fn load_of(kind: &Type) -> Option<Load> {
     }
 }
 
-/// A number within the first 16 bytes of an event header.
+/// The usual form of an event header: the event's number and a time, each in a word at a fixed byte.
+/// All others are left to the general decoder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HeaderField {
-    /// Bytes from the header's beginning.
-    pub byte: usize,
-    /// Bits to drop.
-    pub shift: u32,
-    /// Bits to keep.
-    pub bits: u32,
-}
-
-impl HeaderField {
-    fn new(at: u64, int: &Int) -> Option<Self> {
-        let shift = u32::try_from(at % 8).ok()?;
-        if int.order != ByteOrder::Little || int.signed || int.reversed || shift + int.bits > 64 {
-            return None;
-        }
-        Some(Self {
-            byte: usize::try_from(at / 8).ok()?,
-            shift,
-            bits: int.bits,
-        })
-    }
-
-    /// Return the number of bytes from the header's beginning to its end.
-    #[must_use]
-    pub fn span(&self) -> usize {
-        self.byte + (self.shift + self.bits).div_ceil(8) as usize
-    }
-
-    /// Return its value.
-    #[must_use]
-    #[inline]
-    pub fn at(&self, bytes: &[u8], header: usize) -> u64 {
-        let start = header + self.byte;
-        let rest = &bytes[start.min(bytes.len())..];
-        let word = match rest.first_chunk() {
-            Some(word) => u64::from_le_bytes(*word),
-            None => rest
-                .iter()
-                .rev()
-                .fold(0, |word, byte| word << 8 | u64::from(*byte)),
-        };
-        word >> self.shift & crate::bits::mask(self.bits)
-    }
-}
-
-/// One form of an event header.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Branch {
-    /// First value of the tag that chooses this form.
-    pub low: u64,
-    /// Last value.
-    pub high: u64,
-    /// Event number; `None` if the tag is the number or there is only one event.
-    pub id: Option<HeaderField>,
-    /// Time, and its clock.
-    pub time: Option<(HeaderField, usize)>,
-    /// Number of bytes.
-    pub bytes: usize,
-}
-
-impl Branch {
-    /// Add the integers of a structure; `None` if one cannot be read flat.
-    fn place(&mut self, fields: &[Field], place: &mut Placer) -> Option<()> {
-        for field in fields {
-            let Type::Int(int) = &field.kind else {
-                return None;
-            };
-            let placed = place.int(int)?;
-            match int.clock {
-                Some(clock) if self.time.is_none() => self.time = Some((placed, clock)),
-                // Each time moves the clock.
-                Some(_) => return None,
-                None if int.roles.contains(&Role::EventClass) => self.id = Some(placed),
-                None => {}
-            }
-        }
-        Some(())
-    }
-
-    /// Return it with its number of bytes; `None` if that is not a whole number.
-    fn whole(mut self, place: &Placer) -> Option<Self> {
-        self.bytes = usize::try_from(place.at / 8).ok()?;
-        place.at.is_multiple_of(8).then_some(self)
-    }
-}
-
-/// A form of an event header whose number and time are in its first eight bytes, and which needs
-/// no alignment, as in nearly all events of `LTTng`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Short {
+pub struct FlatHeader {
+    /// Alignment in bytes.
+    pub align: usize,
     /// Bits of the first word that are the number.
     pub id_mask: u64,
     /// First number that has this form.
     pub low: u64,
     /// Last number.
     pub high: u64,
-    /// Bit at which the time begins.
+    /// Byte at which the word with the time begins, at most 8.
+    pub time_at: usize,
+    /// Bit of that word at which the time begins.
     pub shift: u32,
     /// Bits of the time.
     pub mask: u64,
@@ -462,131 +382,84 @@ pub struct Short {
     pub bytes: usize,
 }
 
-/// An event header whose forms all have fixed layouts.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FlatHeader {
-    /// Alignment in bytes.
-    pub align: u64,
-    /// Event number, or the tag that chooses the form.
-    pub tag: Option<HeaderField>,
-    /// Forms.
-    pub branches: Vec<Branch>,
-    /// The first form, if it is short.
-    pub short: Option<Short>,
-}
-
-impl FlatHeader {
-    fn short(&self) -> Option<Short> {
-        let (tag, first) = (self.tag?, self.branches.first()?);
-        let (time, clock) = first.time?;
-        let shift = u32::try_from(time.byte).ok()? * 8 + time.shift;
-        let fits = self.align == 1
-            && (tag.byte, tag.shift) == (0, 0)
-            && first.id.is_none()
-            && first.low <= first.high
-            && tag.bits < 64
-            && time.bits < 64
-            && shift + time.bits <= 64;
-        fits.then(|| Short {
-            id_mask: crate::bits::mask(tag.bits),
-            low: first.low,
-            high: first.high,
-            shift,
-            mask: crate::bits::mask(time.bits),
-            clock,
-            bytes: first.bytes,
-        })
-    }
-}
-
-/// Most bits of a header that is read flat.
-const MAX_HEADER: u64 = 16 * 8;
-
-/// Return the flat form of a stream's event header, if it has one: `LTTng`'s headers (compact,
-/// large) and simple structures do.
+/// Return the first form of a stream's event header, if it is flat: `LTTng`'s headers (compact,
+/// large) and simple structures are.
 #[must_use]
 pub fn flat_header(stream: &StreamClass) -> Option<FlatHeader> {
-    let Some(kind) = &stream.event_header else {
-        return None;
-    };
-    let header = kind.as_struct()?;
-    let align = kind.align();
-    if !align.is_multiple_of(8) {
-        return None;
-    }
-    let (fields, variant) = match header.fields.split_last() {
-        Some((last, before)) if matches!(last.kind, Type::Variant(_)) => (before, Some(&last.kind)),
-        _ => (header.fields.as_slice(), None),
-    };
-    let mut place = Placer { at: 0, align };
-    let mut common = Branch {
-        low: 0,
-        high: u64::MAX,
-        id: None,
-        time: None,
-        bytes: 0,
-    };
-    common.place(fields, &mut place)?;
-    let tag = common.id.take();
-    let branches = match variant {
-        Some(Type::Variant(variant)) => {
-            // The form is chosen by the event number before it.
-            let id = fields.iter().find(|f| tells_event(&f.kind))?;
-            let Some(Reference::Slot(slot)) = &variant.tag else {
-                return None;
-            };
-            if id.slot != Some(*slot) {
-                return None;
+    let kind = stream.event_header.as_ref()?;
+    let (mut id, mut time, mut form) = (None, None, None);
+    let mut end = 0;
+    let mut fields = kind.as_struct()?.fields.iter();
+    while let Some(field) = fields.next() {
+        match &field.kind {
+            Type::Int(int) if int.order == ByteOrder::Little && !int.signed && !int.reversed => {
+                let at = align_up(end, int.align);
+                end = at + u64::from(int.bits);
+                match int.clock {
+                    Some(clock) if time.is_none() => time = Some((at, int.bits, clock)),
+                    None if !int.roles.contains(&Role::EventClass) => {}
+                    None if at == 0 => id = Some((int.bits, field.slot)),
+                    // Each time moves the clock.
+                    _ => return None,
+                }
             }
-            let forms = variant.choices.iter().map(|(low, high, option)| {
-                let kind = &variant.options[*option].kind;
-                let mut place = place.clone();
-                let mut form = Branch {
-                    low: u64::try_from(*low).ok()?,
-                    high: u64::try_from(*high).ok()?,
-                    ..common
+            // The number chooses one of several forms.
+            Type::Variant(variant) if form.is_none() && fields.len() == 0 => {
+                let (low, high, option) = *variant.choices.first()?;
+                let option = &variant.options[option].kind;
+                let Some(Reference::Slot(tag)) = &variant.tag else {
+                    return None;
                 };
-                place.align(kind.align())?;
-                form.place(&kind.as_struct()?.fields, &mut place)?;
-                form.whole(&place)
-            });
-            forms.collect::<Option<_>>()?
+                if id?.1 != Some(*tag) || option.align() > kind.align() {
+                    return None;
+                }
+                form = Some((u64::try_from(low).ok()?, u64::try_from(high).ok()?));
+                end = align_up(end, option.align());
+                fields = option.as_struct()?.fields.iter();
+            }
+            _ => return None,
         }
-        _ => vec![common.whole(&place)?],
-    };
-    let mut header = FlatHeader {
-        align: align / 8,
-        tag,
-        branches,
-        short: None,
-    };
-    header.short = header.short();
-    Some(header)
-}
-
-fn tells_event(kind: &Type) -> bool {
-    matches!(kind, Type::Int(int) if int.roles.contains(&Role::EventClass))
-}
-
-#[derive(Clone)]
-struct Placer {
-    at: u64,
-    align: u64,
-}
-
-impl Placer {
-    fn align(&mut self, align: u64) -> Option<()> {
-        if align > self.align {
-            return None;
-        }
-        self.at = crate::bits::align_up(self.at, align);
-        Some(())
     }
+    let ((id_bits, _), (time_at, time_bits, clock)) = (id?, time?);
+    let (low, high) = form.unwrap_or((0, u64::MAX));
+    let (byte, shift) = (time_at / 8, (time_at % 8) as u32);
+    let fits = kind.align().is_multiple_of(8)
+        && end.is_multiple_of(8)
+        && byte <= 8
+        && shift + time_bits <= 64;
+    (fits && low <= high).then_some(FlatHeader {
+        align: usize::try_from(kind.align() / 8).ok()?,
+        id_mask: mask(id_bits),
+        low,
+        high,
+        time_at: usize::try_from(byte).ok()?,
+        shift,
+        mask: mask(time_bits),
+        clock,
+        bytes: usize::try_from(end / 8).ok()?,
+    })
+}
 
-    fn int(&mut self, int: &Int) -> Option<HeaderField> {
-        self.align(int.align)?;
-        let field = HeaderField::new(self.at, int)?;
-        self.at += u64::from(int.bits);
-        (self.at <= MAX_HEADER).then_some(field)
+/// Whether an event header begins and ends at whole bytes, in all its forms.
+fn is_in_bytes(header: &Type) -> bool {
+    header.align().is_multiple_of(8) && bit_after(header, 0) == Some(0)
+}
+
+/// Return the bit of a byte at which a field ends that begins at `bit`, if that does not vary.
+fn bit_after(kind: &Type, bit: u64) -> Option<u64> {
+    match kind {
+        Type::Int(int) => Some((align_up(bit, int.align) + u64::from(int.bits)) % 8),
+        Type::Struct(s) => {
+            let mut fields = s.fields.iter();
+            fields.try_fold(align_up(bit, kind.align()) % 8, |bit, field| {
+                bit_after(&field.kind, bit)
+            })
+        }
+        Type::Variant(variant) => {
+            let mut ends = variant.options.iter().map(|o| bit_after(&o.kind, bit));
+            let first = ends.next()?;
+            first.filter(|_| ends.all(|end| end == first))
+        }
+        _ => None,
     }
 }

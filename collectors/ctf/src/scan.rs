@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::bits::align_up;
+use crate::bits::{align_up, chunk};
 use crate::catalog::{Catalog, StreamPlan};
 use crate::model::{Clock, Role, StreamClass, Trace, Type};
 use crate::packet::Head;
-use crate::plan::{FlatHeader, Plan, Short, over};
+use crate::plan::{FlatHeader, Plan, over};
 use crate::walk::{Cursor, State, Stop, advance, skip};
 
 /// A choice of tables and times.
@@ -71,7 +71,6 @@ pub struct Reading<'a> {
     pub stream: &'a StreamClass,
     catalog: &'a Catalog,
     plan: &'a StreamPlan,
-    short: Option<&'a Short>,
     scales: Vec<Scale<'a>>,
     state: State,
     /// First bit that is not content, or is not there.
@@ -108,20 +107,11 @@ impl<'a> Scale<'a> {
     }
 
     #[inline]
-    fn ns(&self, cycles: u64) -> Result<i64, Stop> {
-        let ns = match self.base {
+    fn ns(&self, cycles: u64) -> Option<i64> {
+        match self.base {
             Some(base) => base.checked_add_unsigned(cycles),
             None => self.clock.to_ns(cycles),
-        };
-        ns.ok_or_else(|| self.beyond(cycles))
-    }
-
-    #[cold]
-    fn beyond(&self, cycles: u64) -> Stop {
-        Stop::Bad(format!(
-            "time {cycles} of clock '{}' is beyond the years that nanoseconds can count",
-            self.clock.name
-        ))
+        }
     }
 }
 
@@ -142,7 +132,6 @@ impl<'a> Reading<'a> {
             stream: &trace.streams[packet.head.stream],
             catalog,
             plan,
-            short: plan.header.as_ref().and_then(|h| h.short.as_ref()),
             scales: trace.clocks.iter().map(Scale::new).collect(),
             state,
             end,
@@ -189,8 +178,8 @@ impl<'a> Reading<'a> {
     pub fn after(&mut self, event: Event, end: usize) -> Option<Event> {
         if self.sorted.is_none() {
             self.last_ns = Some(event.time);
-            if let Some(short) = self.short
-                && let Some(event) = self.short_event(short, end)
+            if let Some(header) = &self.plan.header
+                && let Some(event) = self.flat_event(header, end)
             {
                 return Some(event);
             }
@@ -232,36 +221,30 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// Read a header as most events have it: number and time in one word, and no alignment. `None`
-    /// if the general way has to decide.
+    /// Read a flat header; `None` if the general decoder has to decide.
     #[expect(
         clippy::inline_always,
         reason = "per event: a call costs more than its work"
     )]
+    #[expect(clippy::cast_possible_truncation, reason = "packets up to 512 MiB")]
     #[inline(always)]
-    fn short_event(&mut self, short: &Short, begin: usize) -> Option<Event> {
-        let at = begin + short.bytes;
-        let word = u64::from_le_bytes(*self.bytes().get(begin..)?.first_chunk()?);
-        let id = word & short.id_mask;
-        let layout = *self.plan.shorts.get(usize::try_from(id).ok()?)?;
-        let Scale { base, .. } = self.scales.get(short.clock)?;
-        let clock = self.state.clocks.get_mut(short.clock)?;
+    fn flat_event(&mut self, header: &FlatHeader, end: usize) -> Option<Event> {
+        let begin = end.checked_add(header.align - 1)? & !(header.align - 1);
+        let bytes: &[u8; 16] = self.bytes().get(begin..)?.first_chunk()?;
+        let id = u64::from_le_bytes(chunk(bytes, 0)) & header.id_mask;
+        let word = u64::from_le_bytes(chunk(bytes, header.time_at.min(8)));
+        let layout = *self.plan.flat.get(usize::try_from(id).ok()?)?;
+        let clock = self.state.clocks.get_mut(header.clock)?;
+        let at = begin + header.bytes;
         if at > self.end_byte || layout == u32::MAX {
             return None;
         }
-        let stamp = word >> short.shift & short.mask;
-        let mut cycles = *clock & !short.mask | stamp;
-        if stamp < *clock & short.mask {
-            cycles = cycles.wrapping_add(short.mask + 1);
-        }
-        let time = (*base)?.checked_add_unsigned(cycles)?;
+        let stamp = word >> header.shift & header.mask;
+        let cycles = advance(*clock, stamp, header.mask);
+        let time = self.scales.get(header.clock)?.ns(cycles)?;
         *clock = cycles;
-        self.state.clock = Some(short.clock);
+        self.state.clock = Some(header.clock);
         self.begins = begin as u64 * 8;
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "packets are at most 512 MiB"
-        )]
         Some(Event {
             time,
             layout,
@@ -269,16 +252,43 @@ impl<'a> Reading<'a> {
         })
     }
 
-    /// Return the event that begins at bit `at` or, after alignment, at a later one.
+    /// Return the event that begins at bit `at` or, after alignment, at a later one. One of a
+    /// general layout is stepped over, to check that it is whole.
     fn at(&mut self, at: u64) -> Result<Option<Event>, Stop> {
-        match &self.plan.header {
-            Some(header) => self.flat_header(header, at),
-            None if self.first_bit(at) >= self.end => Ok(None),
-            None => {
-                self.begins = at;
-                self.general(at).map(Some)
-            }
+        if self.first_bit(at) >= self.end {
+            return Ok(None);
         }
+        self.begins = at;
+        let mut cursor = Cursor {
+            bytes: &self.packet.bytes[self.packet.start..][..self.packet.length],
+            at,
+            end: self.end,
+        };
+        let stream = self.stream;
+        self.state.slots.clone_from(&self.packet.head.slots);
+        let id = header(&mut cursor, stream.event_header.as_ref(), &mut self.state)?;
+        let time = self.time()?;
+        let number = self.layout(id)?;
+        let layout = &self.catalog.layouts[number];
+        let place = if matches!(layout.plan, Plan::General) {
+            for kind in stream.events[layout.event]
+                .scopes(stream)
+                .into_iter()
+                .flatten()
+            {
+                skip(&mut cursor, kind, &mut self.state)?;
+            }
+            self.general_end = cursor.at;
+            at
+        } else {
+            cursor.at / 8
+        };
+        #[expect(clippy::cast_possible_truncation, reason = "far fewer event classes")]
+        Ok(Some(Event {
+            time,
+            layout: number as u32,
+            at: u32::try_from(place).map_err(|_| Stop::Bad("a packet beyond 512 MiB".into()))?,
+        }))
     }
 
     /// Return where an event after bit `at` may begin: the bits that fill up a byte are no event.
@@ -291,83 +301,6 @@ impl<'a> Reading<'a> {
         }
     }
 
-    fn flat_header(&mut self, header: &FlatHeader, at: u64) -> Result<Option<Event>, Stop> {
-        let end = self.end();
-        let at = at.div_ceil(8);
-        if at >= end as u64 {
-            return Ok(None);
-        }
-        let start = align_up(at, header.align);
-        self.begins = start * 8;
-        let begin = usize::try_from(start).map_err(|_| Stop::End)?;
-        let bytes = &self.packet.bytes[self.packet.start..][..end];
-        let mut id = 0;
-        if let Some(tag) = &header.tag {
-            if begin + tag.span() > bytes.len() {
-                return Err(Stop::End);
-            }
-            id = tag.at(bytes, begin);
-        }
-        let branch = header
-            .branches
-            .iter()
-            .find(|b| b.low <= id && id <= b.high)
-            .ok_or_else(|| Stop::Bad(format!("event header has no form for {id}")))?;
-        let body = begin + branch.bytes;
-        if body > bytes.len() {
-            return Err(Stop::End);
-        }
-        if let Some(field) = &branch.id {
-            id = field.at(bytes, begin);
-        }
-        if let Some((field, clock)) = branch.time {
-            let value = field.at(bytes, begin);
-            self.state.clocks[clock] = advance(self.state.clocks[clock], value, field.bits);
-            // An event without a time of its own has that of the event before it.
-            self.state.clock = Some(clock);
-        }
-        let time = self.time()?;
-        let layout = self.layout(id)?;
-        if matches!(self.catalog.layouts[layout].plan, Plan::General) {
-            return self.general(start * 8).map(Some);
-        }
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "packets are at most 512 MiB, and there are far fewer event classes"
-        )]
-        Ok(Some(Event {
-            time,
-            layout: layout as u32,
-            at: body as u32,
-        }))
-    }
-
-    /// Step over the event that begins at bit `at`, to check that it is whole.
-    fn general(&mut self, at: u64) -> Result<Event, Stop> {
-        let mut cursor = Cursor {
-            bytes: &self.packet.bytes[self.packet.start..][..self.packet.length],
-            at,
-            end: self.end,
-        };
-        let stream = self.stream;
-        self.state.slots.clone_from(&self.packet.head.slots);
-        let id = header(&mut cursor, stream.event_header.as_ref(), &mut self.state)?;
-        let time = self.time()?;
-        let layout = self.layout(id)?;
-        let event = &stream.events[self.catalog.layouts[layout].event];
-        for kind in event.scopes(stream).into_iter().flatten() {
-            skip(&mut cursor, kind, &mut self.state)?;
-        }
-        self.general_end = cursor.at;
-        let at = u32::try_from(at).map_err(|_| Stop::Bad("a packet beyond 512 MiB".into()))?;
-        #[expect(clippy::cast_possible_truncation, reason = "far fewer event classes")]
-        Ok(Event {
-            time,
-            layout: layout as u32,
-            at,
-        })
-    }
-
     fn layout(&self, id: u64) -> Result<usize, Stop> {
         self.plan
             .layout(id)
@@ -375,10 +308,16 @@ impl<'a> Reading<'a> {
     }
 
     fn time(&self) -> Result<i64, Stop> {
-        match self.state.clock {
-            Some(clock) => self.scales[clock].ns(self.state.clocks[clock]),
-            None => Ok(0),
-        }
+        let Some(clock) = self.state.clock else {
+            return Ok(0);
+        };
+        let (scale, cycles) = (&self.scales[clock], self.state.clocks[clock]);
+        scale.ns(cycles).ok_or_else(|| {
+            let name = &scale.clock.name;
+            Stop::Bad(format!(
+                "time {cycles} of clock '{name}' is beyond the years that nanoseconds can count"
+            ))
+        })
     }
 
     /// Return the damage of a packet that could not be read any further, or whose bytes end early.

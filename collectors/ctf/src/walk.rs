@@ -297,22 +297,20 @@ impl State {
     }
 
     fn tick(&mut self, clock: usize, value: u64, bits: u32) {
-        self.clocks[clock] = advance(self.clocks[clock], value, bits);
+        self.clocks[clock] = advance(self.clocks[clock], value, mask(bits));
         self.clock = Some(clock);
     }
 }
 
-/// Return the clock after its lowest `bits` bits were read: it never decreases, so a lower value
-/// means that it has wrapped once.
+/// Return the clock after its lowest bits, those of `mask`, were read: it never decreases, so a lower
+/// value means that it has wrapped once.
 #[must_use]
-pub fn advance(clock: u64, value: u64, bits: u32) -> u64 {
-    if bits >= 64 {
-        return value;
-    }
-    let mask = mask(bits);
+#[inline]
+pub fn advance(clock: u64, value: u64, mask: u64) -> u64 {
     let same = clock & !mask | value;
     if value < clock & mask {
-        same.wrapping_add(mask + 1)
+        // A clock of which all bits were read has not wrapped.
+        same.wrapping_add(mask.wrapping_add(1))
     } else {
         same
     }
