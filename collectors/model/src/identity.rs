@@ -54,8 +54,8 @@ pub struct Identity {
     pub without_context: u64,
     /// When a thread of each process last took something, began a callback, or waited.
     free: Vec<Option<i64>>,
-    labels: Vec<String>,
-    hosts: HashMap<String, Id<Host>>,
+    /// Labels of the hosts, by number.
+    pub hosts: Vec<String>,
     by_number: HashMap<Number, Vec<(i64, Id<Process>)>>,
     by_thread: HashMap<(Maybe<Process>, i32), Id<Thread>>,
     /// The last lookup and its result, by thread number modulo `REMEMBERED`.
@@ -92,10 +92,7 @@ impl Identity {
             threads: Vec::new(),
             without_context: 0,
             free: Vec::new(),
-            labels: hosts.to_vec(),
-            hosts: numbered(hosts)
-                .map(|(number, name)| (name.clone(), number))
-                .collect(),
+            hosts: hosts.to_vec(),
             by_number,
             by_thread: HashMap::default(),
             last: vec![None; REMEMBERED],
@@ -105,9 +102,14 @@ impl Identity {
     /// Return the host of a row of a batch: the only one, or the one in the column of hosts.
     pub(crate) fn host_at(&self, column: Option<&dyn Array>, row: usize) -> Maybe<Host> {
         match column {
-            Some(names) if self.hosts.len() != 1 => self.hosts.get(text_at(names, row)?).copied(),
+            Some(names) if self.hosts.len() != 1 => self.host_named(text_at(names, row)?),
             _ => Some(Id::FIRST),
         }
+    }
+
+    /// Return the host with a label.
+    pub(crate) fn host_named(&self, label: &str) -> Maybe<Host> {
+        Id::at(self.hosts.iter().position(|host| host == label)?)
     }
 
     /// Return the thread of an event, by its host, pid namespace, process, thread and time.
@@ -206,11 +208,6 @@ impl Identity {
     /// Return the number that a thread had, or -1.
     pub(crate) fn vtid(&self, thread: Id<Thread>) -> i32 {
         self.threads[thread.place()].1
-    }
-
-    /// Return the labels of the hosts, by number.
-    pub(crate) fn hosts(&self) -> &[String] {
-        &self.labels
     }
 
     /// Return one number for a thread, which sorts by process, then by thread.

@@ -10,7 +10,7 @@ use crate::callbacks::{Callbacks, Execution};
 use crate::gaps::{Continuity, Gaps};
 use crate::heap::Heap;
 use crate::identity::{Identity, NOTHING, Process, Thread};
-use crate::ids::{Id, Maybe, get, numbered};
+use crate::ids::{Id, Maybe, get};
 use crate::intake::{Batches, Event, Intake};
 use crate::kinds::Kind;
 use crate::matches::Matches;
@@ -138,7 +138,7 @@ impl Model {
                     return None;
                 }
                 let about = get(&self.identity.processes, process)?;
-                let host = get(self.identity.hosts(), about.host)?.clone();
+                let host = get(&self.identity.hosts, about.host)?.clone();
                 let vtid = self.identity.vtid(execution.thread);
                 let intra = execution.intra == Some(true);
                 let place = (host, about.namespace, about.vpid, vtid);
@@ -152,13 +152,8 @@ impl Model {
     pub fn resume(&mut self, mut running: Vec<Running>, until: i64) {
         running.sort_unstable_by_key(|(_, start, ..)| *start);
         for ((host, namespace, vpid, vtid), start, callback, intra) in running {
-            let host = numbered(self.identity.hosts()).find(|(_, name)| **name == host);
-            let asked = (
-                host.map(|(host, _)| host),
-                namespace,
-                Some(vpid),
-                Some(vtid),
-            );
+            let host = self.identity.host_named(&host);
+            let asked = (host, namespace, Some(vpid), Some(vtid));
             let thread = self.identity.thread(asked, start);
             let event = Event::new(start, NOTHING);
             let event = event.of(thread, self.process(thread), [callback, u64::from(intra)]);
@@ -171,7 +166,7 @@ impl Model {
     /// Return the columns that say when and where an event happened, as far as they are needed.
     #[must_use]
     pub fn context(&self) -> Vec<&'static str> {
-        let several = (self.identity.hosts().len() != 1).then_some("host");
+        let several = (self.identity.hosts.len() != 1).then_some("host");
         let cpu = (!self.gaps.is_empty()).then_some("cpu_id");
         let always = ["time_ns", "vpid", "vtid", "ctx_pid_ns"];
         always.into_iter().chain(several).chain(cpu).collect()

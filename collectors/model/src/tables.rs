@@ -98,9 +98,9 @@ impl Tables {
     pub(crate) fn new(mut model: Model) -> Self {
         let partners = model.partners();
         let calls = Self::served(&model);
-        let hosts = model.identity.hosts().iter().map(String::as_str);
+        let hosts = model.identity.hosts.iter().map(String::as_str);
         // A dictionary has at least one text.
-        let hosts = hosts.chain(model.identity.hosts().is_empty().then_some(""));
+        let hosts = hosts.chain(model.identity.hosts.is_empty().then_some(""));
         let texts = Texts {
             names: Arc::new(StringArray::from_iter_values(model.registry.names.texts())),
             hosts: Arc::new(StringArray::from_iter_values(hosts)),
