@@ -12,125 +12,101 @@ from roslens.collectors.ros2.processes import EVER, Span, during, find_processes
 from roslens.collectors.ros2.sessions import APART_NS, recorded_once, recorded_together
 from roslens.collectors.ros2.types import BYTES, I32, I64, NAME, NOTHING, POINTERS, TEXT, U64
 
-FIELDS: Mapping[str, Mapping[str, pl.DataType]] = {
-    "rcl_init": {"context_handle": U64, "version": TEXT},
-    "rcl_node_init": {
-        "node_handle": U64,
-        "rmw_handle": U64,
-        "node_name": TEXT,
-        "namespace": TEXT,
-    },
-    "rmw_publisher_init": {"rmw_publisher_handle": U64, "gid": BYTES},
-    "rcl_publisher_init": {
-        "publisher_handle": U64,
-        "node_handle": U64,
-        "rmw_publisher_handle": U64,
-        "topic_name": TEXT,
-        "queue_depth": U64,
-    },
-    "rclcpp_intra_publish": {"publisher_handle": U64, "message": U64},
-    "rclcpp_publish": {"message": U64, "publisher_handle": U64},
-    "rcl_publish": {"publisher_handle": U64, "message": U64},
-    "rmw_publish": {"rmw_publisher_handle": U64, "message": U64, "timestamp": I64},
-    "rmw_subscription_init": {"rmw_subscription_handle": U64, "gid": BYTES},
-    "rcl_subscription_init": {
-        "subscription_handle": U64,
-        "node_handle": U64,
-        "rmw_subscription_handle": U64,
-        "topic_name": TEXT,
-        "queue_depth": U64,
-    },
-    "rclcpp_subscription_init": {"subscription_handle": U64, "subscription": U64},
-    "rclcpp_subscription_callback_added": {"subscription": U64, "callback": U64},
-    "rmw_take": {
-        "rmw_subscription_handle": U64,
-        "message": U64,
-        "source_timestamp": I64,
-        "taken": I32,
-    },
-    "rcl_take": {"message": U64},
-    "rclcpp_take": {"message": U64},
-    "rcl_service_init": {
-        "service_handle": U64,
-        "node_handle": U64,
-        "rmw_service_handle": U64,
-        "service_name": TEXT,
-    },
-    "rclcpp_service_callback_added": {"service_handle": U64, "callback": U64},
-    "rmw_take_request": {
-        "rmw_service_handle": U64,
-        "request": U64,
-        "client_gid": BYTES,
-        "sequence_number": I64,
-        "taken": I32,
-    },
-    "rmw_send_response": {
-        "rmw_service_handle": U64,
-        "response": U64,
-        "client_gid": BYTES,
-        "sequence_number": I64,
-        "timestamp": I64,
-    },
-    "rmw_client_init": {"rmw_client_handle": U64, "gid": BYTES},
-    "rcl_client_init": {
-        "client_handle": U64,
-        "node_handle": U64,
-        "rmw_client_handle": U64,
-        "service_name": TEXT,
-    },
-    "rcl_send_request": {"rmw_client_handle": U64},
-    "rmw_send_request": {"rmw_client_handle": U64, "request": U64, "sequence_number": I64},
-    "rcl_send_response": {"rmw_service_handle": U64},
-    "client_callback_start": {"rmw_client_handle": U64, "sequence_number": I64},
-    "action_request": {"goal_id": BYTES},
-    "goal_status": {"goal_id": BYTES, "status": I64},
-    "message_type_init": {"handle": U64, "type": TEXT},
-    "message_content": {"message": U64, "size": U64, "header_stamp": I64},
-    "message_received": {"message": U64, "received_timestamp": I64},
-    "rmw_take_response": {
-        "rmw_client_handle": U64,
-        "response": U64,
-        "sequence_number": I64,
-        "source_timestamp": I64,
-        "taken": I32,
-    },
-    "rcl_timer_init": {"timer_handle": U64, "period": I64},
-    "rclcpp_timer_callback_added": {"timer_handle": U64, "callback": U64},
-    "rclcpp_timer_link_node": {"timer_handle": U64, "node_handle": U64},
-    "rclcpp_callback_register": {"callback": U64, "symbol": TEXT},
-    "callback_start": {"callback": U64, "is_intra_process": I32},
-    "callback_end": {"callback": U64},
-    "function_register": {"function": U64, "function_name": TEXT},
-    "function_entry": {"function": U64, "stack": U64},
-    "function_exit": {"function": U64, "stack": U64},
-    "rclcpp_executor_get_next_ready": {},
-    "rclcpp_executor_wait_for_work": {"timeout": I64},
-    "rclcpp_executor_execute": {"handle": U64},
-    "executor_wait_start": {},
-    "executor_wait_end": {},
-    "rcl_lifecycle_state_machine_init": {"node_handle": U64, "state_machine": U64},
-    "rcl_lifecycle_transition": {"state_machine": U64, "start_label": TEXT, "goal_label": TEXT},
-    "rclcpp_ipb_to_subscription": {"ipb": U64, "subscription": U64},
-    "rclcpp_buffer_to_ipb": {"buffer": U64, "ipb": U64},
-    "rclcpp_construct_ring_buffer": {"buffer": U64, "capacity": U64},
-    "rclcpp_ring_buffer_enqueue": {"buffer": U64, "index": U64, "size": U64, "overwritten": I32},
-    "rclcpp_ring_buffer_dequeue": {"buffer": U64, "index": U64, "size": U64},
-    "rclcpp_ring_buffer_clear": {"buffer": U64},
-    "message_link_periodic_async": {"subs": POINTERS, "pubs": POINTERS},
-    "message_link_partial_sync": {"subs": POINTERS, "pubs": POINTERS},
+_TEXTS = (
+    "version", "node_name", "namespace", "topic_name", "service_name", "type", "symbol",
+    "function_name", "start_label", "goal_label",
+)  # fmt: skip
+_SIGNED = (
+    "timestamp", "source_timestamp", "received_timestamp", "header_stamp", "sequence_number",
+    "status", "period", "timeout",
+)  # fmt: skip
+_TYPES: Mapping[str, pl.DataType] = {
+    **dict.fromkeys(_TEXTS, TEXT),
+    **dict.fromkeys(_SIGNED, I64),
+    **dict.fromkeys(("taken", "is_intra_process", "overwritten", "result"), I32),
+    **dict.fromkeys(("gid", "client_gid", "goal_id"), BYTES),
+    **dict.fromkeys(("subs", "pubs"), POINTERS),
 }
+"""The types of fields by name; all others are addresses, sizes or indices."""
+
+
+def _typed(events: Mapping[str, str]) -> Mapping[str, Mapping[str, pl.DataType]]:
+    return {
+        name: {field: _TYPES.get(field, U64) for field in fields.split()}
+        for name, fields in events.items()
+    }
+
+
+FIELDS = _typed({
+    "rcl_init": "context_handle version",
+    "rcl_node_init": "node_handle rmw_handle node_name namespace",
+    "rmw_publisher_init": "rmw_publisher_handle gid",
+    "rcl_publisher_init": "publisher_handle node_handle rmw_publisher_handle topic_name "
+    "queue_depth",
+    "rclcpp_intra_publish": "publisher_handle message",
+    "rclcpp_publish": "message publisher_handle",
+    "rcl_publish": "publisher_handle message",
+    "rmw_publish": "rmw_publisher_handle message timestamp",
+    "rmw_subscription_init": "rmw_subscription_handle gid",
+    "rcl_subscription_init": "subscription_handle node_handle rmw_subscription_handle topic_name "
+    "queue_depth",
+    "rclcpp_subscription_init": "subscription_handle subscription",
+    "rclcpp_subscription_callback_added": "subscription callback",
+    "rmw_take": "rmw_subscription_handle message source_timestamp taken",
+    "rcl_take": "message",
+    "rclcpp_take": "message",
+    "rcl_service_init": "service_handle node_handle rmw_service_handle service_name",
+    "rclcpp_service_callback_added": "service_handle callback",
+    "rmw_take_request": "rmw_service_handle request client_gid sequence_number taken",
+    "rmw_send_response": "rmw_service_handle response client_gid sequence_number timestamp",
+    "rmw_client_init": "rmw_client_handle gid",
+    "rcl_client_init": "client_handle node_handle rmw_client_handle service_name",
+    "rcl_send_request": "rmw_client_handle",
+    "rmw_send_request": "rmw_client_handle request sequence_number",
+    "rcl_send_response": "rmw_service_handle",
+    "client_callback_start": "rmw_client_handle sequence_number",
+    "action_request": "goal_id",
+    "goal_status": "goal_id status",
+    "message_type_init": "handle type",
+    "message_content": "message size header_stamp",
+    "message_received": "message received_timestamp",
+    "rmw_take_response": "rmw_client_handle response sequence_number source_timestamp taken",
+    "rcl_timer_init": "timer_handle period",
+    "rclcpp_timer_callback_added": "timer_handle callback",
+    "rclcpp_timer_link_node": "timer_handle node_handle",
+    "rclcpp_callback_register": "callback symbol",
+    "callback_start": "callback is_intra_process",
+    "callback_end": "callback",
+    "function_register": "function function_name",
+    "function_entry": "function stack",
+    "function_exit": "function stack",
+    "rclcpp_executor_get_next_ready": "",
+    "rclcpp_executor_wait_for_work": "timeout",
+    "rclcpp_executor_execute": "handle",
+    "executor_wait_start": "",
+    "executor_wait_end": "",
+    "rcl_lifecycle_state_machine_init": "node_handle state_machine",
+    "rcl_lifecycle_transition": "state_machine start_label goal_label",
+    "rclcpp_ipb_to_subscription": "ipb subscription",
+    "rclcpp_buffer_to_ipb": "buffer ipb",
+    "rclcpp_construct_ring_buffer": "buffer capacity",
+    "rclcpp_ring_buffer_enqueue": "buffer index size overwritten",
+    "rclcpp_ring_buffer_dequeue": "buffer index size",
+    "rclcpp_ring_buffer_clear": "buffer",
+    "message_link_periodic_async": "subs pubs",
+    "message_link_partial_sync": "subs pubs",
+})  # fmt: skip
 """The payload fields of the events that the model reads, after ``tracetools/tp_call.h`` and, for
 events of roslens itself, ``tracing/ros/calls.py``."""
 
-HEAP = "lttng_ust_libc:"
-HEAP_FIELDS: Mapping[str, Mapping[str, pl.DataType]] = {
-    f"{HEAP}malloc": {"size": U64, "ptr": U64},
-    f"{HEAP}calloc": {"nmemb": U64, "size": U64, "ptr": U64},
-    f"{HEAP}realloc": {"in_ptr": U64, "size": U64, "ptr": U64},
-    f"{HEAP}memalign": {"size": U64, "ptr": U64},
-    f"{HEAP}posix_memalign": {"size": U64, "out_ptr": U64, "result": I32},
-    f"{HEAP}free": {"ptr": U64},
-}
+HEAP_FIELDS = _typed({
+    "lttng_ust_libc:malloc": "size ptr",
+    "lttng_ust_libc:calloc": "nmemb size ptr",
+    "lttng_ust_libc:realloc": "in_ptr size ptr",
+    "lttng_ust_libc:memalign": "size ptr",
+    "lttng_ust_libc:posix_memalign": "size out_ptr result",
+    "lttng_ust_libc:free": "ptr",
+})  # fmt: skip
 """The payload fields of the allocator's events, after ``ust_libc.h`` of LTTng-UST."""
 
 INIT_EVENTS = tuple(
