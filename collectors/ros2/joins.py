@@ -44,6 +44,7 @@ def as_of(
     *,
     time: str = "time_ns",
     since: str = "created_ns",
+    strategy: AsofJoinStrategy = "backward",
 ) -> pl.DataFrame:
     """Add to each row of `left` what its address meant then: the latest such row of `right`.
 
@@ -59,32 +60,14 @@ def as_of(
         Columns of `right` to add; null where nothing matches.
     """
     if left.is_empty() or right.is_empty():
-        return _with_nulls(left, right, bring)
+        kinds = right.schema
+        return left.with_columns(pl.lit(None, dtype=kinds[name]).alias(name) for name in bring)
     key = ["proc", handle]
-    right = right.select(*key, since, *(b for b in bring if b not in (since, *key)))
-    if right.select(key).is_duplicated().any():
-        right = right.with_columns(pl.col(since).alias("_since"))
-        joined = join_next_in_time(left.with_row_index(_ORDER), right, time, "_since", key)
-        return joined.sort(_ORDER).select(*left.columns, *bring)
-    # No address was used twice: a plain join is much faster, by one column if that is unique.
-    by = [handle] if right[handle].is_unique().all() else key
-    right = right.rename({name: f"_right_{name}" for name in right.columns})
-    matches = (pl.col(f"_right_{since}") <= pl.col(time)) & (
-        pl.col("_right_proc") == pl.col("proc")
+    right = right.drop_nulls(key).select(*key, pl.col(since).alias("_since"), *bring)
+    joined = join_next_in_time(
+        left.with_row_index(_ORDER), right, time, "_since", key, strategy=strategy
     )
-    brought = (
-        left.select(*dict.fromkeys([*key, time]))
-        .join(
-            right,
-            left_on=by,
-            right_on=[f"_right_{name}" for name in by],
-            how="left",
-            maintain_order="left",
-            coalesce=False,
-        )
-        .select(pl.when(matches).then(pl.col(f"_right_{name}")).alias(name) for name in bring)
-    )
-    return left.hstack(brought)
+    return joined.sort(_ORDER).select(*left.columns, *bring)
 
 
 def nearest(
@@ -95,14 +78,4 @@ def nearest(
     This is for init events of one object, which are close together, but in an order that depends on
     the kind of object. Both have ``time_ns``, ``proc`` and `handle`; the order of `left` is kept.
     """
-    if left.is_empty() or right.is_empty():
-        return _with_nulls(left, right, bring)
-    key, time = ["proc", handle], "time_ns"
-    numbered, right = left.with_row_index(_ORDER), right.select(time, *key, *bring)
-    joined = join_next_in_time(numbered, right, time, time, key, strategy="nearest")
-    return joined.sort(_ORDER).drop(_ORDER)
-
-
-def _with_nulls(left: pl.DataFrame, right: pl.DataFrame, bring: Sequence[str]) -> pl.DataFrame:
-    kinds = right.schema
-    return left.with_columns(pl.lit(None, dtype=kinds[name]).alias(name) for name in bring)
+    return as_of(left, right, handle, bring, since="time_ns", strategy="nearest")
