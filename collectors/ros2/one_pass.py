@@ -216,7 +216,7 @@ def _about(
             (number[host], namespace, vpid, times[part - 1] if part else -(2**63), end)
             for (host, namespace, vpid, part, end), times in rows
         ],
-        "guesses": single_topic_processes(objects).rows(),
+        "guesses": single_topic_processes(objects.publishers),
         "losses": [
             (number[host], *where, begin, end)
             for host, *where, begin, end in gaps.select(
@@ -237,41 +237,25 @@ def _about(
     }
 
 
-def single_topic_processes(objects: Objects) -> pl.DataFrame:
+def single_topic_processes(
+    publishers: pl.DataFrame,
+) -> list[tuple[int, int, str | None, int | None]]:
     """Return since when a process could publish on only one topic, which is then guessed.
 
-    Columns are proc, since_ns, guess_topic and guess_id; null where there are several. rosout never
-    goes through rclcpp; a process publishes on /parameter_events while its nodes start, so that
-    topic counts only while there is no other.
+    Each row is the process, the time, and from then on the topic and the publisher; None where
+    there are several. rosout never goes through rclcpp; a process publishes on /parameter_events
+    while its nodes start, so that topic counts only while there is no other.
     """
-    # The topics on which a process can publish change only when it makes a publisher.
-    columns = ("topics", "publishers", "guess_topic", "guess_id")
-    kind = ("proc", "own")
-    topic, publisher = pl.col("topic"), pl.col("publisher_id")
-    publishers = (
-        objects.publishers.filter(topic.is_not_null() & ~topic.is_in([ROSOUT, DISCOVERY]))
-        .with_columns((~topic.is_in(INTERNAL)).alias("own"))
-        .sort("proc", "created_ns", "own")
-        .with_columns(
-            pl.struct("proc", "topic").is_first_distinct().cum_sum().over(kind).alias("topics"),
-            pl.int_range(1, pl.len() + 1).over(kind).alias("publishers"),
-            topic.first().over(kind).alias("guess_topic"),
-            publisher.first().over(kind).alias("guess_id"),
-        )
-    )
-    # Once the process has publishers of its own, only these count.
-    of_own = (pl.when("own").then(name).forward_fill().over("proc") for name in columns)
-    return (
-        publishers.with_columns(
-            pl.coalesce(value, name).alias(name)
-            for value, name in zip(of_own, columns, strict=True)
-        )
-        .group_by("proc", pl.col("created_ns").alias("since_ns"))
-        .agg(pl.col(*columns).last())
-        .select(
-            "proc",
-            "since_ns",
-            pl.when(topics=1).then("guess_topic"),
-            pl.when(publishers=1).then("guess_id"),
-        )
-    )
+    # What a process can publish changes only when it makes a publisher.
+    made: dict[int, tuple[dict[str, list[int]], dict[str, list[int]]]] = {}
+    guesses = {}
+    columns = publishers.select("proc", "created_ns", "topic", "publisher_id").sort("created_ns")
+    for proc, since, topic, publisher in columns.iter_rows():
+        if topic in (None, ROSOUT, DISCOVERY):
+            continue
+        internal, own = made.setdefault(proc, ({}, {}))
+        (internal if topic in INTERNAL else own).setdefault(topic, []).append(publisher)
+        (only, ids), *others = (own or internal).items()
+        one = len(ids) == 1 and not others
+        guesses[proc, since] = (None if others else only, ids[0] if one else None)
+    return [(*key, *guess) for key, guess in guesses.items()]
