@@ -79,27 +79,12 @@ def find_action_goals(
 
 def untold_goals(objects: Objects, publications: pl.DataFrame) -> pl.DataFrame:
     """Return per ``action`` how many status and feedback messages were published."""
-    served = objects.services.select(
-        pl.col("service").cast(TEXT).str.extract(_NAME, 1).alias("action")
-    ).drop_nulls()
-    of_actions = pl.col("topic").cat.ends_with("/status") | pl.col("topic").cat.ends_with(
-        "/feedback"
-    )
-    messages = publications.select("topic").filter(of_actions)
-    messages = messages.select(
-        pl.col("topic").cast(TEXT).str.extract(_TOPIC, 1).alias("action"),
-        pl.col("topic").cast(TEXT).str.ends_with("/status").alias("is_status"),
-    ).drop_nulls()
-    return (
-        served.unique()
-        .join(messages, on="action", how="left")
-        .group_by("action")
-        .agg(
-            pl.col("is_status").sum().alias("status"),
-            (~pl.col("is_status")).sum().alias("feedback"),
-        )
-        .sort("action")
-    )
+    services = objects.services.select(pl.col("service").cast(TEXT).str.extract(_NAME, 1))
+    actions = services.unique().drop_nulls().rename({"service": "action"}).sort("action")
+    for topic in ("status", "feedback"):
+        counts = _status_messages(publications, topic).group_by("action").len(topic)
+        actions = actions.join(counts, on="action", how="left", maintain_order="left")
+    return actions.with_columns(pl.col("status", "feedback").fill_null(0))
 
 
 def _calls(objects: Objects, service_calls: pl.DataFrame, places: pl.DataFrame) -> pl.DataFrame:
@@ -204,17 +189,16 @@ def _status_messages(publications: pl.DataFrame, topic: str) -> pl.DataFrame:
     )
 
 
-def _last_message_until(
-    goals: pl.DataFrame, messages: pl.DataFrame, moment: str, names: list[str]
-) -> pl.DataFrame:
-    """Add the number and the time of the last message up to a moment, in columns `names`."""
-    nth, time = names
-    messages = messages.rename({"nth": nth, "told_ns": time})
+def _with_messages(goals: pl.DataFrame, messages: pl.DataFrame, end: str) -> pl.DataFrame:
+    """Add numbers of messages ``before`` a goal and ``upto`` its end, and the last's time."""
     key = ["action", "server_node"]
-    reached = goals.filter(pl.col(moment).is_not_null()).select("action_goal_id", *key, moment)
-    last = join_next_in_time(reached, messages, moment, time, key)
-    last = last.select("action_goal_id", pl.col(nth).fill_null(0), time)
-    return goals.join(last, on="action_goal_id", how="left", maintain_order="left")
+    for moment, nth, time in (("goal_taken_ns", "before", "_"), (end, "upto", "last_ns")):
+        told = messages.rename({"nth": nth, "told_ns": time})
+        reached = goals.filter(pl.col(moment).is_not_null()).select("action_goal_id", *key, moment)
+        last = join_next_in_time(reached, told, moment, time, key)
+        last = last.select("action_goal_id", pl.col(nth).fill_null(0), time)
+        goals = goals.join(last, on="action_goal_id", how="left", maintain_order="left")
+    return goals.drop("_")
 
 
 def _with_hosts(goals: pl.DataFrame, everywhere: pl.Series) -> pl.DataFrame:
@@ -280,13 +264,12 @@ def _with_rejected(goals: pl.DataFrame, status: pl.DataFrame, gaps: pl.DataFrame
     """Add whether a goal was rejected: no status until the next goal, though it is published."""
     following = pl.col("goal_taken_ns").shift(-1).over(_SERVER, order_by="goal_taken_ns")
     goals = goals.with_columns(following.fill_null(_FOREVER).alias("next_ns"))
-    goals = _last_message_until(goals, status, "goal_taken_ns", ["before", "_before_ns"])
-    goals = _last_message_until(goals, status, "next_ns", ["upto", "_upto_ns"])
+    goals = _with_messages(goals, status, "next_ns")
     tells = (pl.col("upto") > 0).any().over(_SERVER)
     sure = ~_in_gap(goals, gaps, pl.col("goal_taken_ns"), pl.col("next_ns"))
     rejected = (sure & tells & (pl.col("before") == pl.col("upto"))).fill_null(value=False)
     return goals.with_columns(rejected.alias("rejected")).drop(
-        "next_ns", "before", "_before_ns", "upto", "_upto_ns"
+        "next_ns", "before", "upto", "last_ns"
     )
 
 
@@ -369,11 +352,10 @@ def _with_single_goals(goals: pl.DataFrame) -> pl.DataFrame:
 
 def _with_status(goals: pl.DataFrame, status: pl.DataFrame) -> pl.DataFrame:
     """Add finished_ns: the last status of at least two (executing, then ended)."""
-    goals = _last_message_until(goals, status, "goal_taken_ns", ["before", "_before_ns"])
-    goals = _last_message_until(goals, status, "result_sent_ns", ["upto", "last_ns"])
+    goals = _with_messages(goals, status, "result_sent_ns")
     ended = pl.col("alone") & (pl.col("upto") - pl.col("before") >= 2)
     return goals.with_columns(pl.when(ended).then("last_ns").alias("finished_ns")).drop(
-        "before", "_before_ns", "upto", "last_ns"
+        "before", "upto", "last_ns"
     )
 
 
@@ -384,8 +366,7 @@ def _with_feedback(goals: pl.DataFrame, feedback: pl.DataFrame, objects: Objects
         pl.lit(value=True).alias("tells"),
     ).unique()
     goals = goals.join(tells, on=["action", "server_node"], how="left", maintain_order="left")
-    goals = _last_message_until(goals, feedback, "goal_taken_ns", ["before", "_before_ns"])
-    goals = _last_message_until(goals, feedback, "result_sent_ns", ["upto", "_upto_ns"])
+    goals = _with_messages(goals, feedback, "result_sent_ns")
     # Without its publisher in the trace, absence of feedback is not known.
     published = pl.when("tells").then(pl.col("upto") - pl.col("before"))
     count = pl.when("rejected").then(0).otherwise(published)
@@ -400,12 +381,12 @@ def _with_feedback(goals: pl.DataFrame, feedback: pl.DataFrame, objects: Objects
     any_feedback = pl.col("feedback_count") > 0
     goals = goals.with_columns(
         pl.when(any_feedback).then("first_ns").alias("first_feedback_ns"),
-        pl.when(any_feedback).then("_upto_ns").alias("last_feedback_ns"),
+        pl.when(any_feedback).then("last_ns").alias("last_feedback_ns"),
     )
     lasted = pl.col("last_feedback_ns") - pl.col("first_feedback_ns")
     rate = (pl.col("feedback_count") - 1) * 1e9 / lasted
     return goals.with_columns(pl.when(lasted > 0).then(rate).alias("feedback_rate_hz")).drop(
-        "before", "_before_ns", "upto", "_upto_ns", "first_ns", "tells"
+        "before", "upto", "last_ns", "first_ns", "tells"
     )
 
 
