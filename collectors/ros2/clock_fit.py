@@ -50,7 +50,7 @@ class Step:
         Label of the host whose clock stepped.
     begin_ns, end_ns
         Times of the first host's clock between which it happened.
-    least_ns, most_ns
+    low_ns, high_ns
         Bounds of how much further ahead the clock is since then.
     """
 
@@ -166,7 +166,7 @@ class Fit:
         Parameters
         ----------
         aligned
-            Whether `added` was added to all times.
+            Whether `corrections` were added to all times.
 
         Returns
         -------

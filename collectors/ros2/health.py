@@ -46,12 +46,12 @@ class Facts:
         Counts of the pass: number by name.
     broken
         Times in which the order of a thread's events shows missing ones: begin_ns, end_ns.
-    gone
+    endpoints_gone
         Publications without a row for a subscription whose process had ended:
         subscription_id, count.
     untaken
         Subscriptions whose callbacks ran without a recorded take.
-    alone_on
+    hosts_alone
         Topics of takes without publication.
     connections
         By publisher and subscription: subscription_id, never_taken (whether nothing was ever
@@ -60,7 +60,7 @@ class Facts:
         Findings on the hosts' clocks: kind, severity, host, count, what.
     offsets
         The system clock against the clock of events, by time block: host, block, offset, len.
-    told
+    action_publications
         Publications of status and feedback of actions: topic.
     """
 
