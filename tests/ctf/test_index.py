@@ -5,18 +5,14 @@ Truth: the same trace without an index, and what our writer put where.
 
 from __future__ import annotations
 
-import random
 import shutil
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 from tests.ctf import ctf_writer as w
 
 from roslens.collectors.reader import TraceInfo, open_trace
-from roslens.recording import UsageError
 
 EVENT = w.Event("p:e", 0, w.structure({"n": w.integer(32)}))
 PACKETS = 5
@@ -104,29 +100,6 @@ def test_a_wrong_index_is_not_used_and_told(tmp_path, name):
     assert expected in warnings[0]
 
 
-@given(st.data())
-@settings(max_examples=150, deadline=None)
-def test_no_index_whatever_changes_what_is_read(tmp_path_factory, data):
-    """Any damage to an index of a whole stream leaves events and losses the same."""
-    stream = make(gaps=True)
-    whole = w.index(stream.entries)
-    index = bytearray(whole)
-    for _ in range(data.draw(st.integers(1, 3))):
-        at = data.draw(st.integers(0, len(index) - 1))
-        kind = data.draw(st.sampled_from(["set", "cut", "repeat"]))
-        if kind == "set":
-            index[at] = data.draw(st.integers(0, 255))
-        elif kind == "cut" and at > 0:
-            del index[at:]
-        else:
-            index[at:at] = index[at : at + 72]
-    root = tmp_path_factory.mktemp("trace")
-    warnings = same_as_without(root, stream, bytes(index))
-    # Another minor version is no damage: a later one may add fields, an earlier one has fewer.
-    if index[8:12] == whole[8:12]:
-        assert bool(warnings) == (bytes(index) != whole)
-
-
 @pytest.mark.parametrize("minor", [2, 0x0100_0001])
 def test_a_later_minor_version_is_used(tmp_path, minor):
     stream = make()
@@ -199,25 +172,6 @@ def test_an_empty_file_with_an_index(tmp_path):
     assert info.losses.select("kind", "count").rows() == [("lost_packets", PACKETS)]
     _, without = read(save(tmp_path, stream, b""))
     assert without.losses.height == 0
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_damage_to_both_never_crashes(tmp_path, seed):
-    """With the index there are never fewer events than without."""
-    draw = random.Random(seed)
-    stream = make(gaps=True)
-    for _ in range(40):
-        data, index = bytearray(stream.data), bytearray(w.index(stream.entries))
-        for target in (data, data, index):
-            if draw.random() < 0.7:
-                target[draw.randrange(len(target))] = draw.choice([0, 0xFF, 0x7F, 1])
-        try:
-            without, _ = read(save(tmp_path, stream, bytes(data)))
-        except UsageError:
-            without = []
-        save(tmp_path, stream, bytes(data), bytes(index))
-        if without:
-            assert set(without) <= set(read(tmp_path)[0]) or data[:4] != stream.data[:4]
 
 
 def two_streams(root: Path) -> Path:
