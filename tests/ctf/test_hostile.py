@@ -221,25 +221,6 @@ def test_metadata_cut_inside_a_packet(tmp_path):
         open_trace(tmp_path)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_text_metadata_cut_anywhere(tmp_path, seed):
-    """Reading never crashes; accepted metadata is a whole number of blocks."""
-    source = make()
-    text = source.trace.metadata()
-    draw = random.Random(seed)
-    for _ in range(60):
-        cut = draw.randrange(len(text))
-        source.trace.save(tmp_path, s=source.stream)
-        (tmp_path / "metadata").write_text(text[:cut])
-        try:
-            trace = open_trace(tmp_path)
-        except UsageError as error:
-            check_error(error, tmp_path)
-        else:
-            assert text[:cut].rstrip().endswith(("};", "}")) or text[cut:].strip() == ""
-            trace.info()
-
-
 BOMBS = {
     "fields": "struct a { integer { size = 8; } x; };\n"
     + "".join(

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
+use arrow_array::{Array, RecordBatch};
 use roslens_ctf::catalog::{Catalog, Member};
 use roslens_ctf::merge::Merge;
 use roslens_ctf::metadata;
@@ -18,7 +18,7 @@ const MAX_PACKETS: usize = 64;
 ///
 /// # Panics
 ///
-/// If the fast and the general decoder disagree, or one contradicts itself.
+/// If the fast and the general decoder disagree, or a column is not valid.
 pub fn exercise(metadata: &[u8], stream: &[u8]) -> Option<u64> {
     let trace = Arc::new(metadata::parse(metadata).ok()?);
     let catalog = Catalog::new(vec![Member {
@@ -91,5 +91,8 @@ fn packet(catalog: &Catalog, bytes: &[u8], head: Head) -> Decoded {
     while !merge.finish().unwrap() {}
     let mut batches = std::mem::take(&mut merge.ready);
     batches.sort_by_key(|(table, _)| *table);
+    for column in batches.iter().flat_map(|(_, batch)| batch.columns()) {
+        column.to_data().validate_full().unwrap();
+    }
     (merge.damage.pop(), batches)
 }
