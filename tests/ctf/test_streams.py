@@ -72,6 +72,16 @@ def test_a_stream_may_be_left_early(root):
     stream.close()
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_error_while_progress_is_told_ends_all_threads(root, tmp_path, threads):
+    def fail(done: int, total: int) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        open_trace(root).write_events(tmp_path, threads=threads, progress=fail)
+    assert not list(tmp_path.rglob("*.parquet*"))
+
+
 def test_fields_are_chosen(root):
     trace = open_trace(root)
     everything = trace.read()

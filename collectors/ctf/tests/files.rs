@@ -564,6 +564,19 @@ mod parquet_files {
         );
     }
 
+    #[test]
+    fn hold_what_is_read_whatever_the_threads() {
+        let folder = Folder::new("whole");
+        let recording = long(&folder);
+        for number in [1, 2, 3] {
+            let written = recording.write(&threads(number), &folder.0.join("out"), |_, _| Ok(()));
+            let (summary, files) = written.unwrap();
+            assert_eq!(summary.tables[2].rows, u64::from(EVENTS));
+            let made: Vec<u32> = (0..EVENTS).collect();
+            assert_eq!(numbers(&rows_of(&files[0]).0), made);
+        }
+    }
+
     /// Unfinished files are removed.
     #[test]
     fn are_whole_or_not_there() {
