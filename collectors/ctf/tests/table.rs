@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use arrow_array::builder::{ListBuilder, UInt8Builder};
 use arrow_array::types::{
-    ArrowDictionaryKeyType, Float32Type, Float64Type, Int8Type, Int32Type, Int64Type, UInt8Type,
-    UInt16Type, UInt32Type, UInt64Type,
+    ArrowDictionaryKeyType, Float32Type, Int8Type, Int32Type, Int64Type, UInt8Type, UInt32Type,
+    UInt64Type,
 };
 use arrow_array::{
     Array, ArrayRef, ArrowPrimitiveType, BooleanArray, DictionaryArray, Int64Array, PrimitiveArray,
@@ -253,154 +253,50 @@ fn a_dictionary_that_grows_too_large_is_left() {
     assert!(found.contains(&Encoding::PLAIN), "{found:?}");
 }
 
+/// Extremes, nulls, texts of any length and nested values, as events have them.
 #[test]
-fn extremes_wrap_around() {
-    let column = numbers::<Int64Type>(
-        [i64::MIN, i64::MAX, 0, -1, i64::MIN]
-            .into_iter()
-            .cycle()
-            .take(9_999),
-    );
-    written(&column, false, &SIZES);
-    let mut next = random(5);
-    let column = numbers::<Int64Type>((0..20_000).map(|i| match i % 3 {
-        0 => i64::MIN + i,
-        1 => i64::MAX - i,
-        _ => (next() >> 1).cast_signed(),
-    }));
-    written(&column, false, &SIZES);
-    let column = numbers::<Int32Type>((0..20_000).map(|i| {
-        if i % 2 == 0 {
-            i32::MIN + i
-        } else {
-            i32::MAX - i
-        }
-    }));
-    written(&column, false, &SIZES);
-    let column =
-        numbers::<UInt32Type>((0..20_000).map(|i| if i % 2 == 0 { i } else { u32::MAX - i }));
-    written(&column, false, &SIZES);
-}
-
-#[test]
-fn narrow_and_floating_point_numbers() {
-    let mut next = random(6);
-    #[expect(clippy::cast_possible_truncation, reason = "any bits")]
-    {
-        let bytes: Vec<u64> = (0..30_000).map(|_| next()).collect();
-        written(
-            &numbers::<Int8Type>(bytes.iter().map(|b| *b as i8)),
-            false,
-            &SIZES,
-        );
-        written(
-            &numbers::<UInt16Type>(bytes.iter().map(|b| *b as u16)),
-            true,
-            &SIZES,
-        );
-    }
-    // NaN is not equal to itself; zeros of both signs are equal.
-    let float = |bits: u64| match bits % 4 {
-        0 => -0.0,
-        1 => 0.0,
-        2 => f64::NEG_INFINITY,
-        _ => f64::from_bits(bits >> 2),
-    };
-    written(
-        &numbers::<Float64Type>((0..30_000).map(|_| float(next()))),
-        false,
-        &SIZES,
-    );
-    #[expect(clippy::cast_possible_truncation, reason = "any number")]
-    written(
-        &numbers::<Float32Type>((0..30_000).map(|_| float(next() % 50) as f32)),
-        false,
-        &SIZES,
-    );
-}
-
-#[test]
-fn nulls_are_kept() {
-    let mut next = random(7);
-    let some: Vec<Option<u64>> = (0..100_000_u64)
-        .map(|i| match i {
-            0..=9_999 => Some(i % 3),
-            10_000..=59_999 => None,
-            _ => (!next().is_multiple_of(3)).then(|| next() % 1000),
-        })
-        .collect();
-    written(
-        &(Arc::new(PrimitiveArray::<UInt64Type>::from(some.clone())) as ArrayRef),
-        true,
-        &SIZES,
-    );
-    let wide = some.iter().map(|v| v.map(|v| v * 0x1234_5678_9abc));
-    written(
-        &(Arc::new(wide.collect::<PrimitiveArray<UInt64Type>>()) as ArrayRef),
-        true,
-        &[512],
-    );
-    let text = some
-        .iter()
-        .map(|v| v.map(|v| "thread ".repeat(3) + &v.to_string()));
-    written(
-        &(Arc::new(text.collect::<StringViewArray>()) as ArrayRef),
-        true,
-        &SIZES,
-    );
-    let none: ArrayRef = Arc::new(StringViewArray::from(vec![None::<&str>; 5_000]));
-    written(&none, true, &SIZES);
-}
-
-#[test]
-fn texts_of_any_length() {
-    let mut next = random(8);
-    let names = [
-        "",
-        "short",
-        "a name of more than twelve bytes",
-        "gr\u{fc}\u{df}e",
-    ];
-    let few = (0..200_000).map(|_| names[usize::try_from(next() % 4).unwrap()]);
-    let few: ArrayRef = Arc::new(StringViewArray::from_iter_values(few));
-    let (_, metadata) = written(&few, false, &SIZES);
-    assert!(encodings(metadata.row_group(0)).contains(&Encoding::RLE_DICTIONARY));
-    let many = (0..20_000_u64)
-        .map(|i| format!("{i} {}", "long ".repeat(usize::try_from(i % 90).unwrap())));
-    let many: ArrayRef = Arc::new(StringViewArray::from_iter_values(many));
-    written(&many, false, &SIZES);
-}
-
-#[test]
-fn booleans_lists_and_structures() {
+fn all_kinds_of_columns_are_kept() {
     let rows = ROW_GROUP + 10;
+    let mut next = random(5);
+    let wide = (0..rows as u64).map(|i| match i % 4 {
+        0 => Some(i64::MIN + i.cast_signed()),
+        1 => Some(i64::MAX - i.cast_signed()),
+        2 => None,
+        _ => Some(next().cast_signed()),
+    });
+    let narrow = (0..rows).map(|i| [Some(i8::MIN), None, Some(i8::MAX)][i % 3]);
+    let floats = [-0.0, f32::NEG_INFINITY, f32::MAX].into_iter().cycle();
     let flags: ArrayRef = Arc::new(
         (0..rows)
             .map(|i| Some(i % 3 == 0))
             .collect::<BooleanArray>(),
     );
-    written(&flags, false, &SIZES);
+    let texts = (0..rows).map(|i| (i % 5 > 0).then(|| "gr\u{fc}\u{df}e ".repeat(i % 90)));
+    let texts: ArrayRef = Arc::new(texts.collect::<StringViewArray>());
     let mut gids = ListBuilder::new(UInt8Builder::new());
     for i in 0..rows {
         gids.values().append_slice(&[1, 2, 3][..i % 4]);
         gids.append(i % 7 > 0);
     }
-    let gids: ArrayRef = Arc::new(gids.finish());
-    written(&gids, true, &SIZES);
-    let label: StringViewArray = (0..rows).map(|i| (i % 2 == 0).then_some("on")).collect();
-    let both: ArrayRef = Arc::new(StructArray::new(
+    let both = StructArray::new(
         Fields::from(vec![
-            Field::new("value", arrow_schema::DataType::Boolean, true),
-            Field::new("label", arrow_schema::DataType::Utf8View, true),
+            Field::new("value", DataType::Boolean, true),
+            Field::new("label", DataType::Utf8View, true),
         ]),
-        vec![flags, Arc::new(label)],
+        vec![Arc::clone(&flags), Arc::clone(&texts)],
         None,
-    ));
-    written(&both, true, &SIZES);
-}
-
-#[test]
-fn a_table_without_rows() {
+    );
+    for column in [
+        Arc::new(wide.collect::<PrimitiveArray<Int64Type>>()) as ArrayRef,
+        Arc::new(narrow.collect::<PrimitiveArray<Int8Type>>()),
+        numbers::<Float32Type>(floats.take(rows)),
+        flags,
+        texts,
+        Arc::new(gids.finish()),
+        Arc::new(both),
+    ] {
+        written(&column, true, &SIZES);
+    }
     let (_, metadata) = written(&numbers::<Int64Type>(std::iter::empty()), false, &SIZES);
     assert_eq!(metadata.num_row_groups(), 0);
 }
