@@ -28,8 +28,8 @@ LONG = {
     *("test_another_user.py", "test_checks.py", "test_ci_howto.py", "test_comparison.py"),
     *("test_every_notebook.py", "test_every_width.py", "test_executor_study.py", "test_kills.py"),
     *("test_lab.py", "test_latency_report.py", "test_many_cells.py", "test_mcp.py"),
-    *("test_names.py", "test_no_space.py", "test_response_bounds.py", "test_result_files.py"),
-    *("test_screen.py", "test_wheels.py"),
+    *("test_names.py", "test_no_space.py", "test_result_files.py", "test_screen.py"),
+    "test_wheels.py",
 }
 """Files that take a minute or more; they start first, so that no worker has one at the end."""
 
