@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import polars as pl
 from ros2_trace import Trace, at, rows
-from test_actions import action, call, tell
+from test_actions import one_goal
 from test_chains import Model
 
 from roslens.analysis.chains.estimates import FollowedChain, chain_estimates, check_requirements
@@ -136,12 +136,8 @@ def test_through_the_response_and_on_by_a_declared_link() -> None:
 
 def test_through_an_action() -> None:
     """The goal is sent at 100 and taken at 110, the result is sent at 165 and taken at 175."""
-    trace = action()
-    call(trace, "send_goal", 1, 100, 110, 120, 130)
-    tell(trace, 0x500, 122, 160)
-    call(trace, "get_result", 1, 135, 138, 165, 175)
     chain = Chain.of("/client1 -> /move.goal -> /server -> /move.result -> /client1")
-    followed = chain_instances(Model(trace), chain)
+    followed = chain_instances(Model(one_goal()), chain)
     assert rows(followed.hops, "topic", "node", "part", "begin_ns", "end_ns") == [
         ("/move.goal", "/server", "publish_call+transport", 100, 110),
         ("/move.goal", "/server", "take+dispatch", 110, 110),

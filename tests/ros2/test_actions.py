@@ -54,6 +54,16 @@ def tell(trace: Trace, publisher: int, *moments: float) -> None:
         trace.publish_by_rcl(us, publisher, pid=9)
 
 
+def one_goal(*feedback: float) -> Trace:
+    """Send a goal from 100 to 130, which runs from 122 to 160, and get its result until 175."""
+    trace = action()
+    call(trace, GOAL, 1, 100, 110, 120, 130)
+    tell(trace, STATUS, 122, 160)
+    tell(trace, FEEDBACK, *feedback)
+    call(trace, RESULT, 1, 135, 138, 165, 175)
+    return trace
+
+
 def test_over_a_gap_order_and_absence_tell_nothing_of_a_goal() -> None:
     """Events were dropped from 140 to 150 us; the second goal comes after that."""
     trace = action()
@@ -94,12 +104,7 @@ def test_what_was_dropped_on_another_host_says_nothing_of_a_goal(
     host: str, traced: bool, tells: bool
 ) -> None:
     """The client is on h1, the server on h9; a client that is not traced may be on any host."""
-    trace = action()
-    call(trace, GOAL, 1, 100, 110, 120, 130)
-    tell(trace, STATUS, 122, 160)
-    tell(trace, FEEDBACK, 140)
-    call(trace, RESULT, 1, 135, 138, 165, 175)
-    each_on_its_host(trace)
+    trace = each_on_its_host(one_goal(140))
     if not traced:
         trace.rows = [row for row in trace.rows if row[1]["vpid"] != 1]
     trace.lose(142, 150, 3, host=host)
@@ -129,12 +134,7 @@ def test_a_goal_may_seem_not_alone_by_what_another_client_lost() -> None:
 
 
 def test_a_goal_from_sending_to_result() -> None:
-    trace = action()
-    call(trace, GOAL, 1, 100, 110, 120, 130)
-    tell(trace, STATUS, 122, 160)
-    tell(trace, FEEDBACK, 140, 150)
-    call(trace, RESULT, 1, 135, 138, 165, 175)
-    tables = trace.tables()
+    tables = one_goal(140, 150).tables()
     goals = tables["action_goals"]
     assert rows(goals, "action", "client_node", "server_node", "sequence_number", *TIMES) == [
         ("/move", "/client1", "/server", 1, 100, 110, 120, 130, 135, 138, 165, 175),
@@ -229,10 +229,7 @@ def test_a_cancelled_goal() -> None:
 
 
 def test_a_client_that_is_not_traced() -> None:
-    trace = action()
-    call(trace, GOAL, 1, 100, 110, 120, 130)
-    tell(trace, STATUS, 122, 160)
-    call(trace, RESULT, 1, 135, 138, 165, 175)
+    trace = one_goal()
     trace.rows = [row for row in trace.rows if row[1]["vpid"] == 9]
     goals = trace.tables()["action_goals"]
     assert rows(goals, "client_node", "server_node", *TIMES) == [

@@ -9,8 +9,7 @@ import polars as pl
 import pytest
 from clock_simulation import EPOCH, draw, wrong
 from ros2_trace import Trace, at, findings
-from test_messages import CALLBACK, NODE, PUB, SUB
-from test_reasons import listener
+from test_messages import CALLBACK, NODE, PUB, SUB, talker_and_listener
 
 from roslens.collectors.clocks import clocks_of_fit
 from roslens.collectors.ros2.clock_fit import FASTEST, fit_clocks
@@ -167,7 +166,7 @@ def three_each_way(ahead: float) -> Trace:
 
     Each is taken after at least 100 us, and its callback starts 3 us later.
     """
-    trace = listener(host="h1")
+    trace = talker_and_listener(host="h1")
     trace.publisher(40, PUB, "/back", node=NODE + 8, pid=2, host="h1")
     trace.subscription(50, SUB + 0x80, "/back", node=NODE, callback=CALLBACK + 0x80)
     for us, takes in ((1000, 100), (2000, 130), (3000, 150)):
@@ -209,7 +208,7 @@ def test_clocks_that_are_apart_are_told() -> None:
 
 
 def test_where_nothing_comes_back_no_bound_is_told() -> None:
-    trace = listener(host="h1")
+    trace = talker_and_listener(host="h1")
     trace.publish(1000, PUB)
     trace.receive(1100, SUB, CALLBACK, stamp=at(1002), pid=2, host="h1")
     tables = trace.tables()

@@ -14,14 +14,15 @@ NODE, PUB, SUB, CALLBACK = 0x100, 0x200, 0x300, 0x400
 BUFFER, TWIN_CALLBACK = 0x500, 0x600
 
 
-def talker_and_listener(*, sub_pid: int = 2) -> Trace:
+def talker_and_listener(*, sub_pid: int = 2, host: str = "h0", depth: int = 10) -> Trace:
     """Make /talker, which publishes /data in process 1, and /listener in process `sub_pid`."""
+    where = {"pid": sub_pid, "host": host}
     trace = Trace()
     trace.emit(0, "rcl_init", context_handle=1, version="8.2.2")
     trace.node(10, NODE, "talker")
     trace.publisher(20, PUB, "/data", node=NODE)
-    trace.node(10, NODE + 8, "listener", pid=sub_pid)
-    trace.subscription(30, SUB, "/data", node=NODE + 8, callback=CALLBACK, pid=sub_pid)
+    trace.node(10, NODE + 8, "listener", **where)
+    trace.subscription(30, SUB, "/data", node=NODE + 8, callback=CALLBACK, depth=depth, **where)
     return trace
 
 

@@ -22,6 +22,7 @@ from test_messages import (
     intra_receive,
     one_process,
     only_callbacks,
+    talker_and_listener,
 )
 
 from roslens.collectors import _native
@@ -43,20 +44,9 @@ def said(rows: list[dict[str, Any]], us: float | None) -> set[Said]:
     }
 
 
-def listener(*, depth: int = 10, host: str = "h0") -> Trace:
-    """Make /talker, which publishes /data in process 1, and /listener of process 2."""
-    trace = Trace()
-    trace.node(10, NODE, "talker")
-    trace.publisher(20, PUB, "/data", node=NODE)
-    trace.node(10, NODE + 8, "listener", pid=2, host=host)
-    where = {"pid": 2, "host": host}
-    trace.subscription(30, SUB, "/data", node=NODE + 8, callback=CALLBACK, depth=depth, **where)
-    return trace
-
-
 def spoken(published: int, *taken: int, depth: int = 10, host: str = "h0") -> Trace:
     """Publish at 1000, ..., `published` us, and take the messages of `taken` 50 us later."""
-    trace = listener(depth=depth, host=host)
+    trace = talker_and_listener(depth=depth, host=host)
     trace.take(500, SUB, stamp=0, taken=0, pid=2, host=host)
     for us in range(1000, published + 1, 1000):
         trace.publish(us, PUB)
@@ -112,7 +102,7 @@ def publish_as_in_humble(trace: Trace, us: float) -> None:
 
 def humble(*taken: int) -> Trace:
     """Publish four messages 20 ms apart without timestamps; stamp taken ones 3 us after rmw."""
-    trace = listener()
+    trace = talker_and_listener()
     for ms in (20, 40, 60, 80):
         publish_as_in_humble(trace, 1000 * ms)
         if ms in taken:
@@ -265,7 +255,7 @@ def followed(us: float) -> Trace:
 
 def pushed_out(*, next_ms: float, depth: int = 3, host: str = "h0") -> Trace:
     """Take 1000, skip 2000, and take the next, 3000, at `next_ms`, before or after 5000."""
-    trace = listener(depth=depth, host=host)
+    trace = talker_and_listener(depth=depth, host=host)
     for us in (1000, 2000, 3000, 4000, 5000):
         trace.publish(us, PUB)
     trace.receive(1050, SUB, CALLBACK, stamp=at(1002), pid=2, host=host)
@@ -279,7 +269,7 @@ def pushed_out_by_another(*, host: str = "h0", again: bool = True) -> Trace:
     The message of 3000 waits longest, 1000 us; the first publisher's next one comes after 3000 us,
     if it publishes `again`.
     """
-    trace = listener(depth=1)
+    trace = talker_and_listener(depth=1)
     trace.node(10, NODE + 16, "other", pid=3, host=host)
     trace.publisher(25, OTHER, "/data", node=NODE + 16, pid=3, host=host)
     for us in (500, 2000, 5000)[: 2 + again]:
@@ -296,7 +286,7 @@ def two_hosts(*published: float, taken: float, way: float = 50, back: bool = Tru
     If h1 sends one `back` as well, which takes as long, their clocks are known to `way` us. The
     subscription is made at 30 us.
     """
-    trace = listener(host="h1")
+    trace = talker_and_listener(host="h1")
     for us in published:
         trace.publish(us, PUB)
     if back:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from benchmarks.taken_out import Count, Truth, Undecidable, trials, without
 from ros2_trace import Trace, at, findings
-from test_messages import CALLBACK, NODE, PUB, SUB
+from test_messages import CALLBACK, PUB, SUB, talker_and_listener
 from tests.samples import SAMPLES
 from twin import differences
 
@@ -58,15 +58,6 @@ def test_what_is_left_means_the_same_to_the_reference_model(run: str, way: str) 
     assert differences(left, losses) == {}
 
 
-def _talker() -> Trace:
-    """Make a publisher and a subscription of one process."""
-    trace = Trace()
-    trace.node(1, NODE, "n")
-    trace.publisher(3, PUB, "/data", node=NODE)
-    trace.subscription(5, SUB, "/data", node=NODE, callback=CALLBACK)
-    return trace
-
-
 def _ran(trace: Trace) -> list[int | None]:
     return trace.tables()["callback_instances"]["duration_ns"].to_list()
 
@@ -88,7 +79,7 @@ def test_nothing_of_a_thread_goes_on_over_what_was_dropped(
     loss: dict[str, object], durations: list[int | None]
 ) -> None:
     """By hand: the gap from 103 to 107 us lies within the second of three executions."""
-    trace = _talker()
+    trace = talker_and_listener(sub_pid=1)
     for us in (50, 100, 150):
         trace.run(us, CALLBACK, lasts=10)
     trace.lose(103, 107, 4, **loss)
@@ -111,7 +102,7 @@ def test_what_cannot_be_told_is_different_in_two_whole_recordings(
     gap: tuple[int, int], busy: bool, undecidable: list[bool]
 ) -> None:
     """By hand: of three messages, published at 100, 130 and 300 us, the second is not taken."""
-    trace = _talker()
+    trace = talker_and_listener(sub_pid=1)
     for us in (100, 130, 300):
         trace.publish(us, PUB, message=us, stamp=at(us), tid=2)
         if us != 130:
@@ -138,7 +129,7 @@ def test_an_end_without_a_start_says_that_something_is_missing() -> None:
 
     Executions open at that point have no end, and later publications are not within them.
     """
-    trace = _talker()
+    trace = talker_and_listener(sub_pid=1)
     trace.run(100, 0x77, lasts=50)
     for us in (110, 120, 130):
         trace.run(us, CALLBACK)
@@ -153,7 +144,7 @@ def test_an_end_without_a_start_says_that_something_is_missing() -> None:
 
 
 def test_the_first_end_of_a_thread_may_be_of_what_began_before() -> None:
-    trace = _talker()
+    trace = talker_and_listener(sub_pid=1)
     trace.emit(50, "callback_end", callback=CALLBACK)
     trace.run(60, CALLBACK)
     assert "undeclared_gaps" not in findings(trace.tables())
@@ -161,7 +152,7 @@ def test_the_first_end_of_a_thread_may_be_of_what_began_before() -> None:
 
 def test_a_callback_that_spins_within_itself_looks_like_a_missing_event() -> None:
     """By hand: the outer start looks like one that never ended, so the outer end has no start."""
-    trace = _talker()
+    trace = talker_and_listener(sub_pid=1)
     trace.run(100, CALLBACK, lasts=20)
     trace.run(110, CALLBACK)
     tables = trace.tables()
@@ -184,8 +175,8 @@ def test_nobody_knows_who_filled_a_place_after_others_that_were_left_out() -> No
     """By hand: of four intra-process messages, the second has no `enqueue` and the third no
     `intra_publish`; their places are 1 and 2.
     """
-    trace = _talker()
-    trace.ring_buffer(20, 0x500, subscription=SUB, callback=CALLBACK, capacity=10)
+    trace = talker_and_listener(sub_pid=1)
+    trace.ring_buffer(40, 0x500, subscription=SUB, callback=CALLBACK, capacity=10)
     for index, us in enumerate((100, 200, 300, 400)):
         if index != 2:
             trace.emit(us, "rclcpp_intra_publish", publisher_handle=PUB, message=us)

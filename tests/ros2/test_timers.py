@@ -11,10 +11,13 @@ from ros2_trace import Trace, at, findings, rows
 NODE, TIMER, CALLBACK = 0x10, 0x20, 0x30
 
 
-def timer(period_us: int, *, us: float = 5, handle: int = TIMER, callback: int = CALLBACK) -> Trace:
+def timer(period_us: int, *starts: float) -> Trace:
+    """Make a timer that starts at these times."""
     trace = Trace()
     trace.node(1, NODE, "clock")
-    trace.timer(us, handle, period_us * 1000, callback=callback, node=NODE)
+    trace.timer(5, TIMER, period_us * 1000, callback=CALLBACK, node=NODE)
+    for us in starts:
+        trace.run(us, CALLBACK)
     return trace
 
 
@@ -27,9 +30,7 @@ def found(trace: Trace) -> list[tuple[object, ...]]:
 
 def test_lateness_is_counted_from_the_least_late_activation() -> None:
     """The period is 100; starts are 3, 0, 8 and 1 after the grid points 200, 300, 400 and 500."""
-    trace = timer(100)
-    for us in (203, 300, 408, 501):
-        trace.run(us, CALLBACK)
+    trace = timer(100, 203, 300, 408, 501)
     assert found(trace) == [
         (203, None, None, 200, 3_000, 0),
         (300, 97_000, -3_000, 300, 0, 0),
@@ -49,9 +50,7 @@ def test_a_late_activation_serves_the_oldest_release_and_the_others_are_skipped(
     The release of 600 starts at 760: the release of 700 has passed, so it is skipped; 800 is in
     time.
     """
-    trace = timer(100)
-    for us in (200, 300, 400, 500, 760, 800, 900, 1000):
-        trace.run(us, CALLBACK)
+    trace = timer(100, 200, 300, 400, 500, 760, 800, 900, 1000)
     assert found(trace)[3:6] == [
         (500, 100_000, 0, 500, 0, 0),
         (760, 260_000, 160_000, 600, 160_000, 1),
@@ -61,19 +60,16 @@ def test_a_late_activation_serves_the_oldest_release_and_the_others_are_skipped(
 
 def test_ever_later_within_the_period_is_no_skip() -> None:
     """Among 30 starts in time, two in a row are 40 and 80 late."""
-    trace = timer(100)
-    for k in range(2, 34):
-        trace.run(100 * k + {5: 40, 6: 80}.get(k, 0), CALLBACK)
-    late = {5: 40_000, 6: 80_000}
-    assert [row[3:] for row in found(trace)] == [(100 * k, late.get(k, 0), 0) for k in range(2, 34)]
+    late = {5: 40, 6: 80}
+    trace = timer(100, *(100 * k + late.get(k, 0) for k in range(2, 34)))
+    expected = [(100 * k, 1000 * late.get(k, 0), 0) for k in range(2, 34)]
+    assert [row[3:] for row in found(trace)] == expected
 
 
 def test_a_start_that_is_late_by_most_of_a_period_is_not_an_early_one() -> None:
     """Every third start is 72 after its release; the next start serves its own release."""
-    trace = timer(100)
     late = dict.fromkeys(range(4, 30, 3), 72)
-    for k in range(2, 32):
-        trace.run(100 * k + late.get(k, 0), CALLBACK)
+    trace = timer(100, *(100 * k + late.get(k, 0) for k in range(2, 32)))
     expected = [(100 * k, 1000 * late.get(k, 0), 0) for k in range(2, 32)]
     assert [row[3:] for row in found(trace)] == expected
 
@@ -92,10 +88,9 @@ def test_however_late_within_the_period_nothing_is_skipped(
     late: Callable[[Random], int], seed: int
 ) -> None:
     """Each of 300 releases has its start, late by known times; the least late is on the grid."""
-    trace, random = timer(100), Random(seed)
+    random = Random(seed)
     after = [late(random) for _ in range(300)]
-    for k, us in enumerate(after, 2):
-        trace.run(100 * k + us, CALLBACK)
+    trace = timer(100, *(100 * k + us for k, us in enumerate(after, 2)))
     least = [min(after[max(k - 50, 0) : k + 51]) for k in range(300)]
     expected = [(1000 * (us - low), 0) for us, low in zip(after, least, strict=True)]
     assert [row[4:] for row in found(trace)] == expected
@@ -103,9 +98,7 @@ def test_however_late_within_the_period_nothing_is_skipped(
 
 def test_where_calls_of_a_timer_are_queued_each_serves_its_release() -> None:
     """Starts at 760, 770 and 780 serve 500, 600 and 700, as nothing else could before 800."""
-    trace = timer(100)
-    for us in (200, 300, 400, 760, 770, 780, 800, 900, 1000):
-        trace.run(us, CALLBACK)
+    trace = timer(100, 200, 300, 400, 760, 770, 780, 800, 900, 1000)
     assert [row[3:] for row in found(trace)[3:6]] == [
         (500, 260_000, 0), (600, 170_000, 0), (700, 80_000, 0),
     ]  # fmt: skip
@@ -113,9 +106,7 @@ def test_where_calls_of_a_timer_are_queued_each_serves_its_release() -> None:
 
 def test_of_the_last_start_nothing_tells_whether_a_release_was_skipped() -> None:
     """A start at 430 serves 300, and the release of 400 may be served after the recording."""
-    trace = timer(100)
-    for us in (200, 430):
-        trace.run(us, CALLBACK)
+    trace = timer(100, 200, 430)
     assert [row[3:] for row in found(trace)] == [(200, 0, 0), (300, 130_000, None)]
 
 
@@ -131,13 +122,10 @@ def test_a_clock_that_runs_otherwise_than_the_timers_is_not_taken_for_lateness(p
 
 
 def test_two_timers_each_have_their_grid() -> None:
-    trace = timer(100)
-    second = timer(1000, us=8, handle=0x21, callback=0x31)
-    trace.rows += [row for row in second.rows if row[0] != "rcl_node_init"]
-    trace.run(250, CALLBACK)
-    trace.run(270, 0x31)
-    trace.run(350, CALLBACK)
-    trace.run(1270, 0x31)
+    trace = timer(100, 250, 350)
+    trace.timer(8, 0x21, 1_000_000, callback=0x31, node=NODE)
+    for us in (270, 1270):
+        trace.run(us, 0x31)
     frame = trace.tables()["timer_activations"]
     assert rows(frame, "timer_id", "start_ns", "release_ns", "skipped") == [
         (0, 250, 250, 0), (1, 270, 270, 0), (0, 350, 350, 0), (1, 1270, 1270, 0),
@@ -145,9 +133,7 @@ def test_two_timers_each_have_their_grid() -> None:
 
 
 def test_a_timer_without_period_or_without_init_has_no_grid() -> None:
-    trace = timer(0)
-    trace.run(100, CALLBACK)
-    trace.run(107, CALLBACK)
+    trace = timer(0, 100, 107)
     assert found(trace) == [
         (100, None, None, None, None, None),
         (107, 7_000, 7_000, None, None, None),
@@ -166,9 +152,7 @@ def test_drift_is_how_far_the_grid_has_moved_since_the_begin() -> None:
     The grid at an activation is estimated from the 50 on either side; the least late of them is the
     earliest, as drift only grows: the first for the first 51, the 51st for the 101st.
     """
-    trace = timer(1000)
-    for k in range(201):
-        trace.run(100 + k * 1000.01, CALLBACK)
+    trace = timer(1000, *(100 + k * 1000.01 for k in range(201)))
     activations = trace.tables()["timer_activations"]
     assert activations["drift_ns"].to_list() == [10 * max(k - 50, 0) for k in range(201)]
     assert activations["skipped"].sum() == 0
@@ -191,9 +175,7 @@ def test_over_a_gap_a_timer_begins_anew(loss: tuple[float, float, str], apart: b
 
     A gap that ends with one start, or begins with the last, does not lie between two.
     """
-    trace = timer(100)
-    for us in (200, 300, 710, *range(800, 1701, 100)):
-        trace.run(us, CALLBACK)
+    trace = timer(100, 200, 300, 710, *range(800, 1701, 100))
     begin, end, host = loss
     trace.lose(begin, end, 3, host=host)
     grid = [row[3:] == (None, None, None) for row in found(trace)[:2]]
@@ -206,9 +188,7 @@ def test_over_a_gap_a_timer_begins_anew(loss: tuple[float, float, str], apart: b
 
 def test_over_a_broken_order_a_timer_begins_anew() -> None:
     """By hand: the end at 405 has no start, so something has been missing since 305."""
-    trace = timer(100)
-    for us in (200, 300, 400, 500, 600):
-        trace.run(us, CALLBACK)
+    trace = timer(100, 200, 300, 400, 500, 600)
     trace.rows = [
         row for row in trace.rows if (row[0], row[1]["time_ns"]) != ("callback_start", at(400))
     ]

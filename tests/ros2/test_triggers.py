@@ -245,6 +245,20 @@ def three_nodes() -> tuple[Trace, list[dict[str, int]]]:
     return trace, of
 
 
+def pass_on(
+    trace: Trace, of: list[dict[str, int]], us: float, *, lasts: float | None, after: float = 2e3,
+    on: bool = True,
+) -> None:  # fmt: skip
+    """Publish /a at `us`; /m publishes /b later, if it passes it `on`; callbacks begin after 1 ms.
+
+    That of /m `lasts` so long, that of /o 1 ms.
+    """
+    for place, (sent, took) in enumerate(((us, lasts), (us + after, 1e3))[: 1 + on]):
+        trace.publish(sent, 0x20, **of[place])
+        trace.take(sent + 997, 0x30, stamp=at(sent + 2), **of[place + 1])
+        trace.run(sent + 1e3, 0x40, lasts=took, **of[place + 1])
+
+
 @pytest.mark.parametrize("publishes", [True, False])
 def test_what_a_callback_published_is_known_when_it_has_ended(
     publishes: bool, tmp_path: Path
@@ -255,13 +269,8 @@ def test_what_a_callback_published_is_known_when_it_has_ended(
     """
     trace, of = three_nodes()
     for us in (0, 100e3, 200e3):
-        trace.publish(us, 0x20, **of[0])
-        trace.take(us + 1e3, 0x30, stamp=at(us + 2), **of[1])
-        trace.run(us + 1e3 + 3, 0x40, lasts=None if us == 200e3 else 50e3, **of[1])
-        if us != 200e3 or publishes:
-            trace.publish(us + 2e3, 0x20, **of[1])
-            trace.take(us + 3e3, 0x30, stamp=at(us + 2e3 + 2), **of[2])
-            trace.run(us + 3e3 + 3, 0x40, lasts=1e3, **of[2])
+        going = us == 200e3
+        pass_on(trace, of, us, lasts=None if going else 50e3, on=not going or publishes)
     trace.emit(230e3, "rcl_publish", message=1, publisher_handle=77, pid=4)
     chain = "/n -> /a -> /m -> /b -> /o"
     given = settings(tmp_path, f"triggers: [deadline of {chain} > 21 ms]")
@@ -283,21 +292,12 @@ def test_a_chain_that_came_to_its_end_once_goes_on_missing_deadlines(
     """
 
     def tables(times_ms: Sequence[int], completed: set[str] | None) -> Tables:
-        trace, of = Trace(), [{"pid": pid} for pid in (1, 2, 3)]
-        for place, name in enumerate("nmo"):
-            trace.node(-90e3, 0x10, name, **of[place])
-        for place, topic in enumerate(("/a", "/b")):
-            trace.publisher(-80e3, 0x20, topic, node=0x10, **of[place])
-            trace.subscription(-80e3, 0x30, topic, node=0x10, callback=0x40, depth=9,
-                               **of[place + 1])  # fmt: skip
+        trace, of = three_nodes()
         for us in (1e3 * ms for ms in times_ms):
-            trace.publish(us, 0x20, **of[0])
             if us < 200e3:
-                trace.take(us + 1e3, 0x30, stamp=at(us + 2), **of[1])
-                trace.run(us + 1e3 + 3, 0x40, lasts=5e3, **of[1])
-                trace.publish(us + 2e3, 0x20, **of[1])
-                trace.take(us + 3e3, 0x30, stamp=at(us + 2e3 + 2), **of[2])
-                trace.run(us + 3e3 + 3, 0x40, lasts=1e3, **of[2])
+                pass_on(trace, of, us, lasts=5e3)
+            else:
+                trace.publish(us, 0x20, **of[0])
         trace.emit(900e3, "rcl_publish", message=1, publisher_handle=77, pid=4)
         model = Model()
         model.feed(trace.frames())
@@ -363,13 +363,7 @@ def test_what_is_known_late_hits_late() -> None:
     """
     trace, of = three_nodes()
     for us in (0, 1e6, 2e6):
-        trace.publish(us, 0x20, **of[0])
-        trace.take(us + 900, 0x30, stamp=at(us + 2), **of[1])
-        trace.run(us + 1e3, 0x40, lasts=900e3, **of[1])
-        sent = us + 400e3
-        trace.publish(sent, 0x20, **of[1])
-        trace.take(sent + 900, 0x30, stamp=at(sent + 2), **of[2])
-        trace.run(sent + 1e3, 0x40, lasts=1e3, **of[2])
+        pass_on(trace, of, us, lasts=900e3, after=400e3)
     chain = "/n -> /a -> /m -> /b -> /o"
     for kind, after in (("deadline", 0.2), ("latency", 0.402)):
         found = looks(f"{kind} of {chain} > 200 ms", trace, 0.5, 1.5, 2.5, 3)
