@@ -145,14 +145,10 @@ def test_rounds_that_come_too_late_are_counted_not_piled_up():
             super()._round()
             time.sleep(0.05)
 
-    process = subprocess.Popen(["sleep", "30"])
-    try:
-        sampler = Slow(process.pid, hz=100).start()
+    with Program("sleep", "30") as program:
+        sampler = Slow(program.process.pid, hz=100).start()
         time.sleep(0.5)
         sampler.stop()
-    finally:
-        process.kill()
-        process.wait()
     # Each round takes five periods or more.
     assert sampler.overruns >= 3 * (sampler.rounds - 2)
     assert len(sampler.rows) == sampler.rounds
@@ -171,14 +167,10 @@ def test_an_ended_process_gives_nothing():
 
 
 def test_memory_is_read_at_a_rate_of_its_own():
-    process = subprocess.Popen(["sleep", "30"])
-    try:
-        sampler = Sampler(process.pid, hz=50, memory_hz=2).start()
+    with Program("sleep", "30") as program:
+        sampler = Sampler(program.process.pid, hz=50, memory_hz=2).start()
         time.sleep(1.2)
         sampler.stop()
-    finally:
-        process.kill()
-        process.wait()
     memory = sampler.frame().drop_nulls("rss_bytes")
     assert 1 <= memory.height <= 4
     assert (memory["time_ns"].diff().drop_nulls() >= 500_000_000).all()
@@ -197,15 +189,11 @@ def test_the_sampler_gives_way_and_keeps_off_the_cpus_of_what_it_samples():
             super()._round()
             seen.add((os.sched_getscheduler(0), tuple(sorted(os.sched_getaffinity(0)))))
 
-    process = subprocess.Popen(["sleep", "30"])
-    try:
-        os.sched_setaffinity(process.pid, cpus[:1])
-        sampler = Watched(process.pid, hz=20).start()
+    with Program("sleep", "30") as program:
+        os.sched_setaffinity(program.process.pid, cpus[:1])
+        sampler = Watched(program.process.pid, hz=20).start()
         time.sleep(0.2)
         sampler.stop()
-    finally:
-        process.kill()
-        process.wait()
     assert seen == {(os.SCHED_IDLE, tuple(cpus[1:]))}
     assert sorted(os.sched_getaffinity(0)) == cpus
 
