@@ -4,16 +4,14 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 import uuid
 from pathlib import Path
 
-from tests.programs import wait_for
+from tests.programs import roslens_command, wait_for
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def events_of(trace: Path) -> list[str]:
@@ -36,7 +34,6 @@ class Recorder:
         self.scratch.chmod(0o755)
         self.mark = f"ROSLENS_TEST={uuid.uuid4().hex}"
         self.process: subprocess.Popen[str] | None = None
-        self.python = sys.executable
 
     def environment(self, **more: str) -> dict[str, str]:
         name, _, value = self.mark.partition("=")
@@ -44,21 +41,19 @@ class Recorder:
         paths = os.pathsep.join(filter(None, (str(ROOT / "src"), variables.get("PYTHONPATH", ""))))
         return {**variables, name: value, "TMPDIR": str(self.scratch), "PYTHONPATH": paths, **more}
 
-    def start(self, *command: str, prefix=(), environment=None, user=None, **settings):
-        settings.setdefault("ros", "none")
+    def start(self, *command: str, options=(), ros="none", **how):
+        where = ("-o", self.output, "--ros", ros)
+        return self.launch("record", *where, *options, "--", *command, **how)
+
+    def launch(self, *words: object, prefix=(), environment=None):
+        """Run a verb, after the words of `prefix`."""
         self.process = subprocess.Popen(
-            [
-                *(*prefix, self.python, str(HERE / "recorder.py"), str(self.output)),
-                *(json.dumps(settings), *command),
-            ],
+            [*prefix, *roslens_command(*words)],
             text=True,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=self.environment(**(environment or {})),
-            user=user,
-            group=user,
-            extra_groups=[] if user else None,
             start_new_session=True,
         )
         return self
@@ -68,8 +63,8 @@ class Recorder:
         _, error = self.process.communicate(timeout=seconds)
         return self.process.returncode, error
 
-    def run(self, *command: str, **settings) -> tuple[int, str]:
-        return self.start(*command, **settings).wait()
+    def run(self, *command: str, **how) -> tuple[int, str]:
+        return self.start(*command, **how).wait()
 
     @property
     def manifest(self) -> dict:

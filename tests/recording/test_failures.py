@@ -33,7 +33,6 @@ def one_line(error: str) -> str:
         (["./no-such-program"], "./no-such-program: no such file"),
         (["/"], "/: is a folder"),
         ([__file__], "is not executable"),
-        ([], "no command"),
     ],
 )
 def test_a_command_that_cannot_be_run(recorder, command, said):
@@ -85,7 +84,7 @@ def test_a_workload_that_hangs_is_ended_at_its_limit(recorder, pings):
     # The workload ignores SIGINT and SIGTERM, and has a child in another session.
     script = f"trap '' INT TERM; setsid sleep 300 & {pings} 50; while :; do sleep 1; done"
     # The limit is long enough for a busy machine to start the program and emit.
-    status, _ = recorder.run("sh", "-c", script, time_limit=6)
+    status, _ = recorder.run("sh", "-c", script, options=("--time-limit", "6"))
     assert status == 4
     assert "time limit of 6 s" in recorder.manifest["failure"]
     assert recorder.manifest["exit_status"] == -signal.SIGKILL
@@ -190,7 +189,8 @@ def test_a_disk_that_fills_up_keeps_what_fitted(recorder, disk, pings, goes_on):
     packet = 256 << 10
     script = f"while :; do {pings} 20000 0; sleep 0.05; done"
     script = f"exec {pings} 10000000 1" if goes_on else script
-    status, _ = recorder.run("sh", "-c", script, options={"subbuf_size": packet, "kernel": "off"})
+    options = ("--subbuf-size", packet, "--kernel", "off")
+    status, _ = recorder.run("sh", "-c", script, options=options)
     assert status == 4
     assert recorder.manifest["status"] == "failed"
     assert "no space left on the device" in recorder.manifest["failure"]

@@ -7,13 +7,13 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import pytest
 from compiling import compiled
 from live_recorder import events_of
+from tests.programs import roslens_command
 
 from roslens.collectors.reader import open_trace
 from roslens.recording import UsageError
@@ -188,13 +188,14 @@ def test_programs_that_ran_before_are_recorded_and_their_names_missed(rings, tmp
     # A session daemon of the machine runs, here in the test's own home and mount namespace.
     home = tmp_path / "h"
     (home / ".lttng").mkdir(parents=True)
+    shared = ("--daemon", "machine", "--ros", "none")
     script = (
         f"export HOME={home} LTTNG_HOME={home}; lttng-sessiond --no-kernel & daemon=$!; "
         "until lttng --no-sessiond list >/dev/null 2>&1; do sleep 0.1; done; "
         # The program emits until it is killed.
         f"{rings} 1000000 2000 10 & sleep 1; "
-        f"{sys.executable} {Path(__file__).parent}/recorder.py {tmp_path}/run "
-        """'{"options": {"daemon": "machine"}, "ros": "none"}' sleep 1; status=$?; """
+        f"{shlex.join(roslens_command('record', '-o', tmp_path / 'run', *shared))} -- sleep 1; "
+        "status=$?; "
         "kill %2 $daemon; wait; exit $status"
     )
     command = ["bash", "-c", script]

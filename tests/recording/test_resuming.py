@@ -4,19 +4,17 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import yaml
-from live_recorder import HERE, Recorder, events_of
+from live_recorder import Recorder, events_of
 
 from roslens.recording import UsageError, read_manifest
 from roslens.tracing.campaign import resume_campaign, run_campaign
-from roslens.tracing.plan import plan_runs
+from roslens.tracing.plan import PLAN_NAME, plan_runs
 from roslens.tracing.state import campaign_state, find_campaign, find_campaigns, last_unfinished
 from roslens.tracing.suite import load_suite, with_changes
 
@@ -50,18 +48,9 @@ class Runner(Recorder):
         if self.process is not None:
             self.process.communicate()
         self.begun_ns = time.time_ns()
-        self.process = subprocess.Popen(
-            [
-                *(sys.executable, str(HERE / "campaign_runner.py")),
-                *(str(self.root), self.name, str(self.suite)),
-            ],
-            text=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=self.environment(),
-            start_new_session=True,
-        )
+        begun = (self.campaign / PLAN_NAME).is_file()
+        new = ("--suite", self.suite, "--name", self.name, "--seed", "11")
+        self.launch("record", "-o", self.root, *(("--resume", self.name) if begun else new))
 
     def manifests(self) -> dict[str, dict]:
         by_run = {}
