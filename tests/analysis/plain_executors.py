@@ -135,7 +135,6 @@ class Schedule:
 
     def step(self, thread: Thread) -> None:
         _, action, topic = thread.steps.pop(0)
-        assert thread.callback is not None
         number, callback = thread.callback, self.all[thread.callback]
         if action == "start":
             thread.start = self.now
@@ -192,7 +191,6 @@ class Schedule:
         """Do what rcl_timer_call does: the grid goes on, and passed periods are skipped."""
         self.waiting[number].append(self.due[number])
         period = self.all[number].period
-        assert period is not None
         self.due[number] += period
         while self.due[number] < self.now:
             self.due[number] += period

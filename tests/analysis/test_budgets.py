@@ -91,7 +91,6 @@ def test_runs_needed() -> None:
 def test_that_many_runs_do_in_most_experiments(text: str) -> None:
     """2,000 experiments of normal runs are simulated; 80 % are required."""
     needed = check(parse_budget(text), p99(10, 11, 12)).runs_needed
-    assert needed is not None
     runs = np.random.default_rng(4).normal(11, 1, (2000, needed))
     done = [check(parse_budget(text), p99(*values)).verdict == "within" for values in runs]
     assert 0.75 < np.mean(done) < 0.87

@@ -131,20 +131,23 @@ def test_warm_up_is_left_out_of_calls() -> None:
 # ---------------------------------------------------------------- busy
 
 
+def stretch(
+    thread: int, state: str, begin: int, took: int | None, *, inside: int = 0
+) -> dict[str, object]:
+    """Make a row of executor_intervals, `inside` of which callbacks ran."""
+    return {"run": "r", "host": "h0", "vpid": 1, "vtid": thread, "state": state, "begin_ns": begin,
+            "duration_ns": took, "executed": int(inside > 0), "callback_ns": inside}  # fmt: skip
+
+
 def test_where_the_time_of_two_threads_went() -> None:
     # Thread 1: 60 of 100 waiting, 30 in callbacks; thread 2: 200 of 400 and 0.
-    rows: list[dict[str, object]] = [
-        {"run": "r", "host": "h0", "vpid": 1, "vtid": 1, "state": "wait", "begin_ns": 0,
-         "duration_ns": 60, "executed": 0, "callback_ns": 0},
-        {"run": "r", "host": "h0", "vpid": 1, "vtid": 1, "state": "busy", "begin_ns": 60,
-         "duration_ns": 40, "executed": 1, "callback_ns": 30},
-        {"run": "r", "host": "h0", "vpid": 1, "vtid": 2, "state": "wait", "begin_ns": 0,
-         "duration_ns": 200, "executed": 0, "callback_ns": 0},
-        {"run": "r", "host": "h0", "vpid": 1, "vtid": 2, "state": "busy", "begin_ns": 200,
-         "duration_ns": 200, "executed": 0, "callback_ns": 0},
-        {"run": "r", "host": "h0", "vpid": 1, "vtid": 2, "state": "busy", "begin_ns": 400,
-         "duration_ns": None, "executed": 0, "callback_ns": 9},
-    ]  # fmt: skip
+    rows = [
+        stretch(1, "wait", 0, 60),
+        stretch(1, "busy", 60, 40, inside=30),
+        stretch(2, "wait", 0, 200),
+        stretch(2, "busy", 200, 200),
+        stretch(2, "busy", 400, None, inside=9),
+    ]
     shares = busy_per_run(table("executor_intervals", rows))
     assert shares.select("threads", "wait").rows() == [(2, pytest.approx(0.55))]
     # The callback of the stretch without an end is not counted either.
@@ -161,13 +164,12 @@ def test_where_the_time_of_two_threads_went() -> None:
 
 def test_a_wait_inside_of_a_callback_is_time_of_the_callback() -> None:
     # 20 of 100 waiting; then a callback of 70, of which it spins and waits for 60; then 10 more.
-    rows: list[dict[str, object]] = [
-        {"run": "r", "host": "h0", "vpid": 1, "vtid": 1, "state": state, "begin_ns": begin,
-         "duration_ns": took, "executed": 0, "callback_ns": inside}
-        for begin, state, took, inside in (
-            (0, "wait", 20, 0), (20, "busy", 5, 5), (25, "wait", 60, 60), (85, "busy", 15, 5),
-        )
-    ]  # fmt: skip
+    rows = [
+        stretch(1, "wait", 0, 20),
+        stretch(1, "busy", 20, 5, inside=5),
+        stretch(1, "wait", 25, 60, inside=60),
+        stretch(1, "busy", 85, 15, inside=5),
+    ]
     (row,) = busy_per_run(table("executor_intervals", rows)).to_dicts()
     parts = {name: row[name] for name in ("wait", "callbacks", "blocked", "overhead")}
     assert parts == pytest.approx({"wait": 0.2, "callbacks": 0.7, "blocked": 0, "overhead": 0.1})

@@ -146,7 +146,6 @@ def test_p99_is_the_other_way_round_only_with_evidence(
         f"repetitions{more}."
     )
     without_blocks = effect_sentence([replace(median, method=BY_CELL, replications=8)], "It")
-    assert without_blocks is not None
     assert without_blocks.endswith(", from 8 runs.")
 
 

@@ -52,10 +52,20 @@ def test_slope_by_hand() -> None:
     assert judged.looked_at_s == (5, 99)
 
 
-def test_climbs() -> None:
-    judged = leak("pss", {}, runs(lambda t: 5000 * t))
+@pytest.mark.parametrize(
+    ("slope", "rel", "shape"),
+    [
+        (5000, 0.1, lambda t: 5000 * t),
+        # A steep start, and teeth on a floor that climbs.
+        (4000, 0.1, lambda t: 5e6 * np.minimum(t / 60, 1) + 4000 * t),
+        (5000, 0.05, lambda t: saw(t) + 5000 * t),
+    ],
+)
+def test_climbs(slope: float, rel: float, shape: Callable[[Floats], Floats]) -> None:
+    judged = leak("pss", {}, runs(shape))
     assert judged.verdict == "climbs"
-    assert judged.per_second.low < 5000 < judged.per_second.high
+    assert judged.per_second.value == pytest.approx(slope, rel=rel)
+    assert judged.per_second.low < slope < judged.per_second.high
     assert judged.per_message.refused is not None
 
 
@@ -81,12 +91,6 @@ def test_levels_off_in_noise() -> None:
         for _ in range(8)
     ]
     assert leak("rss", {}, series).verdict == "levels_off"
-
-
-def test_climbs_after_a_steep_start() -> None:
-    judged = leak("rss", {}, runs(lambda t: 5e6 * np.minimum(t / 60, 1) + 4000 * t))
-    assert judged.verdict == "climbs"
-    assert judged.per_second.value == pytest.approx(4000, rel=0.1)
 
 
 def test_too_noisy_to_tell() -> None:
@@ -192,12 +196,6 @@ def test_shapes(verdict: Verdict, why: str, shape: Callable[[Floats], Floats]) -
     judged = leak("rss", {}, runs(shape))
     assert judged.verdict == verdict
     assert re.search(why, judged.why or "")
-
-
-def test_teeth_on_a_floor_that_climbs() -> None:
-    climbing = leak("rss", {}, runs(lambda t: saw(t) + 5000 * t))
-    assert climbing.verdict == "climbs"
-    assert climbing.per_second.value == pytest.approx(5000, rel=0.05)
 
 
 def test_noise_that_begins_in_the_middle_is_no_step() -> None:

@@ -55,6 +55,10 @@ INSIDE = {**P, "vtid": 71, "callback_id": 1, "kind": "timer", "name": "100 ms", 
           "start_ns": 10 * SECOND, "end_ns": None}  # fmt: skip
 
 
+SCAN = [{**instance, "kind": "subscription", "name": "/scan"} for instance in timer(10)]
+OF_SCAN = [{**P, "callback_id": 1, "kind": "subscription", "owner_id": 5}]
+
+
 def test_a_timer_of_a_run_that_failed() -> None:
     (row,) = found(timer(10), sampled=50, failure="killed by signal 9").to_dicts()
     assert (row["state"], row["vtid"], row["until_ns"]) == ("hung", 71, 50 * SECOND)
@@ -93,12 +97,10 @@ def test_each_host_was_recorded_until_its_own_last_event(own_end: int, states: l
 @pytest.mark.parametrize("host", ["h0", "h1", None])
 def test_clocks_that_nothing_bounds_do_not_tell_what_was_published_since(host: str | None) -> None:
     """Of which host nothing is known, or that none is apart, the three messages of h1 wait."""
-    ran = [{**instance, "kind": "subscription", "name": "/scan"} for instance in timer(10)]
-    callbacks = [{**P, "callback_id": 1, "kind": "subscription", "owner_id": 5}]
     messages = [{**message, "publisher_host": "h1"} for message in sent(10.5, 11, 12)]
     health = [] if host is None else [{"host": host, "kind": "clocks_not_bounded"}]
-    more = {"callbacks": callbacks, "messages": messages, "health": health}
-    assert found(ran, sampled=15, **more)["waiting"].to_list() == ([3] if host is None else [])
+    more = {"callbacks": OF_SCAN, "messages": messages, "health": health}
+    assert found(SCAN, sampled=15, **more)["waiting"].to_list() == ([3] if host is None else [])
 
 
 def test_a_timer_was_cancelled_where_its_executor_goes_on() -> None:
@@ -161,17 +163,15 @@ def test_other_threads_of_the_executor_go_on_beside_one_inside_a_callback() -> N
 
 
 def test_messages_that_nobody_takes() -> None:
-    ran = [{**instance, "kind": "subscription", "name": "/scan"} for instance in timer(10)]
-    callbacks = [{**P, "callback_id": 1, "kind": "subscription", "owner_id": 5}]
-    more = {"callbacks": callbacks, "sampled": 15}
-    assert found(ran, **more).is_empty(), "nothing was due"
-    assert found(ran, **more, messages=sent(10.5, 11, 14.5)).is_empty(), "two, and one just now"
-    (row,) = found(ran, **more, messages=sent(10.5, 11, 12)).to_dicts()
+    more = {"callbacks": OF_SCAN, "sampled": 15}
+    assert found(SCAN, **more).is_empty(), "nothing was due"
+    assert found(SCAN, **more, messages=sent(10.5, 11, 14.5)).is_empty(), "two, and one just now"
+    (row,) = found(SCAN, **more, messages=sent(10.5, 11, 12)).to_dicts()
     assert (row["state"], row["waiting"]) == ("hung", 3)
     ending = "3 messages published on /scan since then were not taken"
     assert row["sentence"].endswith(f"{ending}.")
     wait = {**P, "vtid": 71, "state": "wait", "begin_ns": 10 * SECOND, "end_ns": None}
-    (row,) = found(ran, **more, messages=sent(10.5, 11, 12), executor_intervals=[wait]).to_dicts()
+    (row,) = found(SCAN, **more, messages=sent(10.5, 11, 12), executor_intervals=[wait]).to_dicts()
     assert row["sentence"].endswith(f"{ending}; its wait set was not woken.")
 
 
@@ -180,22 +180,20 @@ def test_messages_after_the_last_event_of_a_subscription_are_not_taken_either() 
 
     Those from 10 s to 60 s were not taken: 501. Another subscription that takes them is no excuse.
     """
-    ran = [{**instance, "kind": "subscription", "name": "/scan"} for instance in timer(10)]
-    callbacks = [{**P, "callback_id": 1, "kind": "subscription", "owner_id": 5}]
     messages = sent(*(t / 10 for t in range(601)))
     for message in messages:
         if message["publish_ns"] < 10 * SECOND:
             message["take_ns"] = message["publish_ns"]
         elif message["publish_ns"] > 11 * SECOND:
             message["subscription_id"] = None
-    (row,) = found(ran, callbacks=callbacks, messages=messages).to_dicts()
+    (row,) = found(SCAN, callbacks=OF_SCAN, messages=messages).to_dicts()
     assert row["waiting"] == 501
     assert "501 messages published on /scan since then were not taken" in row["sentence"]
     others = [
         {**message, "subscription_id": 6, "take_ns": message["publish_ns"]} for message in messages
     ]
     known = [message for message in messages if message["subscription_id"] is not None]
-    (row,) = found(ran, callbacks=callbacks, messages=known + others).to_dicts()
+    (row,) = found(SCAN, callbacks=OF_SCAN, messages=known + others).to_dicts()
     assert row["waiting"] == 501
 
 

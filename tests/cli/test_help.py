@@ -31,7 +31,6 @@ COMMANDS = [verb for verb in VERBS if verb != "dev"]
 def commands(verb: str) -> list[App]:
     """Return the command of a verb, or the commands of a group of verbs."""
     command = app[verb]
-    assert isinstance(command, App)
     if command.default_command is not None:
         return [command]
     return [command[name] for name in command if not name.startswith("-")]

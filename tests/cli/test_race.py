@@ -119,7 +119,6 @@ def test_ctrl_c_tells_what_is_known(tmp_path: Path) -> None:
     with subprocess.Popen(
         race, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
-        assert process.stderr is not None
         next(line for line in process.stderr if line.startswith("pair 7 "))
         process.send_signal(signal.SIGINT)
         output, error = process.communicate(timeout=60)
@@ -346,7 +345,6 @@ def test_checkouts_are_removed_however_the_race_ends(
         cwd=repository, env={**os.environ, "TMPDIR": str(scratch)},
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
-        assert process.stderr is not None
         next(line for line in process.stderr if line.startswith(sign))
         assert any(scratch.iterdir())
         process.send_signal(number)

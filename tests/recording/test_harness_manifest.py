@@ -61,7 +61,6 @@ def write(folder: Path, **changes: Any) -> Recording:
 def test_its_run_is_a_run_of_ours(tmp_path: Path) -> None:
     recording = write(tmp_path)
     manifest = recording.manifest
-    assert manifest is not None
     assert (manifest.suite, manifest.run) == ("leak", "r1_leak-1024")
     assert manifest.factors == MANIFEST["factors"]
     assert (manifest.repetition, manifest.order, manifest.seed) == (1, 3, 7)
@@ -77,17 +76,14 @@ def test_its_run_is_a_run_of_ours(tmp_path: Path) -> None:
 
 def test_a_process_that_did_not_end_well_makes_the_run_a_failed_one(tmp_path: Path) -> None:
     killed = write(tmp_path / "a", exit_status=[-9]).manifest
-    assert killed is not None
     assert (killed.status, killed.exit_status) == ("failed", -9)
     assert killed.failure == "killed by signal 9"
     second = write(tmp_path / "b", exit_status=[0, 3]).manifest
-    assert second is not None
     assert (second.status, second.failure) == ("failed", "ended with status 3")
 
 
 def test_with_many_publishers_there_is_no_work_topic(tmp_path: Path) -> None:
     manifest = write(tmp_path, factors={"publishers": 100}).manifest
-    assert manifest is not None
     assert manifest.work_topic is None
 
 
