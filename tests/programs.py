@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import subprocess
 import sys
 import time
@@ -49,6 +50,14 @@ def roslens(*arguments: object, **options: Any) -> subprocess.CompletedProcess[s
     """Run a verb and return the completed process; options are those of `subprocess.run`."""
     usual = {"capture_output": True, "text": True, "check": False}
     return subprocess.run(roslens_command(*arguments), **{**usual, **options})  # noqa: PLW1510
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """Run git on a folder, as somebody, and return what it prints."""
+    who = ("-c", "user.name=n", "-c", "user.email=n@example.org", "-c", "commit.gpgsign=false")
+    variables = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
+    command = ["git", "-C", folder, *who, *arguments]
+    return subprocess.check_output(command, env=variables, text=True).strip()
 
 
 def wait_for(

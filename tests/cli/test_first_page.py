@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 from command_line import Roslens
+from test_errors import check_one_line
 from tests.samples import RUN, SAMPLES, uncollected
 
 import roslens as rl
@@ -193,12 +194,8 @@ def test_commands_that_are_proposed_can_be_run(roslens: Roslens, tmp_path: Path)
 
 
 def test_what_is_neither_a_command_nor_a_path(roslens: Roslens) -> None:
-    run = roslens("inof")
-    assert run.returncode == 2
-    assert "did you mean 'roslens info'?" in run.stderr
-    run = roslens("no/such/folder")
-    assert run.returncode == 2
-    assert "no/such/folder" in run.stderr
+    check_one_line(roslens("inof"), 2, "did you mean 'roslens info'?")
+    check_one_line(roslens("no/such/folder"), 2, "no/such/folder")
 
 
 def test_a_leak_is_told_of_the_cell_that_was_made_to_leak(roslens: Roslens) -> None:

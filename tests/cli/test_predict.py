@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 from command_line import Roslens
+from test_errors import check_one_line
 from tests.samples import RUN, SAMPLES
 
 CHAIN = SAMPLES / "chain.tar.zst"
@@ -50,9 +51,8 @@ def test_a_seed_repeats_it_and_an_edited_model_is_predicted(
     text = json.loads(model.read_text())
     text["executors"][0]["threads"] = 0
     model.write_text(json.dumps(text))
-    wrong = roslens("predict", model)
-    assert wrong.returncode == 2
-    assert "not a timing model: executors.0.threads" in wrong.stderr
+    said = "not a timing model: executors.0.threads"
+    check_one_line(roslens("predict", model), 2, said)
 
 
 @pytest.mark.recording

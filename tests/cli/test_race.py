@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 from command_line import Roslens
-from tests.programs import roslens_command, wait_for
+from test_errors import check_one_line
+from tests.programs import git, roslens_command, wait_for
 
 from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.statistics.over_runs import value_over_runs
@@ -135,9 +136,7 @@ def test_two_suites_race_by_the_latency_of_their_topic(roslens: Roslens, tmp_pat
     for name in ("one", "other"):
         (tmp_path / f"{name}.yaml").write_text(SUITE.format(name=name))
     words = ("race", *QUICK, "--suite", "one.yaml", "--suite", "other.yaml")
-    refused = roslens(*words)
-    assert refused.returncode == 2
-    assert "--only" in refused.stderr
+    check_one_line(roslens(*words), 2, "--only")
     # Only the opening pairs are run, and no more.
     brief = ("--only", "payload=100", "--max-time", "0.1", "--precision", "0.1%")
     done = roslens(*words, *brief)
@@ -270,12 +269,6 @@ def test_pairs_in_which_a_delivers_nothing_lose_b_no_race(
     assert (comparison["verdict"], code) == (verdict, 1 if silent == "b" else 3)
 
 
-def git(folder: Path, *arguments: str) -> str:
-    who = ("-c", "user.name=n", "-c", "user.email=n@example.org")
-    output = subprocess.check_output(["git", "-C", folder, *who, *arguments], text=True)
-    return output.strip()
-
-
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     """Make a repository of a program built from source: `old` sleeps 0.1 s, `new` 0.4 s."""
@@ -314,12 +307,10 @@ def test_two_commits_are_checked_out_built_raced_and_removed(
         assert commits == {(git(repository, "rev-parse", ref), False)}
     assert "workload's commit" in done.stdout
     unknown = roslens("race", "--ref", "nope", "--ref", "new", "--", "true", **where)
-    assert unknown.returncode == 2
-    assert "--ref nope: no commit of " in unknown.stderr
+    check_one_line(unknown, 2, "--ref nope: no commit of ")
     failed = roslens("race", *out, "--build", "echo so; exit 3", "--", "build/node", **where)
-    assert failed.returncode == 4
+    check_one_line(failed, 4, "'echo so; exit 3' ended with status 3 at old")
     (message,) = (line for line in failed.stderr.splitlines() if "error: " in line)
-    assert "'echo so; exit 3' ended with status 3 at old" in message
     assert Path(message.split()[-1]).read_text() == "so\n"
     assert len(git(repository, "worktree", "list").splitlines()) == 1
     assert [path.suffix for path in scratch.iterdir()] == [".log"]
@@ -379,9 +370,7 @@ def test_checkouts_are_removed_however_the_race_ends(
     ],
 )
 def test_wrong_use(roslens: Roslens, tmp_path: Path, arguments: list[str], said: str) -> None:
-    done = roslens("race", "--output", "out", *arguments)
-    assert done.returncode == 2
-    assert said in done.stderr
+    check_one_line(roslens("race", "--output", "out", *arguments), 2, said)
     assert not (tmp_path / "out").exists()
 
 

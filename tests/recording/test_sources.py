@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-import subprocess
 import tarfile
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.programs import git
 
 from roslens.recording import RunFailedError, UsageError
 from roslens.tracing import sources
@@ -97,15 +97,6 @@ def test_what_is_not_the_pinned_commit_is_refused_and_not_kept(
         obtain("own")
     left = tmp_path / "cache" / "sources"
     assert [path.name for path in left.iterdir() if path.is_dir()] == []
-
-
-def git(folder: Path, *arguments: str) -> str:
-    who = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
-    return subprocess.check_output(
-        ["git", "-C", str(folder), *who, *arguments],
-        env={k: v for k, v in os.environ.items() if not k.startswith("GIT_")},
-        text=True,
-    ).strip()
 
 
 def test_a_repository_is_cloned_at_the_commit(
