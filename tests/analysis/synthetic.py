@@ -1,7 +1,5 @@
 """Write recordings without a trace: a manifest, tables and resources that conform to the schema."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Test that any input gives an estimate, a refusal or one clear error, and no warning or nan."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import warnings

@@ -1,7 +1,5 @@
 """Test effective samples against the theory of AR(1)."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -4,8 +4,6 @@ The public writer of MCAP writes the bags, or the test in the tables of rosbag2'
 expected values are what was written.
 """
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 import struct

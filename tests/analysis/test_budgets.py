@@ -1,7 +1,5 @@
 """Test absolute budgets: verdicts by hand, what the file may hold, and refusals."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

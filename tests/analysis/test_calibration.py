@@ -1,7 +1,5 @@
 """Test what a calibration reports, by hand, and that its simulations agree with the estimators."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

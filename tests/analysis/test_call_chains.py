@@ -1,7 +1,5 @@
 """Test chains through services and actions; expected parts by hand, in microseconds."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import polars as pl

@@ -1,7 +1,5 @@
 """Test a latency change split by cause: parts add up, and a lengthened segment is found again."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

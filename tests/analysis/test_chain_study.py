@@ -4,8 +4,6 @@ Expected values are by hand from events in microseconds and, on the sample, what
 logged at each stage with the system clock.
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from pathlib import Path

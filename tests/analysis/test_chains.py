@@ -1,7 +1,5 @@
 """Test chains; expected instances and parts by hand, from events in microseconds."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Test verdicts of a comparison: the rule by hand, false alarms and power by simulation."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

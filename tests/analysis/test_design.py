@@ -1,7 +1,5 @@
 """Test proving from the runs alone whether a campaign followed its design; deviations are named."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 

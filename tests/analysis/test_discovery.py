@@ -1,7 +1,5 @@
 """Test discovery of pairs; expected times are counted by hand."""
 
-from __future__ import annotations
-
 from synthetic import Tables
 
 from roslens.analysis.overview.discovery import discovery_overview

@@ -1,7 +1,5 @@
 """Test the chains of random graphs against the messages of a simulation."""
 
-from __future__ import annotations
-
 from collections import deque
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Test the study of executors over made-up runs; expected values by hand."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Test effects of factors: by hand, against a linear model, by simulation, by property."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

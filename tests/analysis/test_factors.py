@@ -1,7 +1,5 @@
 """Test ``factors=FILE.csv`` for recordings without a manifest; expected by construction."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

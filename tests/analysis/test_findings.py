@@ -1,7 +1,5 @@
 """Test that an unknown number is reported as unknown, and never as a zero by mistake."""
 
-from __future__ import annotations
-
 import ast
 import math
 from collections.abc import Iterator

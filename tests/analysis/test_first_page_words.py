@@ -1,7 +1,5 @@
 """Test the first page's sentences about several runs, about nothing, and about names."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path

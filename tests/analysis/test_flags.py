@@ -1,7 +1,5 @@
 """Test twins, outliers and warm-up by hand and by simulation; nothing is dropped."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

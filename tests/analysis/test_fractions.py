@@ -1,7 +1,5 @@
 """Test fractions over runs: by hand, also with unknowns, and by simulation of losses."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

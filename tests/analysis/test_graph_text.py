@@ -1,7 +1,5 @@
 """Test the text graph of nodes and topics; expected text by hand."""
 
-from __future__ import annotations
-
 from synthetic import Tables
 
 from roslens.analysis.interop.graph_text import dot, mermaid, node_topic_graph

@@ -1,7 +1,5 @@
 """Test HdrHistogram files: by hand, and read back by HdrHistogram's own package."""
 
-from __future__ import annotations
-
 import math
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Test which topic a report mentions first, and what it says about others; counted by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

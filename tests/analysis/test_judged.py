@@ -1,7 +1,5 @@
 """Test that each judged sentence's word agrees with the interval beside it."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Test thread states, who had the CPU, and moments of messages; by hand, times in ns."""
 
-from __future__ import annotations
-
 import polars as pl
 import pytest
 from tests.kernel.moments import in_order

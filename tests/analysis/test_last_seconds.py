@@ -1,7 +1,5 @@
 """Test live figures; expected values are counted by hand."""
 
-from __future__ import annotations
-
 import subprocess
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Test what the latency notebook shows of tables; tables are made and numbers counted by hand."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """Test verdicts on memory: injected leaks, plateaus and noise, and refusals."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable

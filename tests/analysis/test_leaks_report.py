@@ -1,7 +1,5 @@
 """Test the leaks notebook's sections over recordings with a written, and so known, leak."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

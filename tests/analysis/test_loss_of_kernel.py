@@ -1,7 +1,5 @@
 """Test losses that affect no figure of messages: the kernel tracer's, or before the recording."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Test what a recording with a cut or missing stream reports, against the whole one."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

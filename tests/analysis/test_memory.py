@@ -1,7 +1,5 @@
 """Test memory series from tables made by hand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

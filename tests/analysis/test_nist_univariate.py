@@ -1,7 +1,5 @@
 """Test NIST StRD univariate summary statistics: certified values, by log relative error."""
 
-from __future__ import annotations
-
 import math
 import tomllib
 from pathlib import Path

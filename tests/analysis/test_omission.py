@@ -1,7 +1,5 @@
 """Test coordinated omission by hand."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

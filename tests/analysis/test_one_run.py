@@ -1,7 +1,5 @@
 """Test intervals from one run: the binomial table, simulation, refusals."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

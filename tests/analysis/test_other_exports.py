@@ -1,7 +1,5 @@
 """Test OpenTelemetry spans and MCAP timings of the tables, with other projects' readers."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Test intervals over runs: by hand, by simulation, by property; refusals and their reasons."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Test Perfetto traces, decoded with Perfetto's own protobuf classes, against the tables."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from pathlib import Path
 from typing import Any

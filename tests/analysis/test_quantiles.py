@@ -1,7 +1,5 @@
 """Test quantiles against numpy, and by hand beside infinities; ECDF and CCDF by counting."""
 
-from __future__ import annotations
-
 import math
 import re
 from pathlib import Path

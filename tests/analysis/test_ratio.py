@@ -1,7 +1,5 @@
 """Test ratios, differences, equivalence: by hand, against scipy, by simulation, by property."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Test times without pauses, in which nothing was recorded on purpose, or lost events, by hand."""
 
-from __future__ import annotations
-
 import polars as pl
 import pytest
 

@@ -1,7 +1,5 @@
 """Test that ``rl.open`` finds all runs, with their factors as columns."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Test tables and numbers of reports by hand: a column of cells is one column per factor."""
 
-from __future__ import annotations
-
 import math
 
 import polars as pl

@@ -4,8 +4,6 @@ The schedules are simulated here: one thread, no preemption, any order of dispat
 itself notes how long each execution took from when it was ready.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 

@@ -1,7 +1,5 @@
 """Test the simulation: schedules by hand, and a second implementation on small random systems."""
 
-from __future__ import annotations
-
 import random
 import time
 from typing import Any

@@ -1,7 +1,5 @@
 """Test call-stack samples: perf script's output, their owners, shares and changes by hand."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

@@ -1,7 +1,5 @@
 """Test the published storage study: 96 intervals recomputed exactly, and its claims answered."""
 
-from __future__ import annotations
-
 import csv
 from decimal import Decimal, getcontext
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Test the timing model against a program's own log, by hand, and as JSON."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import random

@@ -3,8 +3,6 @@
 Names, index and columns are written here by hand.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pandas as pd

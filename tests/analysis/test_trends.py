@@ -1,7 +1,5 @@
 """Test slopes and bends: certified data, a second implementation, by hand, by property."""
 
-from __future__ import annotations
-
 from importlib import resources
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Test which rows views keep, by hand; times in seconds after the first event."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import polars as pl

@@ -1,7 +1,5 @@
 """Test changes of a timing model, and what is said about predictions."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import replace

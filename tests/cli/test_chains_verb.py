@@ -1,7 +1,5 @@
 """Test ``roslens chains`` as a user types it, and budgets for chains."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Test ``roslens estimates`` against numpy and against the verbs that judge by its numbers."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Test that `roslens events` shows what the reader reads; values are of the sample recordings."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -4,8 +4,6 @@ Text rounds to three digits or more and scales units, so a number of the text ma
 JSON if it is the same except for a power of ten, to within half of its last digit.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Test ``roslens export``: files for other tools."""
 
-from __future__ import annotations
-
 import io
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Test the help of the command line, and that a closed reader changes no exit code."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Test the JSON of verbs that print results, against the files and the text of these verbs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

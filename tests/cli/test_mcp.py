@@ -3,8 +3,6 @@
 Expected values are what the command line says and what the samples' programs logged.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """Test merging recordings of two hosts, against the clocks and delays they are made with."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Test recordings without ROS 2 events, empty arguments, and copies of one trace."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Test ``roslens predict``: verdicts, files, and refusals."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Test that ``roslens sql`` gives the figures that pyarrow counts in the files."""
 
-from __future__ import annotations
-
 import json
 
 import pyarrow.compute as pc

@@ -1,7 +1,5 @@
 """Test ``roslens why`` as a user types it, on a real recording of a chain of nodes."""
 
-from __future__ import annotations
-
 import json
 
 import polars as pl

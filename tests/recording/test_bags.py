@@ -1,7 +1,5 @@
 """Test that bags given in place of a trace are recognised, and not called an empty folder."""
 
-from __future__ import annotations
-
 import sqlite3
 from pathlib import Path
 

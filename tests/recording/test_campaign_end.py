@@ -1,7 +1,5 @@
 """Test what `record` says when all runs of a suite are done, with manifests made by hand."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

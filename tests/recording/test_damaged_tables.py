@@ -1,7 +1,5 @@
 """Test that tables which are read without collecting again are named if they were damaged."""
 
-from __future__ import annotations
-
 import random
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Test that of two verbs writing into one folder, one goes on and the other says why not."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

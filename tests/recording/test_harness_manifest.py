@@ -1,7 +1,5 @@
 """Test runs recorded by another harness; expected values are those of the files made here."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Test that levels which a ROS 2 lacks are named and left out before the first run."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

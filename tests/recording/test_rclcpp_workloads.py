@@ -4,8 +4,6 @@ A script stands in for colcon and makes the file that colcon's install would, so
 what is done around it.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """Test the self-test, on recordings whose truth is known, and on broken ones."""
 
-from __future__ import annotations
-
 import polars as pl
 import pytest
 from tests.samples import SAMPLES

@@ -4,8 +4,6 @@ The traces are those of the samples, under the folders that LTTng makes; what ea
 from opening it alone.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Test pinned sources: from an archive, from a repository, and of another commit."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import tarfile

@@ -1,7 +1,5 @@
 """Test that tables of ``collect -o``, which lie without their trace, open like the recording."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Simulate two hosts with known clocks and messages between them, as truth for tests."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

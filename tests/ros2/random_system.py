@@ -5,8 +5,6 @@ events of all threads come in the order in which they happen. The system also ke
 each message, which is the ground truth for tables made of the events.
 """
 
-from __future__ import annotations
-
 import random
 from collections import deque
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Write traces as events named like the tracepoints, and read tables back as rows."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Collection, Iterator
 from itertools import pairwise

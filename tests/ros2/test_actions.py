@@ -1,7 +1,5 @@
 """Test the goals of actions; expected rows are worked out by hand, times are in microseconds."""
 
-from __future__ import annotations
-
 import pytest
 import twin
 from ros2_trace import CALLS, Trace, at, findings, rows

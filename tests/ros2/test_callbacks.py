@@ -1,7 +1,5 @@
 """Test callback executions and their owners; expected rows by hand, times in microseconds."""
 
-from __future__ import annotations
-
 import polars as pl
 from ros2_trace import Trace, findings, rows
 

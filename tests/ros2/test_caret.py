@@ -5,8 +5,6 @@ CARET's provider, emitted late and twice, with the time at which they happened b
 timestamp at rmw_publish, as up to Iron, but a write event; and dispatches instead of takes.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import polars as pl

@@ -1,7 +1,5 @@
 """Test the collect engine on a real recording: its output, and when it collects again."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

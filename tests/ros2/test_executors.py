@@ -1,7 +1,5 @@
 """Test the waiting and busy intervals of executor threads; expected rows by hand, times in us."""
 
-from __future__ import annotations
-
 import polars as pl
 from polars.testing import assert_frame_equal
 from ros2_trace import Trace, findings, rows

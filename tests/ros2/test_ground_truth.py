@@ -1,7 +1,5 @@
 """Test the tables of real recordings against the logs of their workloads."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Test the heap tables; expected rows by hand, or from what the live test's program does."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Test the fit of host clocks by messages, against the simulation's clocks and delays."""
 
-from __future__ import annotations
-
 import random
 
 import numpy as np

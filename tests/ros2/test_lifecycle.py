@@ -1,7 +1,5 @@
 """Test lifecycle states; expected rows are worked out by hand, times are in microseconds."""
 
-from __future__ import annotations
-
 from ros2_trace import Trace, findings, rows
 
 NODE, MACHINE = 0x10, 0x20

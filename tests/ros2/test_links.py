@@ -1,7 +1,5 @@
 """Test declared links between subscriptions and publishers; expected rows by hand."""
 
-from __future__ import annotations
-
 import polars as pl
 from ros2_trace import Trace, findings, rows
 

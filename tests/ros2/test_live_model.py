@@ -3,8 +3,6 @@
 Expected values are those of `build_tables`, which is checked against the reference model elsewhere.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

@@ -4,8 +4,6 @@ Every expected row is worked out by hand from the events above it, after the rul
 docs/tables.md; times are microseconds.
 """
 
-from __future__ import annotations
-
 import polars as pl
 import pytest
 from ros2_trace import Trace, at, findings, rows

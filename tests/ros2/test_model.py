@@ -1,7 +1,5 @@
 """Test the model as a whole: missing and repeated events, odd inputs, independence of order."""
 
-from __future__ import annotations
-
 import random
 from itertools import accumulate
 

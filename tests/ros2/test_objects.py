@@ -1,7 +1,5 @@
 """Test which objects existed and for how long; expected rows by hand, times in microseconds."""
 
-from __future__ import annotations
-
 import polars as pl
 from ros2_trace import T0, Trace, findings, rows
 from test_actions import CLIENT_NODE, SERVER_NODE, action

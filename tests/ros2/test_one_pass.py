@@ -3,8 +3,6 @@
 `ros2_trace.Trace.tables` also checks every trace against the reference model.
 """
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

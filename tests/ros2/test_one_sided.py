@@ -1,7 +1,5 @@
 """Test recordings of the receiver alone; expected rows by hand, times in microseconds."""
 
-from __future__ import annotations
-
 from ros2_trace import Trace, at, findings, rows
 
 from roslens.collectors.ros2 import build_tables

@@ -1,7 +1,5 @@
 """Test how processes are told apart; expected rows by hand, times in microseconds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import polars as pl

@@ -1,7 +1,5 @@
 """Test what a process could publish on, against the definition applied to every publisher."""
 
-from __future__ import annotations
-
 import random
 
 import polars as pl

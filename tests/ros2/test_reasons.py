@@ -6,8 +6,6 @@ of process 1 publishes /data at 1000, 2000, ... us, and /listener of process 2, 
 messages, takes the messages it gets 50 us later.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -4,8 +4,6 @@ The events have the fields of LTTng's kernel modules. The expected rows are work
 times are in microseconds. Nothing here was recorded from a kernel.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Test service calls; expected rows are worked out by hand, times are in microseconds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ros2_trace import CALLS, Trace, at, findings, rows

@@ -1,7 +1,5 @@
 """Test table files: read by polars, pyarrow, pandas and DuckDB, and later by roslens itself."""
 
-from __future__ import annotations
-
 import json
 import tarfile
 from pathlib import Path

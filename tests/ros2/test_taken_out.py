@@ -3,8 +3,6 @@
 The tables of the whole recording are the truth; `benchmarks/taken_out.py` is the long form.
 """
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

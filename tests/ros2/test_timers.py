@@ -1,7 +1,5 @@
 """Test timer activations against their grid; expected rows by hand, times in microseconds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from random import Random
 

@@ -4,8 +4,6 @@ Expected moments and values are counted by hand from synthetic events. A live ru
 ``tests/native_tracer/test_watch.py``.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

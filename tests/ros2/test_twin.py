@@ -3,8 +3,6 @@
 Every test that makes tables of synthetic traces (`ros2_trace.Trace`) also checks them against it.
 """
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

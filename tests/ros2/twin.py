@@ -4,8 +4,6 @@ Rows are compared as a multiset of their contents; an object's number is replace
 identity (its process, addresses and times), as each model numbers objects in its own way.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

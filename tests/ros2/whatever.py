@@ -1,7 +1,5 @@
 """Emit events in any order, of a small choice of known and unknown objects."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ros2_trace import Trace, at
