@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -13,3 +14,9 @@ def uncollected(source: Path, target: Path) -> Path:
     """Copy a recording without the files derived from it: its tables and its index of events."""
     made = shutil.ignore_patterns("events", "tables")
     return Path(shutil.copytree(source, target, ignore=made))
+
+
+def amend(run: Path, **fields: object) -> None:
+    """Change fields of a run's manifest."""
+    file = run / "manifest.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | fields))

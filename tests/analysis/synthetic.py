@@ -6,6 +6,8 @@ from typing import Any
 
 import polars as pl
 
+import roslens as rl
+from roslens.analysis.latency.report import LatencyParameters, LatencyReport
 from roslens.collectors.schema import RESOURCES, TABLES
 from roslens.recording import Manifest, write_manifest
 from roslens.recording.manifest import Host, Level, Loss, TracingSettings
@@ -154,6 +156,12 @@ def _resources(count: int) -> pl.DataFrame:
             "pss_bytes": [1_000_000] + [50_000_000] * (count - 1),
         }
     )
+
+
+def report_of(path: Path, **parameters: object) -> LatencyReport:
+    """Return the report of recordings that have their tables."""
+    given = LatencyParameters.checked({"recordings": str(path), **parameters})
+    return LatencyReport(rl.open(path, collect=False), given)
 
 
 class Tables:

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 from scipy import stats
 from synthetic import SUBSCRIBER, THREAD, write_run
+from tests.samples import amend
 
 from roslens.analysis.estimate import Metric
 from roslens.analysis.statistics.factorial import Observation
@@ -24,7 +25,6 @@ from roslens.analysis.verdicts.comparison import (
 )
 from roslens.collectors.schema import TABLES
 from roslens.compare import comparison_table, load_side
-from roslens.recording.manifest import read_manifest, write_manifest
 
 DELAY_NS = 3_000_000
 TIMER = "executor, timer callback (100 ms) of /subscriber"
@@ -106,8 +106,8 @@ def test_a_topic_that_one_side_names_and_the_other_lists_is_the_same(
 ) -> None:
     """The verdict and its causes are those of sides that both name it, in both directions."""
     shutil.copytree(runs / "new", tmp_path / "new")
-    for file in (tmp_path / "new").glob("*/manifest.json"):
-        write_manifest(read_manifest(file).model_copy(update={"work_topic": None}), file)
+    for run in (tmp_path / "new").iterdir():
+        amend(run, work_topic=None)
     named, listed = (
         load_side(path, ignore=["timer"], collect=False)
         for path in (runs / "base", tmp_path / "new")

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from synthetic import write_run
+from synthetic import report_of, write_run
+from tests.samples import amend
 
 from roslens.analysis.calibration import losses
 from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.figures.comparison import comparison_plot
-from roslens.analysis.latency.report import LatencyParameters, LatencyReport
 from roslens.analysis.measures.latency import within_clocks
 from roslens.analysis.metrics import Metrics, read_metrics, write_metrics
 from roslens.analysis.statistics.factorial import Observation
@@ -40,7 +40,7 @@ from roslens.compare import chart, comparison_table, load_side, parse_threshold,
 from roslens.generate import Shape, generate
 from roslens.printed import as_markdown, ratio_chart, table_lines
 from roslens.recording import UsageError
-from roslens.recording.manifest import Level, read_manifest, write_manifest
+from roslens.recording.manifest import Level
 from roslens.recordings import open_recordings
 
 CPU = Metric("cpu", "CPU time / time", "core")
@@ -565,11 +565,7 @@ def campaigns(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 repetition=order // 2,
                 order=order,
             )
-        given_parameters = {"recordings": str(root / name), "output_dir": str(root / f"{name}_m")}
-        LatencyReport(
-            open_recordings(root / name, collect=False),
-            LatencyParameters.checked(given_parameters),
-        ).write()
+        report_of(root / name, output_dir=str(root / f"{name}_m")).write()
     return root
 
 
@@ -685,9 +681,7 @@ def test_of_disturbed_runs_alone_a_factor_of_two_counts(
 
 def disturb(runs: Iterable[Path]) -> None:
     for run in runs:
-        manifest = read_manifest(run / "manifest.json")
-        disturbed = manifest.model_copy(update={"disturbances": ["heat"]})
-        write_manifest(disturbed, run / "manifest.json")
+        amend(run, disturbances=["heat"])
 
 
 def compared(base: Path, new: Path, *metrics: str) -> Comparisons:

@@ -5,11 +5,9 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from synthetic import table, write_run
+from synthetic import report_of, table, write_run
 
-import roslens as rl
 from roslens.analysis.latency.headline import dropped, scope, untold
-from roslens.analysis.latency.report import LatencyParameters, LatencyReport
 from roslens.analysis.measures.samples import topic_groups, topic_traffic
 from roslens.analysis.reports.front import arrival_sentence
 from roslens.analysis.runs import Run
@@ -141,8 +139,7 @@ def test_the_report_of_a_recording_whose_application_nobody_heard(tmp_path: Path
     for row in rows[7:]:
         row |= {"outcome": "no_subscriber", "latency_ns": None, "callback_start_ns": None}
     table("messages", *rows).write_parquet(path)
-    given = LatencyParameters.checked({"recordings": str(tmp_path)})
-    report = LatencyReport(rl.open(tmp_path, collect=False), given)
+    report = report_of(tmp_path)
     assert report.sentences() == [
         f"{UNHEARD}/data (1,311 messages) has no recorded subscription.",
         "Calls of 1 service follow below.",
@@ -152,8 +149,7 @@ def test_the_report_of_a_recording_whose_application_nobody_heard(tmp_path: Path
     assert "/parameter_events" in repr(report.further_topics())
 
     def sentences_on(*topics: str) -> list[str]:
-        asked = LatencyParameters.checked({"recordings": str(tmp_path), "topics": topics})
-        return LatencyReport(rl.open(tmp_path, collect=False), asked).sentences()
+        return report_of(tmp_path, topics=topics).sentences()
 
     # Rows of the other topic have a latency.
     assert sentences_on("/data", "/parameter_events")[0] == (

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from synthetic import START, SUBSCRIBER, Tables, table, write_run
-from tests.samples import SAMPLES
+from synthetic import START, SUBSCRIBER, Tables, report_of, table, write_run
+from tests.samples import SAMPLES, amend
 
 import roslens as rl
 from roslens.analysis.estimate import Estimate, Metric
@@ -65,11 +65,6 @@ def campaign(folder: Path, repetitions: int = 3, messages: int = 300) -> Path:
             )
             order += 1
     return folder
-
-
-def report_of(path: Path, **parameters: object) -> LatencyReport:
-    given = LatencyParameters.checked({"recordings": str(path), **parameters})
-    return LatencyReport(rl.open(path, collect=False), given)
 
 
 def test_requests_to_a_service_that_never_answers_are_counted_and_named(tmp_path: Path) -> None:
@@ -931,10 +926,10 @@ def test_twins_and_outliers_are_named_and_stay_in(tmp_path: Path) -> None:
 
 def test_disturbed_runs_are_shown_and_left_out_by_rule(tmp_path: Path) -> None:
     campaign(tmp_path)
-    path = tmp_path / "000_a" / "manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest["disturbances"] = ["other tenants of the machine took 30% of the CPU time"]
-    path.write_text(json.dumps(manifest))
+    amend(
+        tmp_path / "000_a",
+        disturbances=["other tenants of the machine took 30% of the CPU time"],
+    )
     report = report_of(tmp_path)
     assert "! The host was disturbed in 1 of 6 runs; 1 of them enter" in repr(report.loss())
     assert "took 30% of the CPU time" in repr(report.loss())
@@ -945,13 +940,11 @@ def test_disturbed_runs_are_shown_and_left_out_by_rule(tmp_path: Path) -> None:
 
 
 def triggered(folder: Path, *hits: tuple[int, float]) -> None:
-    path = folder / "manifest.json"
-    manifest = json.loads(path.read_text())
-    manifest["triggered"] = [
-        {"trigger": "latency of /data > 30 ms", "at_ns": START + at, "value": value, "unit": "ns"}
-        for at, value in hits
-    ]
-    path.write_text(json.dumps(manifest))
+    trigger = {"trigger": "latency of /data > 30 ms", "unit": "ns"}
+    amend(
+        folder,
+        triggered=[{**trigger, "at_ns": START + at, "value": value} for at, value in hits],
+    )
 
 
 def test_what_a_trigger_recorded_opens_at_its_moment(tmp_path: Path) -> None:

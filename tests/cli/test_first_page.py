@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from command_line import Roslens
 from test_errors import check_one_line
-from tests.samples import RUN, SAMPLES, uncollected
+from tests.samples import RUN, SAMPLES, amend, uncollected
 
 import roslens as rl
 from roslens.first_page import FirstPage
@@ -214,8 +214,7 @@ def test_a_leak_is_told_of_the_cell_that_was_made_to_leak(roslens: Roslens) -> N
 
 
 def test_a_run_that_is_being_recorded_is_called_so(tmp_path: Path, roslens: Roslens) -> None:
-    file = uncollected(RUN, tmp_path / "long") / "manifest.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"status": "running"}))
+    amend(uncollected(RUN, tmp_path / "long"), status="running")
     text = " ".join(roslens(tmp_path / "long").stdout.split())
     assert "long is still being recorded" in text
     assert "did not complete" not in text

@@ -8,12 +8,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 from command_line import Roslens
-from tests.samples import SAMPLES
+from tests.samples import SAMPLES, amend
 
 import roslens as rl
 from roslens.collectors.reader import TraceInfo, open_trace
 from roslens.info import show_info
-from roslens.recording import read_manifest, write_manifest
 from roslens.recording.terminal import Console
 
 pytestmark = pytest.mark.recording
@@ -25,13 +24,11 @@ def run(tmp_path: Path) -> Path:
     """Return a run whose notes report nothing wrong."""
     shutil.copytree(SAMPLE, tmp_path / "here")
     (folder,) = (tmp_path / "here").iterdir()
+    amend(folder, disturbances=[])
     return folder
 
 
 def test_a_sound_recording_has_only_information(roslens: Roslens, run: Path) -> None:
-    path = run / "manifest.json"
-    sound = read_manifest(path).model_copy(update={"disturbances": []})
-    write_manifest(sound, path)
     done = roslens("info", "--check", run, "--json")
     assert done.returncode == 0, done.stderr
     findings = json.loads(done.stdout)["findings"]
@@ -46,8 +43,6 @@ def test_a_sound_recording_has_only_information(roslens: Roslens, run: Path) -> 
 
 @pytest.mark.parametrize("what", ["samples", "bag", "failed", "disturbed"])
 def test_each_fault_is_told_with_who_says_so(roslens: Roslens, run: Path, what: str) -> None:
-    path = run / "manifest.json"
-    manifest = read_manifest(path).model_copy(update={"disturbances": []})
     source = "manifest.json"
     if what == "samples":
         source = "resources.parquet"
@@ -57,10 +52,9 @@ def test_each_fault_is_told_with_who_says_so(roslens: Roslens, run: Path, what: 
         (run / "bag").mkdir()
         (run / "bag" / "b_0.mcap").write_bytes(b"\x89MCAP0\r\n" + bytes(100))
     elif what == "failed":
-        manifest = manifest.model_copy(update={"status": "failed", "failure": "it fell over"})
+        amend(run, status="failed", failure="it fell over")
     else:
-        manifest = manifest.model_copy(update={"disturbances": ["a neighbour was loud"]})
-    write_manifest(manifest, path)
+        amend(run, disturbances=["a neighbour was loud"])
     done = roslens("info", "--check", run)
     assert done.returncode == 3, done.stdout + done.stderr
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("warning")]
