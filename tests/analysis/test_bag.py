@@ -47,7 +47,7 @@ def write_mcap(path: Path, rows: list[tuple[str, str, bytes, int, int]]) -> None
                 )
                 channels[topic] = writer.register_channel(topic, "cdr", schema)
             writer.add_message(channels[topic], recorded_ns, data, publish_ns)
-        writer.finish()  # type: ignore[no-untyped-call]
+        writer.finish()
 
 
 def test_an_mcap_bag(tmp_path: Path) -> None:

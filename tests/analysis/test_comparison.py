@@ -132,7 +132,7 @@ def test_spread_of_a_fraction_whose_bound_was_cut_off() -> None:
     few = fraction_over_runs(LOSS, {}, [1, 2, 3], [1000] * 3)
     assert few.low == 0
     # Binomial: sqrt(.002 .998 / 3000) sqrt 3 = .001413.
-    assert spread_of(few).deviation == pytest.approx(0.00141280, abs=1e-7)  # type: ignore[union-attr]
+    assert spread_of(few).deviation == pytest.approx(0.00141280, abs=1e-7)
     wide = fraction_over_runs(LOSS, {}, [0, 2, 4], [4, 4, 4])
     assert spread_of(wide) == "its interval is all of 0..1: more runs are needed"
 

@@ -514,14 +514,14 @@ def test_statements_about_memory_are_confirmed_and_refuted() -> None:
         leak_of("action", "single", 0.0),
     ]
     quiet = [leak_of("action", "EventsExecutor", 0.0), leak_of("service", "single", 5e3, 300)]
-    first = leak_statements(leaking, [])  # type: ignore[arg-type]
+    first = leak_statements(leaking, [])
     assert [s.verdict for s in first] == [
         "confirmed",
         "not_in_these_recordings",
         "not_in_these_recordings",
         "not_in_these_recordings",
     ]
-    second = leak_statements(quiet, [])  # type: ignore[arg-type]
+    second = leak_statements(quiet, [])
     assert second[0].verdict == "refuted"
     assert second[2].verdict == "confirmed"
     # rclcpp's suite names its workloads and executors like this.
@@ -533,14 +533,14 @@ def test_statements_about_memory_are_confirmed_and_refuted() -> None:
         *(leak_of("messages", executor, 3e4) for executor in every),
         leak_of("services", "Events", 5e3, 300),
     ]
-    third = leak_statements(rclcpp, [])  # type: ignore[arg-type]
+    third = leak_statements(rclcpp, [])
     assert [s.verdict for s in third[:3]] == ["confirmed"] * 3
 
 
 def test_statements_about_memory_are_not_surer_than_the_runs() -> None:
     # Runs exist for one of the two executors with events, and for one of four in all.
     part = [leak_of("action", "events", 3e4), leak_of("action", "single", 0.0)]
-    statements = leak_statements([*part, leak_of("pubsub", "single", 3e4)], [])  # type: ignore[arg-type]
+    statements = leak_statements([*part, leak_of("pubsub", "single", 3e4)], [])
     assert [s.verdict for s in statements[:2]] == ["not_enough_evidence"] * 2
     assert statements[0].because.startswith(
         "events: climbs (+30 kB/s); no runs of events_cbg; single: "
@@ -548,17 +548,17 @@ def test_statements_about_memory_are_not_surer_than_the_runs() -> None:
     assert statements[1].because.endswith("; no runs of multi, events, events_cbg")
     # 500 B/s is within the margin, and yet a slow climb; no climb at all is against it.
     for slope, verdict in ((500.0, "not_enough_evidence"), (0.0, "refuted")):
-        slow = leak_statements([leak_of("pubsub", "single", slope)], [])  # type: ignore[arg-type]
+        slow = leak_statements([leak_of("pubsub", "single", slope)], [])
         assert slow[1].verdict == verdict
     # Memory that levels off after five minutes still climbs in the first of them.
     for seconds, verdict in ((60, "not_enough_evidence"), (900, "refuted")):
         short = leak_of("service", "single", 5e3, seconds=seconds)
-        assert leak_statements([short], [])[2].verdict == verdict  # type: ignore[list-item]
+        assert leak_statements([short], [])[2].verdict == verdict
     # A quarter of an hour is not about five minutes.
     for bend, verdict in ((400, "confirmed"), (900, "refuted")):
         flat = leak_of("service", "single", 5e3, bend, seconds=2.5 * bend)
-        assert flat.verdict == "levels_off"  # type: ignore[attr-defined]
-        assert leak_statements([flat], [])[2].verdict == verdict  # type: ignore[list-item]
+        assert flat.verdict == "levels_off"
+        assert leak_statements([flat], [])[2].verdict == verdict
 
 
 def test_statements_are_about_the_two_executors_that_the_study_compared() -> None:
@@ -817,7 +817,7 @@ def test_p99_contradicts_the_median_only_with_evidence_of_the_same_conditions(
     p99 = replace(
         median, metric="latency_p99", ratio=0.8, low=0.7, high=0.9, by_itself="less", verdict="less"
     )
-    p99 = replace(p99, **of_p99)  # type: ignore[arg-type]
+    p99 = replace(p99, **of_p99)
     if swapped:
         median, p99 = turned(median), turned(p99)
     empty = ExecutorsReport(None, ExecutorsParameters.checked({"recordings": "."}))

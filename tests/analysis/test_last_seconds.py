@@ -31,7 +31,7 @@ def figures(
 
 
 def rates(*arguments: object) -> list[float | None]:
-    return figures(*arguments).topics["rate_hz"].to_list()  # type: ignore[arg-type]
+    return figures(*arguments).topics["rate_hz"].to_list()
 
 
 def test_a_rate_is_of_the_window_and_of_what_was_there_to_count() -> None:
@@ -131,7 +131,7 @@ def busy(
 ) -> tuple[dict[str, float | None], list[float | None]]:
     """Return how busy each node is, and each thread."""
     messages = table("messages").select(MESSAGES)
-    last = last_seconds(messages, instances, round(begin_s * S), round(end_s * S), **about)  # type: ignore[arg-type]
+    last = last_seconds(messages, instances, round(begin_s * S), round(end_s * S), **about)
     return dict(last.nodes.select("node", "busy").rows()), last.threads["busy"].to_list()
 
 

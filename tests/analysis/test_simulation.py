@@ -369,7 +369,7 @@ def test_an_unknown_order_is_an_error() -> None:
     system["executors"][0]["order"] = "lottery"
     with pytest.raises(TypeError, match="executors") as error:
         simulate(system, [], [], 1, 1, False)
-    assert "lottery" in str(error.value.__cause__.__cause__)  # type: ignore[union-attr]
+    assert "lottery" in str(error.value.__cause__.__cause__)
 
 
 def test_what_triggers_itself_at_once_without_end_is_an_error() -> None:

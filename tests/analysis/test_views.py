@@ -155,7 +155,7 @@ def test_a_view_of_nothing_says_so(
     whole: Recordings, arguments: dict[str, object], problem: str
 ) -> None:
     with pytest.raises(UsageError, match=problem):
-        whole.view(**arguments)  # type: ignore[arg-type]
+        whole.view(**arguments)
 
 
 def test_relative_windows_count_from_each_runs_own_begin(tmp_path: Path) -> None:

@@ -19,11 +19,11 @@ from roslens import cli
 
 
 def check_one_line(run: object, code: int, *words: str) -> None:
-    assert run.returncode == code, run.stderr  # type: ignore[attr-defined]
-    lines = run.stderr.strip().splitlines()  # type: ignore[attr-defined]
+    assert run.returncode == code, run.stderr
+    lines = run.stderr.strip().splitlines()
     errors = [line for line in lines if line.startswith("roslens: error: ")]
     assert len(errors) == 1, lines
-    assert "Traceback" not in run.stderr  # type: ignore[attr-defined]
+    assert "Traceback" not in run.stderr
     for word in words:
         assert word in errors[0]
 
