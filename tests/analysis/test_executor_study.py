@@ -347,7 +347,9 @@ def test_pairs_over_all_conditions_by_hand() -> None:
     ]
     observed.append(Observation({"executor": "b", "payload": 4}, 100.0, "0"))
     (pair,) = overall_pairs("cpu", observed, "executor")
-    mean, half = scipy_interval([math.log(3 * factor) for factor in factors.values()])
+    # Student's 95 % interval, by scipy.
+    logs = [math.log(3 * factor) for factor in factors.values()]
+    mean, half = np.mean(logs), stats.t.ppf(0.975, len(logs) - 1) * stats.sem(logs)
     assert (pair.level, pair.reference, pair.over, dict(pair.conditions)) == ("b", "a", 2, {})
     assert [pair.ratio, pair.low, pair.high] == pytest.approx(
         [math.exp(mean), math.exp(mean - half), math.exp(mean + half)]
@@ -421,12 +423,6 @@ def test_averages_of_incomplete_designs(
     (pair,) = overall
     assert (pair.level, pair.reference, pair.over, pair.verdict) == ("Y", "X", over, "more")
     assert pair.ratio == pytest.approx(ratio, rel=0.02)
-
-
-def scipy_interval(values: list[float]) -> tuple[float, float]:
-    """Return mean and half-width of Student's 95 % interval, by scipy."""
-    half = stats.t.ppf(0.975, len(values) - 1) * stats.sem(values)
-    return float(np.mean(values)), float(half)
 
 
 def test_two_repetitions_give_no_pair_and_say_why() -> None:

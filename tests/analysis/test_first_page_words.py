@@ -353,13 +353,8 @@ def test_times_have_the_digits_that_tell_them_apart() -> None:
 
 def test_how_messages_did_not_arrive_is_said(tmp_path: Path) -> None:
     """Of 13 messages three did not arrive; one of them was replaced in the history."""
-    write_run(tmp_path / "r", latencies_ns=[1000] * 10 + [None] * 3)
-    path = tmp_path / "r" / "tables" / "messages.parquet"
-    messages = pl.read_parquet(path)
-    is_last = pl.int_range(pl.len()) == pl.len() - 1
-    outcome = pl.when(is_last).then(pl.lit("replaced")).otherwise("outcome")
-    messages.with_columns(outcome=outcome.cast(messages.schema["outcome"])).write_parquet(path)
-    (lost,) = page(tmp_path / "r").suspicions
+    run = write_run(tmp_path / "r", latencies_ns=[None] * 3 + [1000] * 10)
+    (lost,) = page(with_outcomes(run, "replaced", 1)).suspicions
     assert lost.sentence == (
         "3 of 13 messages on /data did not arrive at /subscriber: 2 lost on the way, 1 replaced by "
         "newer ones in a full history before they were taken."

@@ -454,24 +454,8 @@ def test_metrics_json_has_the_documented_fields(tmp_path: Path) -> None:
     assert estimates == data["estimates"]
 
 
-def _metrics_of(**more: float) -> str:
-    entry = {
-        "metric": "cpu",
-        "definition": "CPU time",
-        "better": "lower",
-        "cell": {},
-        "value": 2.5,
-        "low": 2.0,
-        "high": 3.0,
-        "level": 0.95,
-        "unit": "core",
-        "runs": 3,
-        "samples": 3,
-        **dict.fromkeys(("effective_samples", "verdict", "refused", "minimum_detectable")),
-        "method": "Student t over runs",
-    }
-    content = {"schema_version": 1, "recordings": [], "versions": {}}
-    return json.dumps({**content, "estimates": [{**entry, **more}]})
+OF_CPU = value_over_runs(Metric("cpu", "CPU time", "core"), {}, [2.0, 2.5, 3.0], 3).to_json()
+WRONG = [{**OF_CPU, "low": 3.0, "high": 2.0}]
 
 
 @pytest.mark.parametrize(
@@ -486,7 +470,10 @@ def _metrics_of(**more: float) -> str:
             '{"schema_version": 1, "recordings": [], "versions": {}, "estimates": [{"x": 1}]}',
             r"field 'estimates\.0\.metric'",
         ),
-        (_metrics_of(low=3.0, high=2.0), "low is above high"),
+        (
+            json.dumps({"schema_version": 1, "recordings": [], "versions": {}, "estimates": WRONG}),
+            "low is above high",
+        ),
     ],
 )
 def test_unreadable_metrics(tmp_path: Path, content: str | None, message: str) -> None:

@@ -371,12 +371,6 @@ def test_json_gives_the_same_model(tmp_path: Path) -> None:
     assert rl.read_timing_model(tmp_path / "model.json") == timing
 
 
-def spoilt(change: Callable[[dict[str, Any]], object]) -> str:
-    model = recorded_timing(two_in_one_thread(), Run("r")).model_dump()
-    change(model)
-    return json.dumps(model)
-
-
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -395,7 +389,9 @@ def spoilt(change: Callable[[dict[str, Any]], object]) -> str:
 def test_another_json_is_refused_in_one_line(
     change: Callable[[dict[str, Any]], object], said: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "model.json").write_text(spoilt(change))
+    model = recorded_timing(two_in_one_thread(), Run("r")).model_dump()
+    change(model)
+    (tmp_path / "model.json").write_text(json.dumps(model))
     with pytest.raises(UsageError, match="not a timing model: ") as error:
         rl.read_timing_model(tmp_path / "model.json")
     assert said in str(error.value)

@@ -12,7 +12,7 @@ import pytest
 from command_line import Roslens
 from polars.exceptions import PanicException
 from pydantic_core import SchemaValidator, core_schema
-from tests.programs import roslens_command
+from tests import programs
 from tests.samples import RUN, SAMPLES
 
 from roslens import cli
@@ -66,15 +66,8 @@ def test_folder_without_metadata(roslens: Roslens, tmp_path: Path, verb: str) ->
 def test_output_that_cannot_be_written(tmp_path: Path, words: list[str | Path]) -> None:
     """The verbs write more, and less, than is buffered until the end."""
     with Path("/dev/full").open("w") as full:
-        run = subprocess.run(
-            roslens_command(*words),
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-            cwd=tmp_path,
-            timeout=300,
-        )
+        streams = {"capture_output": False, "stdout": full, "stderr": subprocess.PIPE}
+        run = programs.roslens(*words, cwd=tmp_path, timeout=300, **streams)
     check_one_line(run, 4, "output", "No space left")
 
 

@@ -15,7 +15,7 @@ from cyclopts import App
 from papermill import inspect_notebook
 from rich.console import Console
 from test_errors import check_one_line
-from tests.programs import roslens_command
+from tests import programs
 from tests.samples import RUN
 
 from roslens.asked_metrics import ASKED
@@ -202,14 +202,8 @@ def unread(*given: str | Path, cwd: Path) -> tuple[int, bytes]:
     reader, writer = os.pipe()
     os.close(reader)
     try:
-        run = subprocess.run(
-            roslens_command(*given),
-            stdout=writer,
-            stderr=subprocess.PIPE,
-            check=False,
-            cwd=cwd,
-            timeout=300,
-        )
+        streams = {"capture_output": False, "stdout": writer, "stderr": subprocess.PIPE}
+        run = programs.roslens(*given, cwd=cwd, timeout=300, text=False, **streams)
     finally:
         os.close(writer)
     return run.returncode, run.stderr

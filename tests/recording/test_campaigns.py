@@ -65,12 +65,9 @@ def test_a_campaign_follows_its_plan(pings, tmp_path):
         assert len(events_of(result.folder / run.run / "trace")) == run.factors["count"]
     left = [event.eta_seconds for event in seen if getattr(event, "kind", "") == "run_end"]
     assert left[-1] == 0
-    assert seen_begin_eta(seen) == pytest.approx(planned_seconds(suite))
+    begun = next(event.eta_seconds for event in seen if getattr(event, "kind", "") == "begin")
+    assert begun == pytest.approx(planned_seconds(suite))
     assert all(eta > 0 for eta in left[:-1])
-
-
-def seen_begin_eta(seen) -> float:
-    return next(event.eta_seconds for event in seen if getattr(event, "kind", "") == "begin")
 
 
 def test_a_run_that_fails_is_kept_and_the_campaign_goes_on(pings, tmp_path):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.taken_out import Count, Truth, Undecidable, trials, without
-from ros2_trace import Trace, at, findings
+from ros2_trace import at, findings
 from test_messages import CALLBACK, PUB, SUB, talker_and_listener
 from tests.samples import SAMPLES
 from twin import differences
@@ -56,10 +56,6 @@ def test_what_is_left_means_the_same_to_the_reference_model(run: str, way: str) 
     assert differences(left, losses) == {}
 
 
-def _ran(trace: Trace) -> list[int | None]:
-    return trace.tables()["callback_instances"]["duration_ns"].to_list()
-
-
 @pytest.mark.parametrize(
     ("loss", "durations"),
     [
@@ -81,7 +77,7 @@ def test_nothing_of_a_thread_goes_on_over_what_was_dropped(
     for us in (50, 100, 150):
         trace.run(us, CALLBACK, lasts=10)
     trace.lose(103, 107, 4, **loss)
-    assert _ran(trace) == durations
+    assert trace.tables()["callback_instances"]["duration_ns"].to_list() == durations
 
 
 @pytest.mark.parametrize(
