@@ -140,14 +140,14 @@ def check(compute: Callable[[], object]) -> None:
 
 @pytest.mark.parametrize("name", ONE)
 @given(x=values)
-@settings(max_examples=60, derandomize=True)
+@settings(max_examples=60)
 def test_of_one_series(name: str, x: Values) -> None:
     check(lambda: ONE[name](x))
 
 
 @pytest.mark.parametrize("name", TWO)
 @given(x=values, y=values, same=st.booleans())
-@settings(max_examples=60, derandomize=True)
+@settings(max_examples=60)
 def test_of_two_series(name: str, x: Values, y: Values, same: bool) -> None:
     if same:
         # Pairs and lines need equal lengths.
@@ -157,7 +157,6 @@ def test_of_two_series(name: str, x: Values, y: Values, same: bool) -> None:
 
 
 @given(x=values)
-@settings(derandomize=True)
 def test_autocorrelation_of_anything_finite(x: Values) -> None:
     finite = [v for v in x if math.isfinite(v)]
     check(lambda: autocorrelation.autocorrelation(finite))

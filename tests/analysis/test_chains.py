@@ -427,7 +427,7 @@ def test_runs_are_kept_apart() -> None:
     ]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     st.lists(st.integers(1, 60), min_size=1, max_size=8),
     st.sampled_from([None, "periodic_async", "partial_sync"]),

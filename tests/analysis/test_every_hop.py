@@ -85,7 +85,7 @@ rules = st.dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(begins, rules)
 def test_each_delivered_message_whose_callback_published_is_a_hop_of_some_chain(
     begins: list[tuple[str | None, str]], rules: Rules

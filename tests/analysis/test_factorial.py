@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -160,7 +160,6 @@ def test_what_cannot_be_said_is_refused() -> None:
 tables = st.lists(st.lists(st.floats(0.5, 2), min_size=4, max_size=4), min_size=3, max_size=6)
 
 
-@settings(derandomize=True)
 @given(tables, st.floats(0.01, 100), st.floats(-50, 50), st.booleans())
 def test_scale_shift_and_order(
     rows: list[list[float]], scale: float, shift: float, blocks: bool
@@ -181,7 +180,6 @@ def test_scale_shift_and_order(
         assert f.value == pytest.approx(e.value, rel=1e-7)
 
 
-@settings(derandomize=True)
 @given(tables, st.sampled_from(["ratio", "difference"]))
 def test_an_effect_or_a_refusal(rows: list[list[float]], scale: str) -> None:
     rows[0][0] = rows[1][0] = rows[2][0] = 1.0

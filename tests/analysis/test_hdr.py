@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roslens.analysis.statistics.hdr import log, percentile_table
@@ -39,7 +39,6 @@ def test_a_table_by_hand() -> None:
     assert rows(percentile_table([5.0])) == [[5, 1, 1]]
 
 
-@settings(derandomize=True)
 @given(st.lists(st.integers(1, 2000), min_size=1, max_size=200))
 def test_lines_agree_with_hdrhistogram(samples: list[int]) -> None:
     histogram = HdrHistogram(1, 10_000, 5)

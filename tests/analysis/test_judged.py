@@ -115,7 +115,7 @@ def runs(values: list[float], factor: str, levels: list[Level], **cell: Level) -
 two = st.lists(st.sampled_from([0.9, 0.97, 0.985, 1.0, 1.01, 1.04, 1.2]), min_size=2, max_size=2)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(two)
 def test_word_and_interval_of_all_statements_agree(values: list[float]) -> None:
     """Two studies compare pairs; their words must agree with any data."""

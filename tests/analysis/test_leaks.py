@@ -281,7 +281,7 @@ def memory(draw: st.DrawFn) -> list[Series]:
 
 
 @given(memory(), st.sampled_from([1.0, 1024.0, 1e5]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_no_verdict_contradicts_its_own_interval(series: list[Series], margin: float) -> None:
     judged = leak("rss", {}, series, margin=margin)
     for estimate in (judged.per_second, judged.per_message):

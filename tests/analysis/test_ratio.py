@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -222,7 +222,6 @@ def test_against_the_t_tests_of_scipy() -> None:
 four = st.lists(st.floats(90, 110), min_size=4, max_size=4, unique=True)
 
 
-@settings(derandomize=True)
 @given(four, four, st.sampled_from([0.02, 0.05, 0.2]))
 def test_equivalent_exactly_where_the_interval_at_90_percent_lies_inside(
     y: list[float], x: list[float], threshold: float
@@ -240,7 +239,6 @@ def test_equivalent_exactly_where_the_interval_at_90_percent_lies_inside(
             assert inside == (p < 0.05)
 
 
-@settings(derandomize=True)
 @given(four, four, st.floats(1e-3, 1e6))
 def test_scale_and_order_do_not_matter(y: list[float], x: list[float], scale: float) -> None:
     p = equivalent_ratio(Spread.of(y), Spread.of(x), 0.05)
@@ -272,7 +270,6 @@ def test_a_root_by_hand() -> None:
         root(lambda x: x * x, 1.0, 2.0)
 
 
-@settings(derandomize=True)
 @given(st.floats(1e-9, 1e9), st.floats(1.5, 1e3))
 def test_the_place_is_found_to_the_last_digit(place: float, factor: float) -> None:
     zero = root(lambda x: x - place, place / factor, place * factor)

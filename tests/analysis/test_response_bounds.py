@@ -196,7 +196,7 @@ def test_lost_events_leave_no_bound():
     assert callback_bounds(tables, warm_up_s=0)["refused"].to_list() == [LOST]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(
         st.lists(
@@ -221,7 +221,7 @@ def test_the_same_as_the_lemmas_step_by_step(callbacks):
         assert more is None or (bound is not None and more >= bound)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 2**32), st.integers(1, 5), st.floats(0.2, 0.95))
 def test_no_execution_of_any_schedule_is_beyond(seed, callbacks, load):
     for bounds in simulated(seed, callbacks, load, 300):

@@ -217,7 +217,7 @@ def _busy(seed: int) -> Trace:
     return trace
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10_000), st.randoms(use_true_random=False))
 def test_the_order_in_which_threads_are_read_does_not_matter(
     seed: int, shuffled: random.Random

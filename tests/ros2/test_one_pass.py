@@ -38,7 +38,7 @@ def edges_of(raw: Raw, count: int) -> list[int]:
     return sorted({times[len(times) * place // count] for place in range(1, count)})
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(
         st.tuples(st.sampled_from(STEPS), st.integers(0, 9), st.integers(1, 3), st.integers(0, 1)),
@@ -56,7 +56,7 @@ def test_whatever_happens_and_wherever_it_is_cut(
     trace.tables_cut_at([at(20 + place * 3) for place in cuts])
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(
         st.tuples(st.sampled_from(HEAP), st.integers(0, 2), st.integers(1, 2), st.integers(0, 1)),
