@@ -17,6 +17,7 @@ from rich.console import Console
 from tests.programs import roslens
 from tests.record_suite import changed
 
+from roslens.recording import read_manifest
 from roslens.report import run_report
 from roslens.studies.micro_ros.checks import checks_of_two_counts, live_checks
 from roslens.studies.micro_ros.results.folder import MicroRosResults, read_all
@@ -67,8 +68,14 @@ def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def native(campaign: Path, part: str) -> Path:
-    (folder,) = campaign.glob(f"*part-{part}/native")
-    return folder
+    """Return the files of the part's complete run: a run that failed is repeated."""
+    (manifest,) = (
+        path
+        for path in campaign.glob("*/manifest.json")
+        if re.search(rf"part-{part}(_retry\d+)?$", path.parent.name)
+        and read_manifest(path).status == "complete"
+    )
+    return manifest.parent / "native"
 
 
 def test_static_memory_is_that_of_the_structures(campaign: Path) -> None:
