@@ -17,6 +17,7 @@ from roslens.recording import Recording, UsageError
 from roslens.recording.files import ONLY_READ, write_atomically
 from roslens.recording.foreign import SECONDS, read_foreign
 from roslens.recording.json_file import read_json
+from roslens.recording.layout import find_traces
 
 if TYPE_CHECKING:
     from roslens.collectors.decoding import ClockOffsets, Written
@@ -159,20 +160,27 @@ class CollectionRequest:
         Parameters
         ----------
         force
-            Always return None.
+            Return None unless the trace is gone.
         verify
             Read all files and compare their digests, not only sizes and times.
 
         Raises
         ------
         UsageError
-            There is no trace.
+            There is no trace, nor whole tables of this version that were made of it.
         """
         # Always before the work, never after it.
         traces = self.fingerprint
-        note = None if force else read_note(self.recording)
+        note = read_note(self.recording)
         if (
-            note is None
+            note is not None
+            and note["events_by_name"]
+            and not find_traces(self.recording.trace_root)
+        ):
+            return self.without_trace(force=force, verify=verify)
+        if (
+            force
+            or note is None
             or note["collector"] != collector_version()
             or note["trace"] != traces
             or _requested_excerpt(note)
@@ -203,10 +211,8 @@ class CollectionRequest:
         problem = None
         if force or self.excerpt is not None:
             problem = "more of it is not here"
-        elif (
-            about is None
-            or note is None
-            or (_requested_excerpt(note) is None) != about.get("whole", False)
+        elif note is None or (_requested_excerpt(note) is None) != (
+            about is None or about.get("whole", False)
         ):
             problem = "it is damaged"
         elif note["collector"] != collector_version():
@@ -214,12 +220,13 @@ class CollectionRequest:
         elif not store.examine(self.recording, note["files"], read_all=verify)[0]:
             problem = "it is damaged"
         if problem is not None or note is None:
-            source = "the recording" if about is None else f"'{about['of']}'"
-            raise UsageError(
-                f"{self.recording.path}: tables without their trace, and {problem}: "
-                f"run 'roslens collect' on {source} again, "
-                f"with -o {self.recording.path}"
+            path = self.recording.path
+            remedy = (
+                f"restore the trace below {self.recording.trace_root}"
+                if about is None
+                else f"run 'roslens collect' on '{about['of']}' again, with -o {path}"
             )
+            raise UsageError(f"{path}: tables without their trace, and {problem}: {remedy}")
         return Collected.of_note(self.recording, note, rebuilt=False)
 
     def noted(

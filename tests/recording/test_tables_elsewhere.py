@@ -69,6 +69,19 @@ def test_what_is_damaged_or_wanted_anew_is_refused_in_a_line(
     assert recording.is_excerpt
 
 
+def test_tables_outlast_the_trace_that_they_were_made_of(tmp_path: Path) -> None:
+    """A trace is often removed for its size; what was made of it is not made again of nothing."""
+    uncollected(RUN, tmp_path / "run")
+    messages = rl.open(tmp_path / "run").messages.collect()
+    shutil.rmtree(tmp_path / "run" / "trace")
+    assert_frame_equal(rl.open(tmp_path / "run").messages.collect(), messages)
+    for force, content in ((True, {}), (False, {"collector": "0+old"})):
+        note = tmp_path / "run" / "tables" / "collected.json"
+        note.write_text(json.dumps(json.loads(note.read_text()) | content))
+        with pytest.raises(UsageError, match=r"without their trace.*: restore the trace below"):
+            collected(tmp_path / "run", output=tmp_path / "run", force=force)
+
+
 def test_a_part_does_not_take_the_place_of_the_whole(tmp_path: Path) -> None:
     collected(RUN, output=tmp_path / "out")
     with pytest.raises(UsageError, match="tables of a whole recording"):
