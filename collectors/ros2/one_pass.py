@@ -255,7 +255,7 @@ def single_topic_processes(
             continue
         internal, own = made.setdefault(proc, ({}, {}))
         (internal if topic in INTERNAL else own).setdefault(topic, []).append(publisher)
-        (only, ids), *others = (own or internal).items()
-        one = len(ids) == 1 and not others
-        guesses[proc, since] = (None if others else only, ids[0] if one else None)
+        topics = own or internal
+        only, ids = next(iter(topics.items())) if len(topics) == 1 else (None, [])
+        guesses[proc, since] = (only, ids[0] if len(ids) == 1 else None)
     return [(*key, *guess) for key, guess in guesses.items()]
