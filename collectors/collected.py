@@ -173,12 +173,6 @@ class CollectionRequest:
         traces = self.fingerprint
         note = read_note(self.recording)
         if (
-            note is not None
-            and note["events_by_name"]
-            and not find_traces(self.recording.trace_root)
-        ):
-            return self.without_trace(force=force, verify=verify)
-        if (
             force
             or note is None
             or note["collector"] != collector_version()
@@ -188,7 +182,10 @@ class CollectionRequest:
             # Tables are wanted, but only events were made.
             or (note["options"]["events_only"] and not self.events_only)
         ):
-            return None
+            # Nothing could be made anew of a trace that was removed.
+            if note is None or not note["events_by_name"] or find_traces(self.recording.trace_root):
+                return None
+            return self.without_trace(force=force, verify=verify)
         whole, touched = store.examine(self.recording, note["files"], read_all=verify)
         if not whole:
             return None

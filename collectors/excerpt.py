@@ -271,11 +271,16 @@ def cut(
         path = made.tables / f"{name}.parquet"
         if not path.is_file():
             continue  # events only
-        whole = pl.scan_parquet(text_path(path), glob=False)
-        frame = whole.filter(*view.filters(table, "", None)).collect()
-        if name == "subscriptions":
-            of_one = whole.filter(queue_depth=1).collect()["subscription_id"].implode()
+        frame = (
+            pl.scan_parquet(text_path(path), glob=False)
+            .filter(*view.filters(table, "", None))
+            .collect()
+        )
         if name == "messages" and excerpt.has_window:
+            subscriptions = pl.read_parquet(
+                text_path(made.tables / "subscriptions.parquet"), glob=False
+            )
+            of_one = subscriptions.filter(queue_depth=1)["subscription_id"].implode()
             is_open = (
                 (pl.col("outcome") == "lost")
                 & (pl.col("publisher_host") == pl.col("subscription_host"))

@@ -198,14 +198,19 @@ def changed(model: TimingModel, changes: Changes) -> TimingModel:
         )
         for executor in model.executors
     ]
-    publishers: set[tuple[int | None, str]] = {(None, source.topic) for source in model.sources}
-    publishers |= {(c.executor, sent.topic) for c in model.callbacks for sent in c.publications}
+    # The executors that publish each topic; none: it comes from outside.
+    publishers: dict[str | None, set[int | None]] = {
+        source.topic: {None} for source in model.sources
+    }
+    for callback in model.callbacks:
+        for sent in callback.publications:
+            publishers.setdefault(sent.topic, set()).add(callback.executor)
     # A thread can take at once what it published itself.
     callbacks = [
-        callback
-        if executors[callback.executor].threads > 1
-        or any(topic == callback.name and by != callback.executor for by, topic in publishers)
-        else callback.model_copy(update={"lag_ns": 0})
+        callback.model_copy(update={"lag_ns": 0})
+        if executors[callback.executor].threads == 1
+        and publishers.get(callback.name, set()) <= {callback.executor}
+        else callback
         for callback in model.callbacks
     ]
     return model.model_copy(update={"executors": executors, "callbacks": callbacks})
