@@ -17,7 +17,8 @@ from roslens.analysis.leaks.series import Series
 from roslens.analysis.runs import Run
 from roslens.analysis.statistics.over_runs import value_over_runs
 from roslens.analysis.statistics.quantiles import quantile
-from roslens.analysis.verdicts.comparison import Side, compare_sides
+from roslens.analysis.verdicts.comparison import compare_sides
+from roslens.analysis.verdicts.sides import Side
 from roslens.collectors.topics import INFRASTRUCTURE
 from roslens.recording.arrays import Floats, Ints, np
 

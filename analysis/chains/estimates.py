@@ -27,7 +27,7 @@ from roslens.analysis.verdicts.budgets import (
     check_budgets,
     unless_silent,
 )
-from roslens.analysis.verdicts.comparison import Side
+from roslens.analysis.verdicts.sides import Side
 from roslens.recording.arrays import np
 
 PERCENTILES = (0.5, 0.9, 0.99)

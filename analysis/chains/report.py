@@ -39,7 +39,7 @@ from roslens.analysis.reports.tables import estimates_table
 from roslens.analysis.runs import cells_of
 from roslens.analysis.statistics.quantiles import quantile
 from roslens.analysis.verdicts.budgets import Checks
-from roslens.analysis.verdicts.comparison import Side
+from roslens.analysis.verdicts.sides import Side
 
 
 class ChainsParameters(ReportParameters):

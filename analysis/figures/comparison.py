@@ -10,7 +10,8 @@ from matplotlib.lines import Line2D
 from roslens.analysis.estimate import not_none, short_labels
 from roslens.analysis.figures import style
 from roslens.analysis.figures.plot import Plot
-from roslens.analysis.verdicts.comparison import METHOD, Comparison, Comparisons
+from roslens.analysis.verdicts.comparison import Comparisons
+from roslens.analysis.verdicts.one_cell import METHOD, Comparison
 
 _LOOKS = {
     "regression": (style.COLOURS[1], "s"),

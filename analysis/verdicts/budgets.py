@@ -18,16 +18,14 @@ from roslens.analysis.reports.numbers import counted
 from roslens.analysis.statistics import fractions, positive
 from roslens.analysis.statistics.ratio import MOST_RUNS, Spread
 from roslens.analysis.statistics.student import POWER, t_quantile, t_two_sided
-from roslens.analysis.verdicts.comparison import (
+from roslens.analysis.verdicts.one_cell import always_infinite, spread_of, without_value
+from roslens.analysis.verdicts.sides import (
     Side,
-    always_infinite,
     disturbed_in_words,
     failed_runs,
     key_of,
     runs_without_messages,
     silent_in_words,
-    spread_of,
-    without_value,
 )
 from roslens.analysis.verdicts.statement import Tested, Verdict, corrected
 from roslens.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT, UsageError

@@ -14,7 +14,7 @@ from roslens.analysis.statistics.factorial import FactorEffect, Observation, eff
 from roslens.analysis.statistics.multiplicity import holm_of_known
 from roslens.analysis.statistics.over_runs import MINIMUM_RUNS
 from roslens.analysis.statistics.ratio import Effect
-from roslens.analysis.verdicts.comparison import verdict_of
+from roslens.analysis.verdicts.one_cell import verdict_of
 from roslens.analysis.verdicts.statement import Verdict
 from roslens.recording.manifest import Level
 

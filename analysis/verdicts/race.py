@@ -7,7 +7,7 @@ import math
 from roslens.analysis.estimate import Better
 from roslens.analysis.statistics.ratio import Effect
 from roslens.analysis.statistics.sequential import RatioInterval
-from roslens.analysis.verdicts.comparison import verdict_of
+from roslens.analysis.verdicts.one_cell import verdict_of
 from roslens.analysis.verdicts.statement import Verdict
 
 

@@ -28,7 +28,7 @@ from roslens.analysis.statistics.change_points import (
 from roslens.analysis.statistics.multiplicity import holm
 from roslens.analysis.statistics.over_runs import Interval, student_t
 from roslens.analysis.statistics.ratio import Effect, Spread, ratio_of_means, too_far_apart
-from roslens.analysis.verdicts.comparison import finite, verdict_of
+from roslens.analysis.verdicts.one_cell import finite, verdict_of
 from roslens.analysis.verdicts.statement import Verdict
 from roslens.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, EXIT_VERDICT
 from roslens.recording.arrays import np

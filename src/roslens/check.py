@@ -10,7 +10,7 @@ from roslens.analysis.estimate import cell_label
 from roslens.analysis.reports.numbers import counted, shown_unit, value_and_interval
 from roslens.analysis.reports.table import ReportTable, reference
 from roslens.analysis.verdicts.budgets import Budget, Checks, check_budgets, read_budgets
-from roslens.analysis.verdicts.comparison import Side
+from roslens.analysis.verdicts.sides import Side
 from roslens.compare import load_side, write_text
 from roslens.printed import MOST_ROWS, labels_of, more_rows, numbered, print_verdicts
 from roslens.runs import Runs

@@ -22,18 +22,14 @@ from roslens.analysis.runs import BARE, FOLDER, LeaveOut, Run, cells_of
 from roslens.analysis.statistics.factorial import Observation
 from roslens.analysis.statistics.ratio import Effect
 from roslens.analysis.verdicts.comparison import (
-    SPLIT,
-    Comparison,
     Comparisons,
-    Key,
-    RunsByCause,
-    Side,
     Unmatched,
     compare_levels,
     compare_sides,
-    key_of,
     label_of,
 )
+from roslens.analysis.verdicts.one_cell import Comparison
+from roslens.analysis.verdicts.sides import SPLIT, Key, RunsByCause, Side, key_of
 from roslens.collectors.topics import INTERNAL
 from roslens.opening import open_as
 from roslens.paths import resolve

@@ -20,16 +20,10 @@ from roslens.analysis.statistics.sequential import (
     confidence_sequence,
     resolution_of,
 )
-from roslens.analysis.verdicts.comparison import (
-    Comparison,
-    Comparisons,
-    Key,
-    SideName,
-    Unmatched,
-    compare_sides,
-    key_of,
-)
+from roslens.analysis.verdicts.comparison import Comparisons, SideName, Unmatched, compare_sides
+from roslens.analysis.verdicts.one_cell import Comparison
 from roslens.analysis.verdicts.race import decided
+from roslens.analysis.verdicts.sides import Key, key_of
 from roslens.analysis.verdicts.statement import Verdict
 from roslens.compare import (
     comparison_table,

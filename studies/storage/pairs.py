@@ -13,7 +13,7 @@ from roslens.analysis.reports.tables import statements_table
 from roslens.analysis.statistics.multiplicity import holm
 from roslens.analysis.statistics.over_runs import MINIMUM_RUNS
 from roslens.analysis.statistics.ratio import Effect, Spread, ratio_of_means
-from roslens.analysis.verdicts.comparison import LEVEL
+from roslens.analysis.verdicts.one_cell import LEVEL
 from roslens.analysis.verdicts.statement import Statement
 from roslens.studies.storage.live import LiveRun, Measure, overall
 from roslens.studies.storage.statements import ALPHA, verdict_over_cells

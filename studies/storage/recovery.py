@@ -12,7 +12,7 @@ from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.reports.table import ReportTable
 from roslens.analysis.runs import Run, by_cell
 from roslens.analysis.statistics.over_runs import value_over_runs
-from roslens.analysis.verdicts.comparison import LEVEL
+from roslens.analysis.verdicts.one_cell import LEVEL
 from roslens.analysis.verdicts.statement import Statement
 from roslens.studies.storage.statements import verdict_over_cells
 

@@ -2,7 +2,7 @@
 
 The methods were declared here before any data. Each comparison is the ratio of mean throughputs
 of base and new (above 1: new is slower) with its 95 % interval by Fieller's theorem with Welch's
-degrees of freedom, as in `roslens.analysis.verdicts.comparison`; p values are adjusted by Holm over
+degrees of freedom, as in `roslens.analysis.verdicts.one_cell`; p values are adjusted by Holm over
 all comparisons of a takeaway on a machine, at 5 %. T is the threshold.
 
 * on par: MCAP's default is on par with SQLite's default or better, at most T slower. False if
@@ -38,7 +38,7 @@ from roslens.analysis.statistics.ratio import (
     paired_ratio,
     ratio_of_means,
 )
-from roslens.analysis.verdicts.comparison import LEVEL
+from roslens.analysis.verdicts.one_cell import LEVEL
 from roslens.analysis.verdicts.statement import Statement, Verdict
 
 MUCH = 1.25

@@ -28,7 +28,7 @@ from roslens.analysis.verdicts.budgets import (
     parse_budget,
     read_budgets,
 )
-from roslens.analysis.verdicts.comparison import Side
+from roslens.analysis.verdicts.sides import Side
 from roslens.check import checks_table, summary
 from roslens.printed import as_markdown
 from roslens.recording import UsageError

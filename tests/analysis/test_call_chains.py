@@ -17,7 +17,7 @@ from roslens.analysis.flow.links import Link
 from roslens.analysis.overview.in_range import chains_overview
 from roslens.analysis.runs import Run
 from roslens.analysis.verdicts.budgets import parse_budget
-from roslens.analysis.verdicts.comparison import Side
+from roslens.analysis.verdicts.sides import Side
 
 GID = [5, 6, *range(14)]
 CLIENT, SERVICE, SERVE, PUB_C, SUB_C = 0x400, 0x500, 0x510, 0x600, 0x700

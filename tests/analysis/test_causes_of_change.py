@@ -16,13 +16,9 @@ from roslens.analysis.estimate import Metric
 from roslens.analysis.statistics.factorial import Observation
 from roslens.analysis.statistics.over_runs import value_over_runs
 from roslens.analysis.statistics.ratio import Effect
-from roslens.analysis.verdicts.comparison import (
-    Comparison,
-    Comparisons,
-    Side,
-    compare_levels,
-    compare_sides,
-)
+from roslens.analysis.verdicts.comparison import Comparisons, compare_levels, compare_sides
+from roslens.analysis.verdicts.one_cell import Comparison
+from roslens.analysis.verdicts.sides import Side
 from roslens.collectors.schema import TABLES
 from roslens.compare import comparison_table, load_side
 

@@ -38,7 +38,7 @@ from roslens.analysis.flow.links import Link
 from roslens.analysis.flow.taking_turns import as_yaml, suggested_links
 from roslens.analysis.runs import Run
 from roslens.analysis.verdicts.budgets import check_budgets, parse_budget
-from roslens.analysis.verdicts.comparison import Side
+from roslens.analysis.verdicts.sides import Side
 from roslens.compare import measured
 from roslens.recording import UsageError
 

@@ -26,16 +26,9 @@ from roslens.analysis.statistics.factorial import Observation
 from roslens.analysis.statistics.fractions import fraction_over_runs
 from roslens.analysis.statistics.over_runs import percentile_over_runs, value_over_runs
 from roslens.analysis.statistics.ratio import Effect
-from roslens.analysis.verdicts.comparison import (
-    Comparison,
-    Comparisons,
-    Side,
-    compare,
-    compare_levels,
-    compare_sides,
-    spread_of,
-    verdict_of,
-)
+from roslens.analysis.verdicts.comparison import Comparisons, compare_levels, compare_sides
+from roslens.analysis.verdicts.one_cell import Comparison, compare, spread_of, verdict_of
+from roslens.analysis.verdicts.sides import Side
 from roslens.compare import chart, comparison_table, load_side, parse_threshold, summary
 from roslens.generate import Shape, generate
 from roslens.printed import as_markdown, ratio_chart, table_lines

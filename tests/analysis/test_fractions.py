@@ -17,7 +17,7 @@ from roslens.analysis.statistics.fractions import (
 )
 from roslens.analysis.statistics.ratio import Spread
 from roslens.analysis.verdicts.budgets import check, parse_budget
-from roslens.analysis.verdicts.comparison import compare
+from roslens.analysis.verdicts.one_cell import compare
 
 LOSS = Metric("loss", "lost / sent", "1", scale="fraction")
 

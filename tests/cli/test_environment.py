@@ -15,7 +15,8 @@ from roslens.analysis.environment import differences, environment_of
 from roslens.analysis.estimate import Metric
 from roslens.analysis.metrics import Metrics, read_metrics, write_metrics
 from roslens.analysis.statistics.over_runs import value_over_runs
-from roslens.analysis.verdicts.comparison import Side, compare_sides
+from roslens.analysis.verdicts.comparison import compare_sides
+from roslens.analysis.verdicts.sides import Side
 from roslens.compare import run_compare
 from roslens.recording.manifest import Manifest, read_manifest
 

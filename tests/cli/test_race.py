@@ -19,7 +19,7 @@ from tests.programs import git, roslens_command, wait_for
 
 from roslens.analysis.estimate import Estimate, Metric
 from roslens.analysis.statistics.over_runs import value_over_runs
-from roslens.analysis.verdicts import comparison
+from roslens.analysis.verdicts.sides import Side
 from roslens.race import run_race
 from roslens.recording import read_manifest
 from roslens.tracing.host import HostLimits
@@ -187,7 +187,7 @@ def race_of(
     monkeypatch.setattr("roslens.race.race", racing)
     side = SimpleNamespace(what="x")
     monkeypatch.setattr("roslens.race.side_of_command", lambda *_, **__: side)
-    loaded = comparison.Side("side", [], [], 60)
+    loaded = Side("side", [], [], 60)
     monkeypatch.setattr("roslens.race.load_side", lambda *_: loaded)
     nothing: Any = dict.fromkeys(("build", "time_limit", "output", "markdown_file", "plot_file"))
     code = run_race(
