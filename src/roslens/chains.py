@@ -13,7 +13,7 @@ from roslens.analysis.chains.tables import (
     stopped_table,
 )
 from roslens.analysis.flow.taking_turns import as_yaml
-from roslens.compare import write_text
+from roslens.output import write_text
 from roslens.paths import resolve
 from roslens.printed import show_table, show_text
 from roslens.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK

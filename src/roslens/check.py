@@ -11,9 +11,10 @@ from roslens.analysis.reports.numbers import counted, shown_unit, value_and_inte
 from roslens.analysis.reports.table import ReportTable, reference
 from roslens.analysis.verdicts.budgets import Budget, Checks, check_budgets, read_budgets
 from roslens.analysis.verdicts.sides import Side
-from roslens.compare import load_side, write_text
+from roslens.output import write_text
 from roslens.printed import MOST_ROWS, labels_of, more_rows, numbered, print_verdicts
 from roslens.runs import Runs
+from roslens.sides import load_side
 
 _VERDICTS = ("within", "exceeded", "not_enough_evidence")
 _FIRST = ("exceeded", "not_enough_evidence", "within")

@@ -10,11 +10,11 @@ from pathlib import Path
 from roslens.analysis.estimate import Estimate, cell_label, shared_factors
 from roslens.analysis.reports.tables import estimates_table
 from roslens.collectors.views import instead_of, matching
-from roslens.compare import application_only, measured
 from roslens.opening import open_as
 from roslens.printed import show_table
 from roslens.recording import NotEnoughEvidenceError, UsageError
 from roslens.runs import Runs
+from roslens.sides import application_only, measured
 
 _SENT = "latency_sent_"
 

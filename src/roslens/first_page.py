@@ -35,8 +35,8 @@ from roslens.analysis.reports.front import (
 from roslens.analysis.reports.numbers import counted, duration, significant
 from roslens.analysis.reports.table import ReportTable, Sentence
 from roslens.collectors.resolving import not_read_in_words
-from roslens.compare import write_text
 from roslens.first_facts import Facts
+from roslens.output import write_text
 from roslens.printed import show_table, show_text
 from roslens.recording import NotEnoughEvidenceError
 from roslens.recording.terminal import Console

@@ -11,8 +11,8 @@ from roslens.analysis.timing.schema import ExecutorKind, TimingModel, read_timin
 from roslens.analysis.what_if.changes import Changes
 from roslens.analysis.what_if.prediction import predicted
 from roslens.analysis.what_if.tables import prediction_parts
-from roslens.compare import write_text
 from roslens.explore.what_if import timed
+from roslens.output import write_text
 from roslens.paths import resolve
 from roslens.printed import show_table, show_text
 from roslens.recording import EXIT_NOT_ENOUGH_EVIDENCE, EXIT_OK, UsageError

@@ -25,17 +25,13 @@ from roslens.analysis.verdicts.one_cell import Comparison
 from roslens.analysis.verdicts.race import decided
 from roslens.analysis.verdicts.sides import Key, key_of
 from roslens.analysis.verdicts.statement import Verdict
-from roslens.compare import (
-    comparison_table,
-    estimates_of_run,
-    load_side,
-    parse_threshold,
-    save_plot,
-    write_text,
-)
+from roslens.compare import parse_threshold
+from roslens.compare_shown import comparison_table
+from roslens.output import save_plot, write_text
 from roslens.printed import NO_BOUND, escaped, markdown_rows, print_verdicts
 from roslens.recording import InterruptedRunError, RunFailedError, UsageError
 from roslens.recording.terminal import Console, say
+from roslens.sides import estimates_of_run, load_side
 from roslens.tracing.campaign import RECORDINGS
 from roslens.tracing.checkouts import checkouts
 from roslens.tracing.interruption import Interruption

@@ -20,7 +20,8 @@ from roslens.analysis.verdicts.comparison import Comparisons, compare_levels, co
 from roslens.analysis.verdicts.one_cell import Comparison
 from roslens.analysis.verdicts.sides import Side
 from roslens.collectors.schema import TABLES
-from roslens.compare import comparison_table, load_side
+from roslens.compare_shown import comparison_table
+from roslens.sides import load_side
 
 DELAY_NS = 3_000_000
 TIMER = "executor, timer callback (100 ms) of /subscriber"

@@ -39,8 +39,8 @@ from roslens.analysis.flow.taking_turns import as_yaml, suggested_links
 from roslens.analysis.runs import Run
 from roslens.analysis.verdicts.budgets import check_budgets, parse_budget
 from roslens.analysis.verdicts.sides import Side
-from roslens.compare import measured
 from roslens.recording import UsageError
+from roslens.sides import measured
 
 SAMPLE = SAMPLES / "chain.tar.zst"
 MAIN = "/source -> /a -> /node_b -> /b -> /node_c -> /c -> /sink"

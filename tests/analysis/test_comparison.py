@@ -29,12 +29,14 @@ from roslens.analysis.statistics.ratio import Effect
 from roslens.analysis.verdicts.comparison import Comparisons, compare_levels, compare_sides
 from roslens.analysis.verdicts.one_cell import Comparison, compare, spread_of, verdict_of
 from roslens.analysis.verdicts.sides import Side
-from roslens.compare import chart, comparison_table, load_side, parse_threshold, summary
+from roslens.compare import parse_threshold
+from roslens.compare_shown import chart, comparison_table, summary
 from roslens.generate import Shape, generate
 from roslens.printed import as_markdown, ratio_chart, table_lines
 from roslens.recording import UsageError
 from roslens.recording.manifest import Level
 from roslens.recordings import open_recordings
+from roslens.sides import load_side
 
 CPU = Metric("cpu", "CPU time / time", "core")
 LOSS = Metric("loss", "lost / sent", "1")

@@ -17,8 +17,8 @@ from roslens.analysis.figures.comparison import comparison_plot
 from roslens.analysis.figures.plot import Plot
 from roslens.analysis.tool.report import runs_plot
 from roslens.analysis.verdicts.comparison import compare_levels
-from roslens.compare import load_side
 from roslens.html_page import html_page
+from roslens.sides import load_side
 
 NOTEBOOKS = ("executors", "latency", "communication", "leaks")
 SIZES = [(n, 1) for n in NOTEBOOKS] + [(n, 4) for n in NOTEBOOKS]

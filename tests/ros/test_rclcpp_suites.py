@@ -19,7 +19,7 @@ from tests.record_suite import record_changed
 
 import roslens as rl
 from roslens.analysis.verdicts.comparison import compare_levels
-from roslens.compare import load_side
+from roslens.sides import load_side
 from roslens.tracing.ros import RosEnvironment
 from roslens.tracing.ros.cyclonedds import NAME as CYCLONE
 from roslens.tracing.ros.rclcpp import rclcpp_for

@@ -133,7 +133,7 @@ def test_tables_of_all(collected: Path) -> None:
 
 @pytest.mark.recording
 def test_metrics_are_those_of_the_report(collected: Path) -> None:
-    from roslens.compare import load_side
+    from roslens.sides import load_side
 
     row = rl.catalog(collected).select(suite="two_process").rows.row(0, named=True)
     side = load_side(collected / "a" / "run")

@@ -57,11 +57,12 @@ from roslens.check import checks_table
 from roslens.check import summary as check_summary
 from roslens.collectors.reader import open_trace
 from roslens.collectors.results.logged_messages import read_logged_messages
-from roslens.compare import comparison_table, load_side, summary
+from roslens.compare_shown import comparison_table, summary
 from roslens.live.triggers import read_triggers
 from roslens.recording import RoslensError
 from roslens.recording.manifest import read_manifest
 from roslens.recordings import open_recordings
+from roslens.sides import load_side
 from roslens.studies.communication.results import read_study
 from roslens.studies.micro_ros.results.folder import read_all
 from roslens.studies.micro_ros.results.published import read_published

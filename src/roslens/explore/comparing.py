@@ -14,10 +14,11 @@ from roslens.analysis.figures.picture import Picture
 from roslens.analysis.verdicts.budgets import check_budgets, read_budgets
 from roslens.analysis.verdicts.comparison import Comparisons, compare_sides
 from roslens.check import load
-from roslens.compare import comparison_table, load_side, summary
+from roslens.compare_shown import comparison_table, summary
 from roslens.explore.noun import picture
 from roslens.recording import UsageError
 from roslens.recording.text import shown_lines
+from roslens.sides import load_side
 
 if TYPE_CHECKING:
     from roslens.runs import Runs

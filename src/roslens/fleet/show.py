@@ -17,12 +17,13 @@ from roslens.analysis.reports.numbers import shown_unit, significant
 from roslens.analysis.reports.table import ReportTable, reference
 from roslens.analysis.statistics.ratio import Effect
 from roslens.analysis.verdicts.trend import Series, Trends, find_trends
-from roslens.compare import parse_threshold, save_plot, write_text
+from roslens.compare import parse_threshold
 from roslens.fleet.catalog import Catalog, Changes, default_file
 from roslens.fleet.cluster import Workers
 from roslens.fleet.selection import Selection, Written
 from roslens.fleet.series import series_of
 from roslens.fleet.trees import open_tree, parent
+from roslens.output import save_plot, write_text
 from roslens.printed import labels_of, numbered, print_verdicts, show_table, shown_change
 from roslens.progress import progress_bar
 from roslens.recording import UsageError
