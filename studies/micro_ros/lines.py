@@ -6,13 +6,11 @@ Also check whether printed latencies by direction add up to the printed round tr
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import polars as pl
 
 from roslens.analysis.verdicts.statement import Verdict
-from roslens.recording import UsageError
 
 
 @dataclass(frozen=True)
@@ -52,43 +50,6 @@ def judge_throughput(bytes_per_s: float, line: PhysicalLine) -> tuple[Verdict, s
         as_bits = f"{100 * part / 8:.3g} % if the figure is in bits"
         return "impossible_as_bytes", f"impossible: {share}; {as_bits}"
     return "impossible", f"impossible: {share}, even if it were in bits"
-
-
-def lines_of(lines: pl.DataFrame, given: Mapping[str, object]) -> dict[str, PhysicalLine]:
-    """Return lines by transport: the known ones, and those that the user gives.
-
-    Parameters
-    ----------
-    lines
-        ``transport``, ``bit_per_s``, ``bits_per_byte``.
-    given
-        Bits per second by transport, or ``[bits per second, bits per byte]``.
-
-    Raises
-    ------
-    UsageError
-        A given value is not a rate.
-    """
-    by_transport = {
-        row["transport"]: PhysicalLine(float(row["bit_per_s"]), float(row["bits_per_byte"]))
-        for row in lines.iter_rows(named=True)
-    }
-    for transport, value in given.items():
-        numbers = value if isinstance(value, (list, tuple)) else [value]
-        usable = [
-            float(number)
-            for number in numbers
-            if isinstance(number, (int, float))
-            and not isinstance(number, bool)
-            and 0 < number < math.inf
-        ]
-        if len(usable) != len(numbers) or len(usable) not in (1, 2):
-            raise UsageError(
-                f"parameter lines: {transport}: {value!r}; give bits per second, or "
-                "[bits per second, bits per byte]"
-            )
-        by_transport[transport] = PhysicalLine(*usable)
-    return by_transport
 
 
 @dataclass(frozen=True)

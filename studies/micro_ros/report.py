@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 import polars as pl
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from roslens.analysis.estimate import Estimate
 from roslens.analysis.figures.plot import Plot
@@ -16,13 +16,8 @@ from roslens.analysis.reports.table import Sentence
 from roslens.analysis.reports.tables import estimates_table
 from roslens.analysis.verdicts.statement import Statement
 from roslens.recording import UsageError
-from roslens.studies.micro_ros import checks, figures, hops, transports
-from roslens.studies.micro_ros.lines import (
-    PhysicalLine,
-    PrintedSum,
-    lines_of,
-    printed_sums,
-)
+from roslens.studies.micro_ros import checks, figures, hops, tables, transports
+from roslens.studies.micro_ros.lines import PhysicalLine, PrintedSum, printed_sums
 from roslens.studies.micro_ros.results.folder import MicroRosResults
 from roslens.studies.micro_ros.results.published import PublishedFigures
 from roslens.studies.micro_ros.slopes import (
@@ -42,24 +37,14 @@ from roslens.studies.micro_ros.statements import (
     published_statements,
     tcp_statements,
 )
-from roslens.studies.micro_ros.tables import (
-    Key,
-    captures_table,
-    checks_table,
-    claims_table,
-    clocks_table,
-    findings_table,
-    history_table,
-    hops_table,
-    printed_latency_table,
-    rtos_table,
-    slopes_table,
-    static_table,
-    sums_table,
-    throughput_table,
-)
+from roslens.studies.micro_ros.tables import Key
 
-Budget = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)]
+Line = Annotated[
+    list[Positive],
+    BeforeValidator(lambda given: given if isinstance(given, (list, tuple)) else [given]),
+    Field(min_length=1, max_length=2),
+]
 
 
 class MicroRosParameters(ReportParameters):
@@ -76,14 +61,14 @@ class MicroRosParameters(ReportParameters):
     budgets
         Greatest number of bytes per entity (or slot), by entity.
     lines
-        Line rates in bit/s by transport, or pairs of rate and bits per byte.
+        Line rates in bit/s by transport, each perhaps followed by the bits per byte.
     """
 
     recordings: Texts = Field(default_factory=list)
     results: Texts = Field(default_factory=list)
     source: Literal["", "published", "recordings"] = ""
-    budgets: dict[str, Budget] = Field(default_factory=dict)
-    lines: dict[str, Any] = Field(default_factory=dict)
+    budgets: dict[str, Positive] = Field(default_factory=dict)
+    lines: dict[str, Line] = Field(default_factory=dict)
 
     @property
     def is_published(self) -> bool:
@@ -136,8 +121,11 @@ class MicroRosReport(Report[MicroRosParameters]):
     @cached_property
     def lines(self) -> dict[str, PhysicalLine]:
         """Physical lines by transport."""
-        published = self.published.lines if self.measured is None else self.published.lines.clear()
-        lines = lines_of(published, self.parameters.lines)
+        lines = {}
+        if self.measured is None:
+            of_line = self.published.lines.select("transport", "bit_per_s", "bits_per_byte")
+            lines = {name: PhysicalLine(*rates) for name, *rates in of_line.iter_rows()}
+        lines |= {name: PhysicalLine(*rates) for name, rates in self.parameters.lines.items()}
         for link in self.analysed.links.values():
             if link.line_bit_per_s is not None and link.transport not in lines:
                 lines[link.transport] = PhysicalLine(link.line_bit_per_s, link.bits_per_byte)
@@ -300,7 +288,7 @@ class MicroRosReport(Report[MicroRosParameters]):
             parts += [*self.tracer_loss(), *self.runs_left_out()]
         if self.analysed.findings.height:
             parts.append(Sentence("Something could not be used and is left out.", loud=True))
-            parts.append(findings_table(self.analysed.findings))
+            parts.append(tables.findings_table(self.analysed.findings))
         if self.analysed.is_micro_ros:
             parts.append(_ITSELF)
         return Section(*parts)
@@ -310,7 +298,9 @@ class MicroRosReport(Report[MicroRosParameters]):
         if not self.all_checks:
             return Section("There is nothing to check.")
         sentence = Sentence(self._checked, loud=any(c.failed for c in self.all_checks))
-        return Section(sentence, checks_table(sorted(self.all_checks, key=lambda c: not c.failed)))
+        return Section(
+            sentence, tables.checks_table(sorted(self.all_checks, key=lambda c: not c.failed))
+        )
 
     def memory(self) -> Section:
         """Report memory per entity."""
@@ -318,12 +308,12 @@ class MicroRosReport(Report[MicroRosParameters]):
         if not slopes:
             return Section("There is no memory of entities to look at.")
         parts: list[Part] = [figures.memory_plot(slopes)]
-        comparison = rtos_table(slopes, self.published_slopes)
+        comparison = tables.rtos_table(slopes, self.published_slopes)
         if comparison is not None:
             parts.append(comparison)
-        parts.append(slopes_table(slopes, self.published_slopes, self.claims))
+        parts.append(tables.slopes_table(slopes, self.published_slopes, self.claims))
         if self.analysed.static.height:
-            parts.append(static_table(self.analysed.static))
+            parts.append(tables.static_table(self.analysed.static))
         return Section(*parts)
 
     def history(self) -> Section:
@@ -338,8 +328,8 @@ class MicroRosReport(Report[MicroRosParameters]):
         parts: list[Part] = [figures.history_plot(static[HISTORY], claim, name)]
         rows = [(n, b, static[n]) for n, b in sorted(expected.items()) if n in static]
         if rows:
-            parts.append(history_table(rows))
-        return Section(*parts, slopes_table(slopes, self.published_slopes, self.claims))
+            parts.append(tables.history_table(rows))
+        return Section(*parts, tables.slopes_table(slopes, self.published_slopes, self.claims))
 
     def statements(self) -> Section:
         """Report the publication's statements against its figures, and against measurements."""
@@ -353,14 +343,14 @@ class MicroRosReport(Report[MicroRosParameters]):
             ]
             of_tcp = self.decided(tcp_statements(estimates))
             measured += [
-                claims_table(statements, "Statements of the study, held against this"),
-                claims_table(of_tcp, "What the study does not say", "said here"),
+                tables.claims_table(statements, "Statements of the study, held against this"),
+                tables.claims_table(of_tcp, "What the study does not say", "said here"),
             ]
         differences = differences_of_totals(self.published.memory)
         slopes = list(self.published_slopes.values()) or self.slopes
         return Section(
             *measured,
-            claims_table(
+            tables.claims_table(
                 [
                     *memory_statements(self.published.claims, slopes),
                     *published_statements(
@@ -380,30 +370,37 @@ class MicroRosReport(Report[MicroRosParameters]):
         parts: list[Part] = []
         if throughput.height:
             parts.append(figures.throughput_plot(throughput, self.lines))
-            parts.append(throughput_table(throughput, self.lines))
+            parts.append(tables.throughput_table(throughput, self.lines))
         if self.throughput_estimates:
             parts.append(estimates_table(self.throughput_estimates, "Throughput over runs"))
         if self.analysed.captures.height:
-            parts.append(captures_table(self.analysed.captures))
+            parts.append(tables.captures_table(self.analysed.captures))
         return Section(*parts or ["No throughput was measured."])
 
     def latency(self) -> Section:
         """Report latency by direction."""
         parts: list[Part] = []
         if self.sums:
-            parts += [figures.printed_latency_plot(self.sums), printed_latency_table(self.sums)]
+            parts += [
+                figures.printed_latency_plot(self.sums),
+                tables.printed_latency_table(self.sums),
+            ]
         if self.transport_runs:
             if any(run.directions is not None for run in self.transport_runs):
                 parts.append(figures.directions_plot(self.transport_runs))
             shown = [e for e in self.transport_estimates if not e.metric.startswith("clock")]
             parts += [
-                clocks_table(self.transport_runs),
+                tables.clocks_table(self.transport_runs),
                 estimates_table(shown, "Latency by direction and round trip"),
-                sums_table(self.transport_runs),
+                tables.sums_table(self.transport_runs),
             ]
         if self.device_messages.height:
             medians = hops.hop_medians(self.device_messages)
-            parts += [hops.hops_sentence(medians), figures.hops_plot(medians), hops_table(medians)]
+            parts += [
+                hops.hops_sentence(medians),
+                figures.hops_plot(medians),
+                tables.hops_table(medians),
+            ]
         return Section(*parts or ["No latency was measured."])
 
     def round_trips(self) -> Section:

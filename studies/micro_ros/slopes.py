@@ -45,8 +45,6 @@ class Slope:
         Names such as ``publisher`` and ``static``.
     counts, values
         The points: number of entities, bytes (mean over sources of that number), shape (n,).
-    sources
-        Number of runs (or publications) that the points come from.
     between_runs
         Greatest difference between runs at one number of entities, in bytes; None for one run.
     intercept
@@ -59,7 +57,6 @@ class Slope:
     memory: str
     counts: Floats
     values: Floats
-    sources: int
     between_runs: float | None
     intercept: float | None
     estimate: Estimate
@@ -109,7 +106,6 @@ def slopes_of(memory: pl.DataFrame, level: float = 0.95) -> list[Slope]:
                 str(kind),
                 x,
                 y,
-                sources,
                 None if sources == 1 else float(points["apart"].to_numpy().max()),
                 intercept,
                 estimate_of(

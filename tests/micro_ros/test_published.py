@@ -19,7 +19,6 @@ from roslens.studies.micro_ros.checks import budget_checks, throughput_checks
 from roslens.studies.micro_ros.lines import (
     PhysicalLine,
     judge_throughput,
-    lines_of,
     printed_sums,
 )
 from roslens.studies.micro_ros.report import MicroRosParameters, MicroRosReport
@@ -101,7 +100,7 @@ def test_the_claim_about_the_history_is_not_supported(
 
 def test_serial_reads_94_percent_of_its_line(published: PublishedFigures) -> None:
     # By hand: 115,200 / 10 = 11,520 B/s; 10,826 / 11,520 = 0.9398.
-    lines = lines_of(published.lines, {})
+    lines = MicroRosReport(None, None, published, MicroRosParameters()).lines
     checks = throughput_checks(published.throughput, lines)
     at_400 = next(c for c in checks if c.subject == "Serial, 400 B")
     assert (at_400.verdict, at_400.limit) == ("holds", 11520.0)
@@ -229,9 +228,9 @@ def test_wrong_parameters(given: dict[str, object], message: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["fast", -1, [115200, 0], [1, 2, 3], True])
-def test_wrong_lines(published: PublishedFigures, value: object) -> None:
-    with pytest.raises(UsageError, match="parameter lines: serial"):
-        lines_of(published.lines, {"serial": value})
+def test_wrong_lines(value: object) -> None:
+    with pytest.raises(UsageError, match=r"parameter lines\.serial"):
+        MicroRosParameters.checked({"lines": {"serial": value}})
 
 
 def test_report_of_the_published_figures(tmp_path: Path) -> None:

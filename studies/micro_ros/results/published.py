@@ -7,9 +7,8 @@ from pathlib import Path
 
 import polars as pl
 
-from roslens.recording import UsageError
 from roslens.recording.foreign import read_here
-from roslens.studies.micro_ros.results.frames import LATENCY, MEMORY, THROUGHPUT
+from roslens.studies.micro_ros.results.frames import MEMORY, THROUGHPUT
 
 PUBLISHED = "published"
 """The source of every published row."""
@@ -47,44 +46,26 @@ def read_published(folder: Path) -> PublishedFigures:
     UsageError
         A file is missing, or differs from its published form.
     """
-    with read_here(folder, "the published figures", "restore them"):
-        return _figures(folder)
-
-
-def _figures(folder: Path) -> PublishedFigures:
     source = pl.lit(PUBLISHED).alias("source")
-    memory = _read(folder / "memory.csv", ("entity", "count", "memory", "bytes"))
-    throughput = _read(folder / "throughput.csv", ("transport", "payload_bytes", "bytes_per_s"))
-    latency = _read(
-        folder / "latency.csv", ("transport", "client_publish_ms", "agent_publish_ms", "rtt_ms")
-    )
-    return PublishedFigures(
-        memory.select(source, "entity", "count", "memory", "bytes").cast(dict(MEMORY)),  # type: ignore[arg-type]
-        throughput.select(
-            source,
-            "transport",
-            "payload_bytes",
-            "bytes_per_s",
+    with read_here(folder, "the published figures", "restore them"):
+        memory, throughput, latency, claims, lines = (
+            pl.read_csv((folder / f"{name}.csv").read_bytes())
+            for name in ("memory", "throughput", "latency", "claims", "lines")
+        )
+        return PublishedFigures(
+            memory.select(source, *MEMORY.names()[1:]).cast(MEMORY),
             # The rate was cut to a whole number of Hz, then multiplied by the size.
-            pl.col("payload_bytes").alias("truncation_bytes_per_s"),
-        ).cast(dict(THROUGHPUT)),  # type: ignore[arg-type]
-        latency.select(
-            source,
-            "transport",
-            (pl.col("client_publish_ms") * 1e6).alias("client_ns"),
-            (pl.col("agent_publish_ms") * 1e6).alias("agent_ns"),
-            (pl.col("rtt_ms") * 1e6).alias("rtt_ns"),
-            pl.lit(_PRINTED_NS).alias("resolution_ns"),
-        ).cast(dict(LATENCY)),  # type: ignore[arg-type]
-        _read(folder / "claims.csv", ("entity", "memory", "claimed_bytes", "said")),
-        _read(folder / "lines.csv", ("transport", "bit_per_s", "bits_per_byte", "origin")),
-    )
-
-
-def _read(path: Path, columns: tuple[str, ...]) -> pl.DataFrame:
-    with read_here(path, "published figures", "restore them"):
-        frame = pl.read_csv(path.read_bytes())
-    missing = [name for name in columns if name not in frame.columns]
-    if missing:
-        raise UsageError(f"{path}: no column {', '.join(missing)}")
-    return frame.select(columns)
+            throughput.with_columns(source, truncation_bytes_per_s=pl.col("payload_bytes"))
+            .select(THROUGHPUT.names())
+            .cast(THROUGHPUT),
+            latency.select(
+                source,
+                "transport",
+                client_ns=pl.col("client_publish_ms") * 1e6,
+                agent_ns=pl.col("agent_publish_ms") * 1e6,
+                rtt_ns=pl.col("rtt_ms") * 1e6,
+                resolution_ns=_PRINTED_NS,
+            ),
+            claims,
+            lines,
+        )
