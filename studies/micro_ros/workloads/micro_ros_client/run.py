@@ -86,7 +86,7 @@ def _exchange_all(options: argparse.Namespace) -> dict[str, Any]:
     say(f"{options.part}: compiling a program")
     device = building.Program(
         "cortex-m3" if line else "host",
-        ["exchange", *((*line, "board_main") if line else ("host",))],
+        ["exchange", *((*line, "board_main") if line else ("host", "text"))],
         program,
         memory.pools(options, publisher=2, subscriber=2),
     )

@@ -9,6 +9,7 @@
 
 #include "platform.h"
 #include "semihosting.h"
+#include "text.h"
 
 #define LARGEST 512
 /* By which the agent takes the domain of its own environment. */
@@ -39,36 +40,8 @@ static void check(rcl_ret_t result, int status) {
   }
 }
 
-/* ------------------------------------------------------------ text */
-
-static char *add_text(char *end, const char *text) {
-  while (*text) {
-    *end++ = *text++;
-  }
-  *end = '\0';
-  return end;
-}
-
-static char *add_number(char *end, int64_t number) {
-  char digits[20];
-  int count = 0;
-  uint64_t rest = number < 0 ? -(uint64_t)number : (uint64_t)number;
-  if (number < 0) {
-    *end++ = '-';
-  }
-  do {
-    digits[count++] = (char)('0' + rest % 10);
-    rest /= 10;
-  } while (rest);
-  while (count) {
-    *end++ = digits[--count];
-  }
-  *end = '\0';
-  return end;
-}
-
 static void add_field(char **end, int64_t number) {
-  *end = add_number(add_text(*end, " "), number);
+  *end = text_add_number(text_add(*end, " "), number);
 }
 
 /* ------------------------------------------------------------ what comes back */
@@ -121,7 +94,7 @@ static void exchange(int64_t ns) {
     answered = false;
     /* The stopwatch is read on either side of the clock: that much is not known about it. */
     const int64_t first = stopwatch_ns(), sent = stamp(), second = stopwatch_ns();
-    char *text = add_text(outgoing_text, "P");
+    char *text = text_add(outgoing_text, "P");
     add_field(&text, sequence);
     add_field(&text, sent);
     add_field(&text, known);
@@ -149,7 +122,7 @@ static void account(char kind, int count, const int64_t *numbers) {
   answered = false;
   for (int repeats = 0; repeats < LARGEST_REPEATS && !answered; repeats++) {
     const char name[] = {kind, '\0'};
-    char *text = add_text(outgoing_text, name);
+    char *text = text_add(outgoing_text, name);
     add_field(&text, sequence);
     for (int i = 0; i < count; i++) {
       add_field(&text, numbers[i]);
@@ -165,11 +138,11 @@ static void account(char kind, int count, const int64_t *numbers) {
 /* A line of what this side counted. */
 static void note(int file, const char *kind, int count, const int64_t *numbers) {
   char line[100];
-  char *text = add_text(line, kind);
+  char *text = text_add(line, kind);
   for (int i = 0; i < count; i++) {
     add_field(&text, numbers[i]);
   }
-  add_text(text, "\n");
+  text_add(text, "\n");
   file_text(file, line);
 }
 
@@ -309,7 +282,7 @@ int device(int count, char **words) {
   for (int i = 0; i < DISCOVERY_SECONDS && !answered; i++) {
     awaited_kind = 'K';
     awaited = ++sequence;
-    char *text = add_text(outgoing_text, "H");
+    char *text = text_add(outgoing_text, "H");
     add_field(&text, sequence);
     publish(&exchanges, (size_t)(text - outgoing_text));
     await(ANSWER_NS);

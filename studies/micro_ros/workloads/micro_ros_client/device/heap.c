@@ -12,6 +12,8 @@ void *__real_realloc(void *block, size_t size);
 void __real_free(void *block);
 void *__real__sbrk(ptrdiff_t increment);
 
+#define LINE 120
+
 static int file = -1;
 static ptrdiff_t taken, most_taken;
 
@@ -39,23 +41,18 @@ void heap_log_end(void) {
 
 static void log_call(const char *what, void *caller, void *block, const uint32_t *size) {
   /* Not on the stack, which is measured. */
-  static struct text line;
+  static char line[LINE];
   if (file < 0) {
     return;
   }
-  line.length = 0;
-  text_add(&line, "@ firmware.elf:[");
-  text_add_hexadecimal(&line, (uint32_t)caller);
-  text_add(&line, "] ");
-  text_add(&line, what);
-  text_add(&line, " ");
-  text_add_hexadecimal(&line, (uint32_t)block);
+  char *end = text_add_hexadecimal(text_add(line, "@ firmware.elf:["), (uint32_t)caller);
+  end = text_add(text_add(text_add(end, "] "), what), " ");
+  end = text_add_hexadecimal(end, (uint32_t)block);
   if (size) {
-    text_add(&line, " ");
-    text_add_hexadecimal(&line, *size);
+    end = text_add_hexadecimal(text_add(end, " "), *size);
   }
-  text_add(&line, "\n");
-  file_text(file, line.characters);
+  text_add(end, "\n");
+  file_text(file, line);
 }
 
 static void *logged(void *block, uint32_t size, void *caller) {

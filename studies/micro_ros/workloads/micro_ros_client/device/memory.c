@@ -16,6 +16,7 @@
 #include "stack.h"
 #include "text.h"
 
+#define LINE 120
 #define STACK_WORDS 4096
 #define AGENT_SECONDS 30
 
@@ -154,34 +155,28 @@ static void application(void) {
 static void write_tasks(const struct task *tasks, uint32_t count) {
   int file = file_create("tasks.txt");
   for (const struct task *task = tasks; task < tasks + count; task++) {
-    struct text line = {.length = 0};
-    text_add(&line, task->name);
-    text_add(&line, "\t");
-    text_add(&line, (const char[]){task->state, '\0'});
-    text_add(&line, "\t");
-    text_add_decimal(&line, task->priority);
-    text_add(&line, "\t");
-    text_add_decimal(&line, task->untouched);
-    text_add(&line, "\t");
-    text_add_decimal(&line, task->number);
-    text_add(&line, "\r\n");
-    file_text(file, line.characters);
+    char line[LINE];
+    char *end = text_add(text_add(line, task->name), "\t");
+    end = text_add(end, (const char[]){task->state, '\0'});
+    end = text_add_number(text_add(end, "\t"), task->priority);
+    end = text_add_number(text_add(end, "\t"), task->untouched);
+    end = text_add_number(text_add(end, "\t"), task->number);
+    text_add(end, "\r\n");
+    file_text(file, line);
   }
   file_close(file);
 }
 
 /* The size of each task's stack, in words. */
 static void write_stacks(const struct task *tasks, uint32_t count) {
-  struct text line = {.length = 0};
+  char line[LINE], *end = line;
   for (const struct task *task = tasks; task < tasks + count; task++) {
-    text_add(&line, task == tasks ? "{\"" : ", \"");
-    text_add(&line, task->name);
-    text_add(&line, "\": ");
-    text_add_decimal(&line, task->stack.count);
+    end = text_add(text_add(end, task == tasks ? "{\"" : ", \""), task->name);
+    end = text_add_number(text_add(end, "\": "), task->stack.count);
   }
-  text_add(&line, "}\n");
+  text_add(end, "}\n");
   int file = file_create("stacks.json");
-  file_text(file, line.characters);
+  file_text(file, line);
   file_close(file);
 }
 
@@ -191,14 +186,12 @@ static void write_system(const struct task *tasks, uint32_t count) {
   for (const struct task *task = tasks; task < tasks + count; task++) {
     touched += task->stack.count - task->otherwise;
   }
-  struct text line = {.length = 0};
-  text_add(&line, "{\"dynamic_bytes_by_sbrk\": ");
-  text_add_decimal(&line, heap_taken());
-  text_add(&line, ", \"stack_bytes_otherwise\": ");
-  text_add_decimal(&line, sizeof(uint32_t) * touched);
-  text_add(&line, "}\n");
+  char line[LINE];
+  char *end = text_add_number(text_add(line, "{\"dynamic_bytes_by_sbrk\": "), heap_taken());
+  end = text_add(end, ", \"stack_bytes_otherwise\": ");
+  text_add(text_add_number(end, sizeof(uint32_t) * touched), "}\n");
   int file = file_create("system.json");
-  file_text(file, line.characters);
+  file_text(file, line);
   file_close(file);
 }
 

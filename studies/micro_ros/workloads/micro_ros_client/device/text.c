@@ -1,33 +1,39 @@
 #include "text.h"
 
-static void add(struct text *text, char character) {
-  if (text->length + 1 < sizeof(text->characters)) {
-    text->characters[text->length++] = character;
-    text->characters[text->length] = '\0';
+char *text_add(char *end, const char *more) {
+  while ((*end = *more++)) {
+    end++;
   }
+  return end;
 }
 
-void text_add(struct text *text, const char *more) {
-  while (*more) {
-    add(text, *more++);
-  }
-}
-
-static void add_number(struct text *text, uint32_t number, uint32_t base) {
-  char digits[10];
+char *text_add_number(char *end, int64_t number) {
+  char digits[20];
   int count = 0;
-  do {
-    digits[count++] = "0123456789abcdef"[number % base];
-    number /= base;
-  } while (number);
-  while (count) {
-    add(text, digits[--count]);
+  uint64_t rest = number < 0 ? -(uint64_t)number : (uint64_t)number;
+  if (number < 0) {
+    *end++ = '-';
   }
+  do {
+    digits[count++] = (char)('0' + rest % 10);
+    rest /= 10;
+  } while (rest);
+  while (count) {
+    *end++ = digits[--count];
+  }
+  *end = '\0';
+  return end;
 }
 
-void text_add_decimal(struct text *text, uint32_t number) { add_number(text, number, 10); }
-
-void text_add_hexadecimal(struct text *text, uint32_t number) {
-  text_add(text, "0x");
-  add_number(text, number, 16);
+char *text_add_hexadecimal(char *end, uint32_t number) {
+  int shift = 28;
+  end = text_add(end, "0x");
+  while (shift && !(number >> shift)) {
+    shift -= 4;
+  }
+  for (; shift >= 0; shift -= 4) {
+    *end++ = "0123456789abcdef"[number >> shift & 15];
+  }
+  *end = '\0';
+  return end;
 }

@@ -1,16 +1,12 @@
-/* Numbers as text, without printf and what it takes from stack and heap. */
+/* Numbers as text, without printf and what it takes from stack and heap. Each function writes at the
+ * end of a text, which it returns moved. */
 #ifndef TEXT_H
 #define TEXT_H
 
 #include <stdint.h>
 
-struct text {
-  char characters[120];
-  uint32_t length;
-};
-
-void text_add(struct text *text, const char *more);
-void text_add_decimal(struct text *text, uint32_t number);
-void text_add_hexadecimal(struct text *text, uint32_t number);
+char *text_add(char *end, const char *more);
+char *text_add_number(char *end, int64_t number);
+char *text_add_hexadecimal(char *end, uint32_t number);
 
 #endif
