@@ -17,6 +17,8 @@ from roslens.studies.micro_ros.transports import TransportRun
 
 Key = tuple[str, str]
 
+_SYMBOL = ("section", "object", "symbol")
+
 _SCATTER = (
     "The interval covers the scatter of the points about the line: reading precision, alignment, "
     "a relation that is not quite a line. It does not cover other boards, compilers or "
@@ -174,9 +176,7 @@ def printed_latency_table(sums: Sequence[PrintedSum]) -> ReportTable:
         [
             [
                 s.transport,
-                f"{s.client_ns / 1e6:.2f}",
-                f"{s.agent_ns / 1e6:.2f}",
-                f"{s.rtt_ns / 1e6:.2f}",
+                *(f"{ns / 1e6:.2f}" for ns in (s.client_ns, s.agent_ns, s.rtt_ns)),
                 "refused",
             ]
             for s in sums
@@ -270,23 +270,16 @@ def static_table(static: pl.DataFrame) -> ReportTable:
         first.sort("entity", pl.col("difference_bytes").abs(), descending=[False, True])
         .group_by("entity", maintain_order=True)
         .head(4)
+        .select(*("entity", "count"), *_SYMBOL, *("baseline_bytes", "difference_bytes"))
     )
     return ReportTable(
-        ["entity", "number", "section", "object", "symbol", "baseline [B]", "difference [B]"],
+        ["entity", "number", *_SYMBOL, "baseline [B]", "difference [B]"],
         [
-            [
-                r["entity"],
-                f"{r['count']:,}",
-                r["section"],
-                r["object"],
-                r["symbol"],
-                f"{r['baseline_bytes']:,}",
-                f"{r['difference_bytes']:+,}",
-            ]
-            for r in rows.iter_rows(named=True)
+            [entity, f"{count:,}", *symbol, f"{before:,}", f"{more:+,}"]
+            for entity, count, *symbol, before, more in rows.iter_rows()
         ],
         "Static memory beyond the baseline, by symbol of the ELF file",
-        left=frozenset({"entity", "section", "object", "symbol"}),
+        left=frozenset({"entity", *_SYMBOL}),
     )
 
 
@@ -382,15 +375,10 @@ def captures_table(captures: pl.DataFrame) -> ReportTable:
         ["run", "capture", "channel", "frames", "bytes", "seconds", "kB/s"],
         [
             [
-                r["source"],
-                r["capture"],
-                r["channel"],
-                f"{r['frames']:,}",
-                f"{r['bytes']:,}",
-                f"{r['seconds']:.3f}",
-                "-" if r["bytes_per_s"] is None else f"{r['bytes_per_s'] / 1e3:,.2f}",
+                *(*names, f"{frames:,}", f"{size:,}", f"{seconds:.3f}"),
+                "-" if rate is None else f"{rate / 1e3:,.2f}",
             ]
-            for r in captures.iter_rows(named=True)
+            for *names, frames, size, seconds, rate in captures.iter_rows()
         ],
         "Captures of lines",
         left=frozenset({"run", "capture", "channel"}),
@@ -402,7 +390,7 @@ def findings_table(findings: pl.DataFrame) -> ReportTable:
     distinct = findings.unique(maintain_order=True)
     return ReportTable(
         ["run", "left out"],
-        [[r["source"], r["what"]] for r in distinct.iter_rows(named=True)],
+        distinct.rows(),
         "What could not be used",
         marked=frozenset(range(distinct.height)),
         left=frozenset({"run", "left out"}),
