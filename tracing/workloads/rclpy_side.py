@@ -75,7 +75,10 @@ def start_rclpy() -> None:
 
 @contextmanager
 def nodes(*names: str, **options: Any) -> Iterator[tuple[Stop, list[Any]]]:
-    """Yield a `Stop` and nodes of this process, for as long as the context lasts."""
+    """Yield a `Stop` and nodes of this process, for as long as the context lasts.
+
+    Exits with a line if the nodes of both sides do not find each other (`wait_until`).
+    """
     import rclpy  # noqa: PLC0415 (only in ROS)
 
     stop = Stop()
@@ -83,6 +86,8 @@ def nodes(*names: str, **options: Any) -> Iterator[tuple[Stop, list[Any]]]:
     nodes = [rclpy.create_node(name, **options) for name in names]
     try:
         yield stop, nodes
+    except TimeoutError as error:
+        sys.exit(f"{names[0]}: {error}")
     finally:
         for node in nodes:
             node.destroy_node()

@@ -15,8 +15,9 @@ Written into FOLDER: ``messages.csv`` (times in ns since the epoch; empty = it d
 row per message and subscription: topic, sequence, publish_realtime_ns (just before ``publish()``),
 callback_realtime_ns (first line of the callback).
 
-Exit status: 0 done; 1 the publishing process died; 128 + N ended by signal N. The file that
-``ROSLENS_READY_FILE`` names is made when publishers and subscriptions have found each other.
+Exit status: 0 done; 1 the publishing process died, or publishers and subscriptions did not find
+each other; 128 + N ended by signal N. The file that ``ROSLENS_READY_FILE`` names is made when they
+have found each other.
 """
 
 from __future__ import annotations

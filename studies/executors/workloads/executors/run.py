@@ -138,17 +138,14 @@ def main() -> int:
 
     simulated = options.sim_time == "true"
     overrides = [Parameter("use_sim_time", value=simulated)]
-    try:
-        with side.nodes("sender", "receiver", parameter_overrides=overrides) as (stop, nodes):
-            clock = Clock() if simulated else None
-            try:
-                work = Work(options, stop, nodes)
-                work.run()
-            finally:
-                if clock is not None:
-                    clock.close()
-    except TimeoutError as error:
-        sys.exit(f"executors: {error}")
+    with side.nodes("sender", "receiver", parameter_overrides=overrides) as (stop, nodes):
+        clock = Clock() if simulated else None
+        try:
+            work = Work(options, stop, nodes)
+            work.run()
+        finally:
+            if clock is not None:
+                clock.close()
     rows = [row for sender in work.senders for row in sender.rows()]
     kind, _ = KINDS[options.workload]
     side.write_csv(options.output / kind.file, kind.header, rows)
