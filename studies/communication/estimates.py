@@ -55,17 +55,8 @@ def depth_estimates(
     found: Traffic, backlogs: Mapping[str, Backlog], runs: Sequence[Run], level: float
 ) -> list[Estimate]:
     """Estimate ``queue_depth_seen`` of each cell; the verdict says whether the queue was full."""
-    taken = found.messages.lazy().filter(pl.col("take_ns").is_not_null())
-    counts = taken.group_by("run").agg(pl.col("behind").count()).collect()
-    of_run = counts.with_columns(
-        pl.col("run")
-        .replace_strict(
-            {name: backlog.depth_seen for name, backlog in backlogs.items()},
-            default=None,
-            return_dtype=pl.Float64,
-        )
-        .alias("seen")
-    )
+    taken = found.messages.filter(pl.col("take_ns").is_not_null()).group_by("run")
+    of_run = taken.agg(seen=pl.col("behind").median(), behind=pl.col("behind").count())
     estimates = _per_cell(QUEUE_DEPTH_SEEN, of_run, ("seen", "behind"), runs, level)
     of_cell = cells_of(runs)
     judged = []

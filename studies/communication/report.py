@@ -26,7 +26,7 @@ from roslens.analysis.reports.tables import estimates_table, statements_table
 from roslens.analysis.runs import cells_of, constant_factors
 from roslens.analysis.statistics.factorial import Observation
 from roslens.recording.text import some_of
-from roslens.studies.communication import copies, estimates
+from roslens.studies.communication import copies, estimates, tables
 from roslens.studies.communication.backlog import Backlog, backlogs
 from roslens.studies.communication.cells import cells
 from roslens.studies.communication.evidence import Evidence, evidence
@@ -45,15 +45,6 @@ from roslens.studies.communication.periods import (
 )
 from roslens.studies.communication.published import by_reference, published_cell, read_published
 from roslens.studies.communication.statements import statements
-from roslens.studies.communication.tables import (
-    agreement_table,
-    backlog_table,
-    cells_table,
-    copies_table,
-    log_table,
-    pairs_table,
-    published_table,
-)
 from roslens.studies.communication.traffic import HOPS, Traffic, merged_hops, traffic
 
 
@@ -223,7 +214,7 @@ class CommunicationReport(Report[CommunicationParameters]):
 
     def overview(self) -> Section:
         """Report cells.csv as a table."""
-        return Section(cells_table(self.cells, self.counting))
+        return Section(tables.cells_table(self.cells, self.counting))
 
     def log(self) -> Section:
         """Report the trace and the programs' own logs side by side."""
@@ -240,7 +231,7 @@ class CommunicationReport(Report[CommunicationParameters]):
         else:
             text = f"Counts equal those of the log in all {count_of_runs(compared.height)}."
             parts.append(text)
-        return Section(*parts, *self._agreement(), log_table(compared, self.counting))
+        return Section(*parts, *self._agreement(), tables.log_table(compared, self.counting))
 
     def _agreement(self) -> list[Part]:
         """Report whether trace and log have the same latency in each cell."""
@@ -265,7 +256,7 @@ class CommunicationReport(Report[CommunicationParameters]):
             if wrong
             else f"The latencies of trace and log agree in all {count_of_runs(agreed.height)}."
         )
-        table = agreement_table(agreed, self.counting, read_published(self.published_folder))
+        table = tables.agreement_table(agreed, self.counting, read_published(self.published_folder))
         return [*parts, Sentence(text, loud=wrong > 0), table]
 
     def periods(self) -> Section:
@@ -320,7 +311,7 @@ class CommunicationReport(Report[CommunicationParameters]):
     def pairs(self) -> Section:
         """Report loss per pair."""
         return Section(
-            pairs_table(pairs(self.analysed.messages), self.counting),
+            tables.pairs_table(pairs(self.analysed.messages), self.counting),
             estimates_table(self._estimates_of("loss"), "Loss per run"),
         )
 
@@ -328,7 +319,7 @@ class CommunicationReport(Report[CommunicationParameters]):
         """Report the backlog of the queues, and what latency therefore measures."""
         return Section(
             *self._backlog_warnings(),
-            backlog_table(self.counting, self.backlogs, self.estimates),
+            tables.backlog_table(self.counting, self.backlogs, self.estimates),
         )
 
     def hops(self) -> Section:
@@ -358,7 +349,7 @@ class CommunicationReport(Report[CommunicationParameters]):
 
     def copies(self) -> Section:
         """Report copies per message, and the cost of allocating them."""
-        table = copies_table(self.analysed, self.counting, self.estimates)
+        table = tables.copies_table(self.analysed, self.counting, self.estimates)
         heap = self._estimates_of("allocated_per_publication", "allocations_per_publication")
         means = self._estimates_of("hop_publish_call", *LOGGED, "cpu_per_publication")
         note = (
@@ -376,7 +367,7 @@ class CommunicationReport(Report[CommunicationParameters]):
 
     def published(self) -> Section:
         """Report the published figures next to ours."""
-        table = published_table(
+        table = tables.published_table(
             read_published(self.published_folder), self.counting, self.backlogs, self.estimates
         )
         if self.parameters.results is None:
