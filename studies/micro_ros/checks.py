@@ -73,6 +73,12 @@ def throughput_checks(
     ]
 
 
+def none_wrong(claim: str, because: str, subject: str, wrong: int, unit: str) -> Statement:
+    """Return a check that nothing of some kind is wrong, with the number of those that are."""
+    verdict: Verdict = "broken" if wrong else "holds"
+    return Statement(claim, verdict, because, subject, value=float(wrong), limit=0.0, unit=unit)
+
+
 def live_checks(live: pl.DataFrame) -> list[Statement]:
     """Check that all allocations were freed at exit; one check for all programs that freed all.
 
@@ -84,23 +90,20 @@ def live_checks(live: pl.DataFrame) -> list[Statement]:
     name = "nothing allocated at exit"
     left = live.filter(pl.col("live_bytes") != 0)
     checks = [
-        Statement(
+        none_wrong(
             name,
-            "broken",
             f"{row['live_bytes']:,} B were not given back"
             + (f" ({row['who']})" * bool(row["who"])),
             f"{row['source']}: {row['subject']}",
-            value=float(row["live_bytes"]),
-            limit=0.0,
-            unit="byte",
+            row["live_bytes"],
+            "byte",
         )
         for row in left.iter_rows(named=True)
     ]
     well = live.height - left.height
     if well:
         text = "every allocation was given back"
-        subject = f"{well} programs"
-        checks.append(Statement(name, "holds", text, subject, value=0.0, limit=0.0, unit="byte"))
+        checks.append(none_wrong(name, text, f"{well} programs", 0, "byte"))
     return checks
 
 
@@ -178,17 +181,8 @@ def measured_sum_checks(runs: Sequence[TransportRun]) -> list[Statement]:
             checks.append(Statement(name, "not_enough_evidence", why, subject, unit="ns"))
             continue
         count = run.residual_ns.size
-        checks.append(
-            Statement(
-                name,
-                "holds" if run.adds_up == count else "broken",
-                f"in {run.adds_up:,} of {count:,} exchanges",
-                subject,
-                value=float(count - run.adds_up),
-                limit=0.0,
-                unit="exchange",
-            )
-        )
+        because = f"in {run.adds_up:,} of {count:,} exchanges"
+        checks.append(none_wrong(name, because, subject, count - run.adds_up, "exchange"))
     return checks
 
 

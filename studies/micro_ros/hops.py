@@ -14,6 +14,7 @@ import polars as pl
 
 from roslens.analysis.verdicts.statement import Statement
 from roslens.recording.arrays import np
+from roslens.studies.micro_ros.checks import none_wrong
 from roslens.studies.micro_ros.clocks import fit_clocks, to_agent
 from roslens.studies.micro_ros.results.folder import Link, MicroRosResults
 
@@ -173,17 +174,9 @@ def hop_checks(messages: pl.DataFrame, exchanges: pl.DataFrame) -> list[Statemen
         ]
         right = group.filter(pl.all_horizontal(ends)).height
         exchanged = exchanges.filter(source=source, transport=transport).height
-        checks.append(
-            Statement(
-                "the hops of a message follow each other",
-                "holds" if right == group.height else "broken",
-                f"in {right:,} of {group.height:,} messages; {exchanged:,} were exchanged",
-                f"{transport}, {source}",
-                value=float(group.height - right),
-                limit=0.0,
-                unit="message",
-            )
-        )
+        because = f"in {right:,} of {group.height:,} messages; {exchanged:,} were exchanged"
+        claim, wrong = "the hops of a message follow each other", group.height - right
+        checks.append(none_wrong(claim, because, f"{transport}, {source}", wrong, "message"))
     return checks
 
 
