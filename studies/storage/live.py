@@ -129,14 +129,14 @@ def machine_of(recording: Recording) -> str:
 
 
 def digests_of(runs: Sequence[LiveRun]) -> pl.DataFrame:
-    """Return the runs in the columns of the published digests, with the block as `run`.
+    """Return runs with all `FACTORS` in the columns of the published digests; `run` is the block.
 
     `avg_byte_throughput` is bytes over time, including the close, whatever the column's name says.
 
     Raises
     ------
     UsageError
-        A run lacks one of the factors, or one cell has two runs of a block.
+        One cell has two runs of a block.
     """
     # Two recordings of one campaign share their blocks; other campaigns have others.
     blocks = list(dict.fromkeys(live.run.block for live in runs))
@@ -144,7 +144,7 @@ def digests_of(runs: Sequence[LiveRun]) -> pl.DataFrame:
         (
             live.machine,
             blocks.index(live.run.block),
-            *_study_cell(live),
+            *study_cell(live),
             overall(live.storage.batches),
             live.storage.batches.close_ns / 1e9,
         )
@@ -161,12 +161,8 @@ def digests_of(runs: Sequence[LiveRun]) -> pl.DataFrame:
     return frame
 
 
-def _study_cell(live: LiveRun) -> tuple[str, str, str]:
-    missing = [name for name in FACTORS if name not in live.run.cell]
-    if missing:
-        raise UsageError(
-            f"{live.run.name}: no factor {', '.join(missing)}; this is no run of the suite storage"
-        )
+def study_cell(live: LiveRun) -> tuple[str, str, str]:
+    """Return the levels of `FACTORS`."""
     size, batch, config = (str(live.run.cell[name]) for name in FACTORS)
     return size, batch, config
 

@@ -21,7 +21,7 @@ from roslens.analysis.statistics.over_runs import value_over_runs
 from roslens.analysis.verdicts.statement import Statement, verdict_counts
 from roslens.recording import Recording, UsageError
 from roslens.recording.text import some_of
-from roslens.studies.storage import allocations, compression, statements
+from roslens.studies.storage import allocations, compression, recorder, statements, tables
 from roslens.studies.storage.clocks import Agreement, agreement
 from roslens.studies.storage.figures import bars_plot, effects_plot, write_times_plot
 from roslens.studies.storage.live import (
@@ -33,17 +33,12 @@ from roslens.studies.storage.live import (
     digests_of,
     estimates,
     machine_of,
+    study_cell,
     write_times,
 )
 from roslens.studies.storage.pairs import claims_table, disk_claims
 from roslens.studies.storage.published import CELL, REFUSED, cells, throughput_bounds
-from roslens.studies.storage.recorder import (
-    RecorderRun,
-    recorder_estimates,
-    recorder_headline,
-    recorder_sentences,
-    recorder_table,
-)
+from roslens.studies.storage.recorder import RecorderRun
 from roslens.studies.storage.recovery import (
     RESILIENCE_RULE,
     RecoveryRun,
@@ -59,11 +54,6 @@ from roslens.studies.storage.results.runs import (
     read_recorder,
     read_recovery,
     read_storage_run,
-)
-from roslens.studies.storage.tables import (
-    agreement_table,
-    bounds_table,
-    compared_table,
 )
 
 
@@ -212,8 +202,8 @@ class StorageReport(Report[StorageParameters]):
     def compared_runs(self) -> list[LiveRun]:
         """Runs that have the factors of the study, and no others."""
         # Recordings of earlier versions have a factor `implementation` with one level.
-        factors = {*FACTORS, "implementation", "suite"}
-        return [live for live in self.live if set(live.run.cell) <= factors]
+        most = {*FACTORS, "implementation", "suite"}
+        return [live for live in self.live if {*FACTORS} <= set(live.run.cell) <= most]
 
     @cached_property
     def digests(self) -> pl.DataFrame:
@@ -249,7 +239,7 @@ class StorageReport(Report[StorageParameters]):
             return [
                 *self._run_estimates,
                 *self._allocation_estimates,
-                *recorder_estimates(self.recorded, level),
+                *recorder.recorder_estimates(self.recorded, level),
             ]
         published = []
         for key, group in self.digests.group_by(CELL, maintain_order=True):
@@ -276,7 +266,10 @@ class StorageReport(Report[StorageParameters]):
             sentences = [_headline(self.resilience, "claims about resilience")]
             return sentences + _sentences(self.resilience)
         if self.recorded and not self.live:
-            return [recorder_headline(self.recorded), *recorder_sentences(self.recorded)]
+            return [
+                recorder.recorder_headline(self.recorded),
+                *recorder.recorder_sentences(self.recorded),
+            ]
         if self.counted and not self.live:
             return allocations.allocation_sentences(self._allocation_estimates)
         for claims, about in (
@@ -398,7 +391,7 @@ class StorageReport(Report[StorageParameters]):
         if self._opened is None:
             return Section(
                 f"All bytes over all time is refused: {REFUSED}.",
-                bounds_table(throughput_bounds(self.digests)),
+                tables.bounds_table(throughput_bounds(self.digests)),
             )
         biased = [e for e in self.estimates if e.metric == AS_PUBLISHED.name]
         right = {str(e.cell): e for e in self.estimates if e.metric == "storage_throughput"}
@@ -423,9 +416,9 @@ class StorageReport(Report[StorageParameters]):
         """Report comparisons between configurations."""
         if self.compared.is_empty():
             return Section("There is nothing to compare.")
-        tables = [compared_table(self.compared, s) for s in statements.STATEMENTS]
+        each = [tables.compared_table(self.compared, s) for s in statements.STATEMENTS]
         shown = effects_plot(self.compared, statements.STATEMENTS, self.parameters.threshold)
-        return Section(shown, *(table for table in tables if table.rows))
+        return Section(shown, *(table for table in each if table.rows))
 
     def write_calls(self) -> Section:
         """Report how long single write calls take."""
@@ -433,7 +426,7 @@ class StorageReport(Report[StorageParameters]):
             return Section(f"The {self._rows} are digests: single calls are not known.")
         samples: dict[tuple[str, str], dict[str, list[object]]] = {}
         for live in self.compared_runs:
-            size, batch, config = (str(live.run.cell[name]) for name in FACTORS)
+            size, batch, config = study_cell(live)
             panel = samples.setdefault((size, batch), {})
             panel.setdefault(config, []).append(write_times(live))
         if not samples:
@@ -477,8 +470,8 @@ class StorageReport(Report[StorageParameters]):
         return Section(
             f"Serialized subscriptions fed the writer of rosbag2 {versions}; the bags were "
             f"read back with {readers}. Publishers were behind by at most {late:,.1f} ms.",
-            *recorder_sentences(self.recorded),
-            recorder_table(self.recorded, self.level),
+            *recorder.recorder_sentences(self.recorded),
+            recorder.recorder_table(self.recorded, self.level),
         )
 
     def allocations(self) -> Section:
@@ -527,7 +520,7 @@ class StorageReport(Report[StorageParameters]):
             if differ
             else f"Tracepoints and own clock agree in all {len(self.agreements)} runs."
         )
-        return Section(Sentence(text, loud=bool(differ)), agreement_table(self.agreements))
+        return Section(Sentence(text, loud=bool(differ)), tables.agreement_table(self.agreements))
 
     def files(self) -> Mapping[str, pl.DataFrame]:
         """Return the frames of cells and comparisons; for published rows also of bounds."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -276,6 +277,25 @@ def test_a_cell_of_which_every_run_failed_is_named(tmp_path: Path) -> None:
     report = StorageReport(Recorded(tmp_path / "all"), pl.DataFrame(), everything)
     assert report.takeaways[0].because == "holds in 2 of 2 cells"
     assert "No run is left" not in str(report.loss())
+
+
+def test_runs_that_lack_a_factor_of_the_study_are_reported(tmp_path: Path) -> None:
+    """The size of batches is a parameter there; by hand, 9 of 12 runs are complete."""
+    recorded = Recorded(tmp_path)
+    recorded.runs = [
+        replace(run, cell={k: v for k, v in run.cell.items() if k != "batch_size"})
+        for run in recorded.runs
+    ]
+    report = StorageReport(recorded, pl.DataFrame(), StorageParameters(recordings=["x"]))
+    (sentence,) = report.sentences()
+    assert sentence == "None of 9 runs has the factors of the study; see the estimates."
+    # 1,000 bytes in 200,001 ns, the middle of three runs, and 7 ns for the close.
+    (sqlite,) = (
+        e
+        for e in report.estimates
+        if e.metric == "storage_throughput" and e.cell["plugin_config"] == "sqlite_default"
+    )
+    assert sqlite.value == pytest.approx(1000 / 200_008e-9, rel=1e-4)
 
 
 def test_a_configuration_has_one_colour_on_all_machines() -> None:
