@@ -59,17 +59,17 @@ def written(folder: Path, text: str, name: str = "file.txt") -> Path:
 
 
 def test_a_benchmark_file(tmp_path: Path) -> None:
-    benchmark = read_benchmark(written(tmp_path, RATES + TIMES + FAILED))
-    assert benchmark.throughput.rows() == [
+    throughput, latency, failures = read_benchmark(written(tmp_path, RATES + TIMES + FAILED))
+    assert throughput.rows() == [
         ("ek_ra6m5", "Serial", 10, 3270.0),
         ("ek_ra6m5", "Serial", 400, 10800.0),
     ]
-    (row,) = benchmark.latency.rows(named=True)
+    (row,) = latency.rows(named=True)
     assert (row["client_ns"], row["agent_ns"], row["rtt_ns"]) == pytest.approx(
         (1.29e6, 2.41e6, 3.7e6)
     )
     assert row["resolution_ns"] == pytest.approx(1e4)
-    assert benchmark.failures == [(13, "ek_ra6m5 Latency/1: USB-CDC")]
+    assert failures == [(13, "ek_ra6m5 Latency/1: USB-CDC")]
 
 
 def test_a_transport_that_carried_nothing_is_a_row_of_the_table(tmp_path: Path) -> None:
@@ -85,9 +85,10 @@ def test_a_transport_that_carried_nothing_is_a_row_of_the_table(tmp_path: Path) 
 
 def test_a_profiling_file(tmp_path: Path) -> None:
     text = PROFILE.format(count=1, static=16105, dynamic=896, live=0)
-    profile = read_profiling(written(tmp_path, text + "ek_ra6m5 MemoryPublisher/2\n\tFAILED\n"))
-    assert profile.memory.rows() == [("ek_ra6m5", "MemoryPublisher/1", 16105, 1988, 896, 0)]
-    assert len(profile.failures) == 1
+    failed = "ek_ra6m5 MemoryPublisher/2\n\tFAILED\n"
+    memory, failures = read_profiling(written(tmp_path, text + failed))
+    assert memory.rows() == [("ek_ra6m5", "MemoryPublisher/1", 16105, 1988, 896, 0)]
+    assert len(failures) == 1
     with pytest.raises(UsageError, match="used static of -16105 B: it cannot be negative"):
         read_profiling(written(tmp_path, text.replace("16105", "-16105")))
     with pytest.raises(UsageError, match=r"MemoryPublisher/1' twice"):

@@ -20,34 +20,12 @@ from roslens.recording import UsageError
 BENCHMARK_NAME = "benchmark_out.txt"
 PROFILING_NAME = "profiling_out.txt"
 
-THROUGHPUT = pl.Schema(
-    {
-        "board": pl.String,
-        "transport": pl.String,
-        "payload_bytes": pl.Int64,
-        "bytes_per_s": pl.Float64,
-    }
-)
-LATENCY = pl.Schema(
-    {
-        "board": pl.String,
-        "transport": pl.String,
-        "client_ns": pl.Float64,
-        "agent_ns": pl.Float64,
-        "rtt_ns": pl.Float64,
-        "resolution_ns": pl.Float64,
-    }
-)
-PROFILING = pl.Schema(
-    {
-        "board": pl.String,
-        "test": pl.String,
-        "static_bytes": pl.Int64,
-        "stack_bytes": pl.Int64,
-        "requested_bytes": pl.Int64,
-        "live_bytes": pl.Int64,
-    }
-)
+Failures = list[tuple[int, str]]
+"""Lines and headings of tests that failed."""
+
+_THROUGHPUT = ("board", "transport", "payload_bytes", "bytes_per_s")
+_LATENCY = ("board", "transport", "client_ns", "agent_ns", "rtt_ns", "resolution_ns")
+_PROFILING = ("board", "test", "static_bytes", "stack_bytes", "requested_bytes", "live_bytes")
 
 _HEADING = re.compile(r"(?P<board>\S+) \S+?/\d+: (?P<transport>\S.*)")
 _PROFILED = re.compile(r"(?P<board>\S+) (?P<test>\S.*?):?")
@@ -56,23 +34,6 @@ _RATE = {"Topic size": "B", "Rate": "Hz", "Throughput": "Bps"}
 _TIMES = {"Client publish time": "ms", "Agent publish time": "ms", "RTT": "ms"}
 _USED = ("used static", "max stack", "absolute dyn", "dyn")
 _MEMORY = dict.fromkeys((*_USED, ".text", ".data", ".bss"), "B")
-
-
-@dataclass(frozen=True)
-class BenchmarkResults:
-    """Contents of ``benchmark_out.txt``; of tests that failed, their lines and headings."""
-
-    throughput: pl.DataFrame
-    latency: pl.DataFrame
-    failures: list[tuple[int, str]]
-
-
-@dataclass(frozen=True)
-class ProfilingResults:
-    """Contents of ``profiling_out.txt``; of tests that failed, their lines and headings."""
-
-    memory: pl.DataFrame
-    failures: list[tuple[int, str]]
 
 
 @dataclass
@@ -89,8 +50,8 @@ class _Block:
         return self.heading.group(0).strip()
 
 
-def read_benchmark(path: Path) -> BenchmarkResults:
-    """Read ``benchmark_out.txt``.
+def read_benchmark(path: Path) -> tuple[pl.DataFrame, pl.DataFrame, Failures]:
+    """Read throughput and latency from ``benchmark_out.txt``.
 
     Raises
     ------
@@ -113,15 +74,15 @@ def read_benchmark(path: Path) -> BenchmarkResults:
             latency.append((*key, *times, 1e6 * 10.0**-digits))
         else:
             raise _incomplete(path, block, _TIMES if set(block.values) & set(_TIMES) else _RATE)
-    return BenchmarkResults(
-        pl.DataFrame(throughput, schema=THROUGHPUT, orient="row"),
-        pl.DataFrame(latency, schema=LATENCY, orient="row"),
+    return (
+        pl.DataFrame(throughput, schema=_THROUGHPUT, orient="row"),
+        pl.DataFrame(latency, schema=_LATENCY, orient="row"),
         failures,
     )
 
 
-def read_profiling(path: Path) -> ProfilingResults:
-    """Read ``profiling_out.txt``.
+def read_profiling(path: Path) -> tuple[pl.DataFrame, Failures]:
+    """Read memory from ``profiling_out.txt``.
 
     Raises
     ------
@@ -137,7 +98,7 @@ def read_profiling(path: Path) -> ProfilingResults:
             raise _incomplete(path, block, _MEMORY)
         numbers = [int(float(block.values[name])) for name in _USED]
         rows.append((block.heading["board"], block.heading["test"], *numbers))
-    return ProfilingResults(pl.DataFrame(rows, schema=PROFILING, orient="row"), failures)
+    return pl.DataFrame(rows, schema=_PROFILING, orient="row"), failures
 
 
 def _blocks(path: Path, heading: re.Pattern[str], units: Mapping[str, str]) -> Iterator[_Block]:

@@ -351,22 +351,21 @@ class _Reader:
 
     def _benchmark(self) -> None:
         self._refuse_copy(self.folder / BENCHMARK_NAME)
-        benchmark = read_benchmark(self.folder / BENCHMARK_NAME)
-        self._failures(benchmark.failures, BENCHMARK_NAME)
-        boards = pl.concat([benchmark.throughput["board"], benchmark.latency["board"]]).n_unique()
+        throughput, latency, failures = read_benchmark(self.folder / BENCHMARK_NAME)
+        self._failures(failures, BENCHMARK_NAME)
+        name = pl.col("transport")
         # Several boards in one file are kept separate.
-        name = (
-            pl.format("{}: {}", "board", "transport") if boards > 1 else pl.col("transport")
-        ).alias("transport")
+        if len({*throughput["board"], *latency["board"]}) > 1:
+            name = pl.format("{}: {}", "board", "transport").alias("transport")
         cut_off = pl.col("payload_bytes").alias("truncation_bytes_per_s")
-        self._add("throughput", benchmark.throughput.with_columns(name, cut_off))
-        self._add("latency", benchmark.latency.with_columns(name))
+        self._add("throughput", throughput.with_columns(name, cut_off))
+        self._add("latency", latency.with_columns(name))
 
     def _profiling(self) -> None:
-        profile = read_profiling(self.folder / PROFILING_NAME)
-        self._failures(profile.failures, PROFILING_NAME)
-        boards = profile.memory["board"].n_unique()
-        for row in profile.memory.iter_rows(named=True):
+        memory, failures = read_profiling(self.folder / PROFILING_NAME)
+        self._failures(failures, PROFILING_NAME)
+        boards = memory["board"].n_unique()
+        for row in memory.iter_rows(named=True):
             subject = f"{row['board']} {row['test']}"
             self._add_row("live", subject, row["live_bytes"], "")
             entity, count = _entity_of(row["test"])
