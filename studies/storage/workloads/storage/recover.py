@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from roslens.studies.storage.workloads.storage.verify import MCAP_MAGIC, messages_of
+from roslens.studies.storage.workloads.storage.verify import messages_of
 
 Expected = Callable[[int], bytes]
 """Returns the content of a message by its number."""
@@ -49,15 +49,9 @@ def recover(path: Path, expected: Expected) -> tuple[Recovered, Recovered]:
     """
     if not path.is_file() or path.stat().st_size == 0:
         return Recovered(), Recovered()
-    with path.open("rb") as stream:
-        magic = stream.read(len(MCAP_MAGIC))
-    if magic == MCAP_MAGIC:
-        plain = _count(messages_of(path)[1], expected, "mcap (Python)")
-        return plain, plain
-    if magic[:6] != b"SQLite":
-        return Recovered(), Recovered()
-    plain = _count(_sqlite(path), expected, f"sqlite3 {sqlite3.sqlite_version} (Python)")
-    if plain.whole:
+    reader, messages = messages_of(path)
+    plain = _count(messages, expected, reader)
+    if plain.whole or reader.startswith("mcap"):
         return plain, plain
     attempts = [plain, _count(_sqlite_salvage(path), expected, "sqlite3, writable_schema")]
     program = shutil.which("sqlite3")
@@ -67,7 +61,7 @@ def recover(path: Path, expected: Expected) -> tuple[Recovered, Recovered]:
 
 
 def _count(messages: Iterable[tuple[int, bytes]], expected: Expected, tool: str) -> Recovered:
-    result = Recovered(tool=tool)
+    result = Recovered()
     seen: set[int] = set()
     try:
         for number, data in messages:
@@ -79,18 +73,8 @@ def _count(messages: Iterable[tuple[int, bytes]], expected: Expected, tool: str)
     except Exception:  # noqa: BLE001  (readers raise what they like at what they cannot read)
         result.whole = False
     result.messages = len(seen)
+    result.tool = tool if seen else result.tool
     return result
-
-
-def _sqlite(path: Path) -> Iterable[tuple[int, bytes]]:
-    connection = sqlite3.connect(path)
-    try:
-        yield from connection.execute("SELECT timestamp, data FROM messages ORDER BY id")
-        (answer,) = connection.execute("PRAGMA quick_check").fetchone()
-        if answer != "ok":
-            raise sqlite3.DatabaseError(answer)
-    finally:
-        connection.close()
 
 
 def _sqlite_salvage(path: Path) -> Iterable[tuple[int, bytes]]:
@@ -116,6 +100,6 @@ def _sqlite_recover(path: Path, program: str) -> Iterable[tuple[int, bytes]]:
     dump = subprocess.run([program, str(path), ".recover"], capture_output=True, check=False)
     subprocess.run([program, str(mended)], input=dump.stdout, capture_output=True, check=False)
     try:
-        yield from _sqlite(mended)
+        yield from messages_of(mended)[1]
     finally:
         mended.unlink(missing_ok=True)

@@ -107,12 +107,13 @@ def messages_of(path: Path) -> tuple[str, Iterator[tuple[int, bytes]]]:
 
 def _sqlite(path: Path) -> tuple[str, Iterator[tuple[int, bytes]]]:
     def rows() -> Iterator[tuple[int, bytes]]:
-        connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+        connection = sqlite3.connect(path)
         try:
+            # What can be read of a damaged file is read first.
+            yield from connection.execute("SELECT timestamp, data FROM messages ORDER BY id")
             (answer,) = connection.execute("PRAGMA quick_check").fetchone()
             if answer != "ok":
                 raise NotAsWrittenError(f"quick_check says {answer}")
-            yield from connection.execute("SELECT timestamp, data FROM messages ORDER BY id")
         finally:
             connection.close()
 
