@@ -123,8 +123,8 @@ class StorageReport(Report[StorageParameters]):
         self._opened = opened
         if opened is not None and not (self.live or self.counted or self.recovery or self.recorded):
             raise UsageError(
-                "none of the recordings is a complete run of the storage benchmark; record some "
-                "with 'roslens record --suite storage'"
+                "none of the recordings is a run of the storage benchmark that is complete and not "
+                "left out (leave_out); record some with 'roslens record --suite storage'"
             )
 
     # ------------------------------------------------------------ what is computed once
