@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,6 @@ from pathlib import Path
 import polars as pl
 import pytest
 import yaml
-from board_tools import on_board, with_source
 from rich.console import Console
 from tests.programs import roslens
 from tests.record_suite import changed
@@ -23,13 +23,15 @@ from roslens.studies.micro_ros.checks import checks_of_two_counts, live_checks
 from roslens.studies.micro_ros.results.folder import MicroRosResults, read_all
 from roslens.studies.micro_ros.results.tasks import read_tasks
 from roslens.studies.micro_ros.workloads.micro_ros_client import prepare
+from roslens.tracing.needs import without_sources
 from roslens.tracing.ros import embedded_ros
 from roslens.tracing.ros.micro_ros import configured, micro_ros_for
 from roslens.tracing.sources import VARIABLE
 
+MISSING = [tool for tool in prepare.TOOLS if shutil.which(tool) is None]
 pytestmark = [
     pytest.mark.live,
-    on_board,
+    pytest.mark.skipif(bool(MISSING), reason=f"{', '.join(MISSING)} not installed"),
     pytest.mark.skipif(
         not os.environ.get(VARIABLE), reason=f"{VARIABLE} is not set: there is nothing to compile"
     ),
@@ -44,6 +46,11 @@ RTOSES = [
 """RTOS name, source, tasks, and the second way of counting the stack."""
 INTERRUPT_BYTES = 36 + 32
 """Bytes of the registers that the processor stores, and of the rest, which the system stores."""
+
+
+def need_source(name: str) -> None:
+    for why in without_sources([name], lambda _: None).values():
+        pytest.skip(why)
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +136,7 @@ def test_what_names_no_pool_is_the_same_whatever_their_sizes(
 def test_both_sides_account_for_every_message(campaign: Path, part: str) -> None:
     source = TRANSPORTS[part]
     if source is not None:
-        with_source(source)
+        need_source(source)
     results = read_all([("run", native(campaign, part))])
     # An emulated line has no throughput; a client on the board has its own clock, of 40 ns.
     refused = results.findings["what"].str.contains("emulat")
@@ -167,7 +174,7 @@ def test_the_rtos_counts_the_words_that_we_count(
     tmp_path: Path, rtos: str, source: str, tasks: set[str], way: str
 ) -> None:
     """The stack goes once as deep as the client does, and once to a known depth."""
-    with_source(source)
+    need_source(source)
     part = f"publisher_{rtos}"
     usual = measured(tmp_path / "usual", part)
     deep = measured(tmp_path / "deep", part, "--touch", "12000")
