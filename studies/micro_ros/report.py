@@ -16,7 +16,7 @@ from roslens.analysis.reports.table import Sentence
 from roslens.analysis.reports.tables import estimates_table
 from roslens.analysis.verdicts.statement import Statement
 from roslens.recording import UsageError
-from roslens.studies.micro_ros import checks, figures, hops, tables, transports
+from roslens.studies.micro_ros import checks, figures, hops, statements, tables, transports
 from roslens.studies.micro_ros.lines import PhysicalLine, PrintedSum, printed_sums
 from roslens.studies.micro_ros.results.folder import MicroRosResults
 from roslens.studies.micro_ros.results.published import PublishedFigures
@@ -28,14 +28,6 @@ from roslens.studies.micro_ros.slopes import (
     slopes_frame,
     slopes_of,
     with_totals,
-)
-from roslens.studies.micro_ros.statements import (
-    VARIANTS,
-    differences_of_totals,
-    measured_statements,
-    memory_statements,
-    published_statements,
-    tcp_statements,
 )
 from roslens.studies.micro_ros.tables import Key
 
@@ -233,7 +225,7 @@ class MicroRosReport(Report[MicroRosParameters]):
             s
             for s in totals
             if s.estimate.value is not None
-            and s.entity not in VARIANTS
+            and s.entity not in statements.VARIANTS
             and not on_rtos(s.entity)[1]
         ]
         if shown:
@@ -337,23 +329,23 @@ class MicroRosReport(Report[MicroRosParameters]):
         if self.analysed.is_micro_ros:
             estimates = [*self.transport_estimates, *self.throughput_estimates]
             emulated = {link.transport for link in self.analysed.links.values() if link.emulated}
-            statements = [
-                *memory_statements(self.published.claims, self.slopes),
-                *self.decided(measured_statements(self.slopes, estimates, emulated)),
+            of_study = [
+                *statements.memory_statements(self.published.claims, self.slopes),
+                *self.decided(statements.measured_statements(self.slopes, estimates, emulated)),
             ]
-            of_tcp = self.decided(tcp_statements(estimates))
+            of_tcp = self.decided(statements.tcp_statements(estimates))
             measured += [
-                tables.claims_table(statements, "Statements of the study, held against this"),
+                tables.claims_table(of_study, "Statements of the study, held against this"),
                 tables.claims_table(of_tcp, "What the study does not say", "said here"),
             ]
-        differences = differences_of_totals(self.published.memory)
+        differences = statements.differences_of_totals(self.published.memory)
         slopes = list(self.published_slopes.values()) or self.slopes
         return Section(
             *measured,
             tables.claims_table(
                 [
-                    *memory_statements(self.published.claims, slopes),
-                    *published_statements(
+                    *statements.memory_statements(self.published.claims, slopes),
+                    *statements.published_statements(
                         slopes, self.published.throughput, self.published.latency
                     ),
                 ]

@@ -21,7 +21,7 @@ from roslens.analysis.statistics.over_runs import value_over_runs
 from roslens.analysis.verdicts.statement import Statement, verdict_counts
 from roslens.recording import Recording, UsageError
 from roslens.recording.text import some_of
-from roslens.studies.storage import allocations, compression, recorder, statements, tables
+from roslens.studies.storage import allocations, compression, recorder, recovery, statements, tables
 from roslens.studies.storage.clocks import Agreement, agreement
 from roslens.studies.storage.figures import bars_plot, effects_plot, write_times_plot
 from roslens.studies.storage.live import (
@@ -39,13 +39,7 @@ from roslens.studies.storage.live import (
 from roslens.studies.storage.pairs import claims_table, disk_claims
 from roslens.studies.storage.published import CELL, REFUSED, cells, throughput_bounds
 from roslens.studies.storage.recorder import RecorderRun
-from roslens.studies.storage.recovery import (
-    RESILIENCE_RULE,
-    RecoveryRun,
-    recovery_estimates,
-    recovery_table,
-    resilience,
-)
+from roslens.studies.storage.recovery import RESILIENCE_RULE, RecoveryRun
 from roslens.studies.storage.results.runs import (
     RECORDER_NAME,
     RECOVERY_NAME,
@@ -180,7 +174,7 @@ class StorageReport(Report[StorageParameters]):
     @cached_property
     def resilience(self) -> list[Statement]:
         """Statements on whether MCAP resists a crash better."""
-        return resilience(self.recovery)
+        return recovery.resilience(self.recovery)
 
     @cached_property
     def compressed(self) -> list[LiveRun]:
@@ -250,7 +244,7 @@ class StorageReport(Report[StorageParameters]):
 
     @cached_property
     def _run_estimates(self) -> list[Estimate]:
-        more = recovery_estimates(self.recovery, self.level)
+        more = recovery.recovery_estimates(self.recovery, self.level)
         more += compression.compression_estimates(self.compressed, self.level)
         return [*estimates(self.live, self.level), *more]
 
@@ -504,7 +498,7 @@ class StorageReport(Report[StorageParameters]):
             )
         title = "Does MCAP resist a crash better?"
         claims = claims_table(self.resilience, title, RESILIENCE_RULE)
-        return Section(claims, recovery_table(self.recovery))
+        return Section(claims, recovery.recovery_table(self.recovery))
 
     def clocks(self) -> Section:
         """Report tracepoints against the program's own clock."""
