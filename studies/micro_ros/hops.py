@@ -90,9 +90,9 @@ def device_messages(
         )
         .collect()
     )
-    rows = found.exchanges.join(found.takes, on=["source", "transport", "sequence"]).join(
-        traced, on=["source", "source_timestamp_ns"]
-    )
+    rows = found.exchanges.join(
+        found.takes, on=["source", "transport", "sequence"], maintain_order="left"
+    ).join(traced, on=["source", "source_timestamp_ns"], maintain_order="left")
     parts = [
         _synchronised(group.sort("sequence"), found.links)
         for _, group in rows.group_by("source", "transport", maintain_order=True)

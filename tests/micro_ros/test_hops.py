@@ -101,6 +101,17 @@ def test_a_message_that_the_recording_does_not_hold_is_no_row() -> None:
     assert check.because == "in 197 of 197 messages; 200 were exchanged"
 
 
+def test_transports_are_in_the_order_of_their_exchanges() -> None:
+    """The node's trace has more messages than were exchanged, and in another order."""
+    _, results, one_sided, publications = known()
+    halves = pl.when(pl.col("sequence") < 100).then(pl.lit("first")).otherwise(pl.lit("second"))
+    results.exchanges = results.exchanges.slice(5).with_columns(halves.alias("transport"))
+    results.takes = results.takes.with_columns(halves.alias("transport"))
+    results.links = {(PLACE[0], name): Link(name) for name in ("first", "second")}
+    messages = device_messages(results, one_sided.reverse(), publications)
+    assert messages["transport"].to_list() == ["first"] * 95 + ["second"] * 100
+
+
 def test_clocks_that_cannot_be_brought_together_give_no_row() -> None:
     _, results, one_sided, publications = known()
     assert device_messages(results, one_sided.head(9), publications).is_empty()
