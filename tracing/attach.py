@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 
-from roslens.recording import Manifest, UsageError, write_manifest
+from roslens.recording import Manifest, RoslensError, UsageError, write_manifest
 from roslens.recording.layout import MANIFEST_NAME
 from roslens.recording.manifest import Environment, Loss, TracingSettings
 from roslens.recording.schema import CPU_SAMPLES
@@ -36,6 +36,7 @@ from roslens.tracing.ftrace.recorder import (
     PAUSES_NAME,
     RAW_NAME,
     Instance,
+    KernelRecording,
     ftrace_recording,
     monotonic_clock,
 )
@@ -54,6 +55,7 @@ from roslens.tracing.interruption import Interruption
 from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.lttng.settings import NEEDED_CONTEXTS
 from roslens.tracing.ros.graph import look_at_graph
+from roslens.tracing.run import reserve_space
 from roslens.tracing.sampling.stacks import StackSampler
 
 ATTACH_SUITE = "attach"
@@ -140,6 +142,7 @@ def record_attached(
     watch, begun = HostWatch(), time.time_ns()
     notes: list[str] = []
     followers: list[_Follower] = []
+    recording = KernelRecording()
     sampler = StackSampler(folder, stacks, [target.pid for target in targets], waits=waits)
     with Interruption() as interruption, ExitStack() as stack:
         stack.callback(sampler.close)
@@ -149,25 +152,30 @@ def record_attached(
             notes.extend([*place_probes(instance, targets), *notes_of(functions)])
             place_functions(instance, functions, own=False)
             instance.enable_internal(NEW_THREAD)
-            limit = Limit(instance, folder / RAW_NAME / PAUSES_NAME, call_s, share)
-            followers.append(_Follower(targets, instance, folder / RAW_NAME, limit, note))
+            raw, troubles = folder / RAW_NAME, recording.troubles
+            limit = Limit(instance, raw / PAUSES_NAME, call_s, share)
+            followers.append(_Follower(targets, instance, raw, limit, note=note, troubles=troubles))
 
         try:
+            reserve = reserve_space(folder)
             with (
                 ftrace_recording(
                     folder / "trace",
                     options.kernel_events if kernel else (),
                     buffer_bytes=options.kernel_buffer,
                     prepare=prepare,
-                ) as recording,
+                    recording=recording,
+                ),
                 followers[0].following(),
                 sampler if stacks else nullcontext(),
             ):
                 places = [Path(f"/proc/{target.pid}") for target in targets]
                 interruption.wait_for(
-                    lambda: not any(place.is_dir() for place in places), _CHECK_SECONDS, time_limit
+                    lambda: bool(recording.troubles) or not any(place.is_dir() for place in places),
+                    *(_CHECK_SECONDS, time_limit),
                 )
-        except UsageError:
+                reserve.unlink()
+        except RoslensError:
             shutil.rmtree(campaign, ignore_errors=True)
             raise
         unseen = []
@@ -217,10 +225,12 @@ class _Follower:
         instance: Instance,
         raw: Path,
         limit: Limit,
+        *,
         note: Callable[[str], None],
+        troubles: list[str],
     ) -> None:
         self._targets, self.instance, self._raw = targets, instance, raw
-        self._limit, self._note = limit, note
+        self._limit, self._note, self._troubles = limit, note, troubles
         self.told = ""
         self._threads = instance.threads = threads_of(targets)
         self._begun = time.monotonic()
@@ -279,7 +289,11 @@ class _Follower:
                 due = now + min(now - begun, _LOOK_SECONDS)
             elif not pause:
                 self._threads.update(threads_of(self._targets, self._threads))
-            pause = self._limit.step()
+            try:
+                pause = self._limit.step()
+            except OSError as error:
+                self._troubles.append(f"the cost could not be limited: {error.strerror}")
+                return
             if pause and not self.told:
                 if not self._told:
                     self._read_new_pages()

@@ -226,16 +226,15 @@ def record_run(spec: RunSpec, daemon: Tracer, interruption: Interruption) -> Man
         build_probe()
     if spec.samplers.allocations:
         Heaptrack.find_installed()
-    with _clear_disk_errors(spec.folder):
-        spec.folder.mkdir(parents=True, exist_ok=True)
+    with clear_disk_errors(spec.folder):
         try:
             # Whoever creates it owns the folder: of two simultaneous recorders only one continues.
-            spec.native.mkdir()
+            spec.native.mkdir(parents=True)
         except FileExistsError as error:
             raise FolderTakenError(
                 f"{spec.folder}: another recorder writes here; give another folder"
             ) from error
-        reserve = _reserve(spec.folder)
+    reserve = reserve_space(spec.folder)
     return _Run(spec, daemon, interruption, command, environment, reserve, functions).execute()
 
 
@@ -284,7 +283,7 @@ class _Run:
 
     def execute(self) -> Manifest:
         """Record the run, and write the manifest before and after."""
-        with _clear_disk_errors(self.spec.folder):
+        with clear_disk_errors(self.spec.folder):
             self.configuration, complaints = provenance.copy_configuration(
                 self.environment, self.spec.folder
             )
@@ -312,7 +311,7 @@ class _Run:
         return manifest
 
     def _write(self, manifest: Manifest) -> None:
-        with _clear_disk_errors(self.spec.folder):
+        with clear_disk_errors(self.spec.folder):
             write_manifest(manifest, self.spec.folder / MANIFEST_NAME)
 
     def _record(self) -> None:
@@ -350,7 +349,7 @@ class _Run:
             )
         for name, write in written.items():
             self.reserve.unlink(missing_ok=True)
-            with _clear_disk_errors(spec.folder):
+            with clear_disk_errors(spec.folder):
                 self.warnings += write(spec.folder / f"{name}.parquet") or ()
 
     def _preload_heap_probe(self) -> None:
@@ -753,20 +752,30 @@ def _last_words(spec: RunSpec) -> str:
     return ""
 
 
-def _reserve(folder: Path) -> Path:
+def reserve_space(folder: Path) -> Path:
+    """Return a file of `RESERVE_BYTES` in a run's folder, which is made if missing.
+
+    Raises
+    ------
+    RunFailedError
+        The folder cannot be written.
+    """
     path = folder / ".reserve"
-    with path.open("wb") as stream:
-        try:
-            os.posix_fallocate(stream.fileno(), 0, RESERVE_BYTES)
-        except OSError as error:
-            path.unlink()
-            if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
-                raise
-            # This file system cannot reserve space.
-            path.touch()
+    with clear_disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as stream:
+            try:
+                os.posix_fallocate(stream.fileno(), 0, RESERVE_BYTES)
+            except OSError as error:
+                path.unlink()
+                if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
+                    raise
+                # This file system cannot reserve space.
+                path.touch()
     return path
 
 
-def _clear_disk_errors(folder: Path) -> AbstractContextManager[None]:
+def clear_disk_errors(folder: Path) -> AbstractContextManager[None]:
+    """Raise RunFailedError, with advice, if a run's folder cannot be written."""
     advice = "; free space or record to another folder"
     return failing(f"{folder}: cannot be written", advice)

@@ -6,8 +6,9 @@ import os
 import re
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,12 +16,15 @@ import polars as pl
 import pytest
 from tests.programs import programs_of_ros, wait_for
 from tests.rclcpp import need_sources
+from tests.small_disk import small_disk
 
 import roslens as rl
 from roslens.collectors.collection import collect, tables
+from roslens.collectors.reader import open_trace
 from roslens.recording import Manifest, RunFailedError, find_recordings
 from roslens.tracing import attach
 from roslens.tracing.attach import record_attached
+from roslens.tracing.campaign import Event
 from roslens.tracing.ftrace.tracefs import tracefs, why_no_ftrace
 from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.ros import RosEnvironment, embedded_ros
@@ -183,6 +187,32 @@ def test_what_is_sampled_is_right_and_the_rest_not_called_lost(
     (rate,) = run.latency.topics().filter(topic=pair.topic)["rate_hz"]
     assert rate == pytest.approx(count / sum(end - begin for begin, end in spans) * 1e9, rel=0.03)
     assert not manifest.loss.discarded_events
+
+
+@pytest.mark.parametrize(("pair", "ros"), [(rclpy_pair, "rmw_fastrtps_cpp")], indirect=True)
+def test_a_full_disk_ends_the_recording_and_what_fitted_is_kept(pair: Pair, tmp_path: Path) -> None:
+    """What both sides logged until the disk was filled is there."""
+    disk, full_ns = tmp_path / "disk", []
+    disk.mkdir()
+
+    def fill(event: Event) -> None:
+        if "published" in event.text:
+            full_ns.append(time.time_ns())
+            with suppress(OSError):
+                (disk / "filler").write_bytes(bytes(16 << 20))
+
+    with small_disk(disk, "size=16m"):
+        folder, manifest = record_attached(
+            list(map(str, pair.pids)), disk / "run", time_limit=100, on_event=fill
+        )
+        (disk / "filler").unlink()
+        log = pair.log().filter(pl.col("callback_ns") < full_ns[0] - 300_000_000)
+        taken = open_trace(folder / "trace").read()["ros2:rmw_take"]
+        assert manifest.status == "failed"
+        assert "the kernel's trace is not whole: No space left" in str(manifest.failure)
+        assert manifest.end_ns - full_ns[0] < 60e9
+        heard = log.filter(pl.col("callback_ns") > taken["time_ns"].min() + 10_000_000).height
+        assert 0 < heard <= taken.height
 
 
 def agrees(folder: Path, manifest: Manifest, pair: Pair, log: pl.DataFrame) -> int:

@@ -20,7 +20,7 @@ from pydantic import Field, ValidationError
 
 from roslens.recording import RunFailedError, UsageError
 from roslens.recording.arrays import Bytes, Ints, np
-from roslens.recording.files import shipped
+from roslens.recording.files import shipped, write_atomically
 from roslens.recording.models import Frozen
 from roslens.tracing.ftrace.ctf import Converted, blocks_of, write_ctf
 from roslens.tracing.ftrace.formats import (
@@ -202,12 +202,12 @@ def own_instance(buffer_bytes: int) -> Iterator[Instance]:
 
 
 class Drain:
-    """A thread that moves whole pages of all CPUs to files."""
+    """A thread that moves whole pages of all CPUs to files, and adds to `troubles` if it fails."""
 
-    def __init__(self, instance: Instance, folder: Path) -> None:
-        self._instance = instance
+    def __init__(self, instance: Instance, folder: Path, troubles: list[str]) -> None:
+        self._instance, self._troubles = instance, troubles
         self._stop = threading.Event()
-        self.trouble: str | None = None
+        self._failed = False
         with ExitStack() as stack:
             self._files = [
                 (
@@ -231,12 +231,12 @@ class Drain:
         self._stop.set()
         self._thread.join()
         with self._open:
-            if self.trouble is None:
+            if not self._failed:
                 self._guarded(self._rest)
 
     def _run(self) -> None:
         rounds, attached = 0, self._instance.threads is not None
-        while not self._stop.is_set() and self.trouble is None:
+        while not self._stop.is_set() and not self._failed:
             rounds += 1
             # The follower of attached programs needs their first events soon, not a full page.
             prompt = attached and rounds % _ROUNDS_OF_PAGES == 0
@@ -248,7 +248,8 @@ class Drain:
             for raw, file in self._files:
                 step(raw, file)
         except OSError as error:
-            self.trouble = f"the kernel's trace is not whole: {(error.strerror or str(error))}"
+            self._failed = True
+            self._troubles.append(f"the kernel's trace is not whole: {error.strerror}")
             with suppress(OSError):
                 write(self._instance.path / "tracing_on", "0")
 
@@ -344,19 +345,17 @@ def ftrace_recording(
                 instance.only_descendants()
             raw.mkdir(parents=True)
             describe(instance, raw)
-            stack.callback(_end, instance, Drain(instance, raw), raw, recording)
+            stack.callback(_end, instance, Drain(instance, raw, recording.troubles), raw)
             write(instance.path / "tracing_on", "1")
         except OSError as error:
             raise RunFailedError(f"the kernel cannot be recorded: {error}") from error
         yield recording
 
 
-def _end(instance: Instance, drain: Drain, raw: Path, recording: KernelRecording) -> None:
+def _end(instance: Instance, drain: Drain, raw: Path) -> None:
     with suppress(OSError):
         write(instance.path / "tracing_on", "0")
     drain.end()
-    if drain.trouble:
-        recording.troubles.append(drain.trouble)
     with suppress(OSError):
         describe(instance, raw)
 
@@ -380,7 +379,8 @@ def describe(instance: Instance, raw: Path) -> None:
         handles=list(instance.handles),
         functions=instance.functions,
     )
-    (raw / ABOUT_NAME).write_text(about.model_dump_json(), encoding="utf-8")
+    # On a full disk the description of the beginning stays.
+    write_atomically(raw / ABOUT_NAME, about.model_dump_json())
 
 
 def clock_offset() -> int:
