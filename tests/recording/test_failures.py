@@ -1,5 +1,6 @@
 """Test recordings that go wrong: the message, what is kept, and that nothing is left behind."""
 
+import fcntl
 import os
 import shutil
 import signal
@@ -268,6 +269,22 @@ def test_root_without_the_right_to_mount_shares_the_machines_daemon(recorder, pi
     assert any(
         "the machine's session daemon" in note for note in recorder.manifest["tracing"]["notes"]
     )
+    recorder.assert_nothing_left()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_waiting_for_another_recording_can_be_ended(recorder, number):
+    """The test holds the lock that another recorder would hold."""
+    with (recorder.scratch / f"roslens-{os.getuid()}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        recorder.start("true", options=("--daemon", "machine"))
+        said = iter(recorder.process.stderr.readline, "")
+        assert any("waiting for it" in line for line in said)
+        recorder.process.send_signal(number)
+        status, error = recorder.wait()
+    assert status == 130
+    assert f"interrupted by {number.name}" in one_line(error)
+    assert not recorder.output.exists()
     recorder.assert_nothing_left()
 
 

@@ -26,9 +26,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Literal
 
-from roslens.recording import RunFailedError
+from roslens.recording import InterruptedRunError, RunFailedError
 from roslens.recording.scratch import scratch_folder
 from roslens.tracing.guard import guarded
+from roslens.tracing.interruption import Interruption
 from roslens.tracing.lttng.kernel import in_tracing_group
 from roslens.tracing.lttng.tool import LttngTool, find_program
 from roslens.tracing.processes import FIRM, end_all, end_process, marked
@@ -40,6 +41,7 @@ GLOBAL_FOLDER = Path("/var/run/lttng")
 CLIENT_SOCKET = "client-lttng-sessiond"
 PROGRAMS_SOCKETS = "lttng-ust-sock-*"
 START_SECONDS = 10.0
+_TURN_SECONDS = 0.1
 _HOME = "roslens-lttng-"
 _LONGEST_HOME = 60  # at most 107 bytes fit in a Unix socket's path, LTTng's longest name has 45
 _PRIVATE_MOUNT = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
@@ -326,11 +328,21 @@ def _turn(folder: Path, progress: Progress) -> Iterator[None]:
     """Wait until no other roslens records with the shared daemon."""
     path = Path(tempfile.gettempdir()) / f"roslens-{os.getuid()}.lock"
     with path.open("a") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            progress(f"another roslens records with the session daemon in {folder}: waiting for it")
-            fcntl.flock(stream, fcntl.LOCK_EX)
+
+        def is_ours() -> bool:
+            with suppress(BlockingIOError):
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return True
+            return False
+
+        if not is_ours():
+            with Interruption() as interruption:
+                progress(
+                    f"another roslens records with the session daemon in {folder}: waiting for it"
+                )
+                interruption.wait_for(is_ours, _TURN_SECONDS)
+                if interruption.wanted:
+                    raise InterruptedRunError(f"{interruption.reason} while waiting for its end")
         yield
 
 
