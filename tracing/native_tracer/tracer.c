@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "tracer.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -661,39 +660,10 @@ TRACER_PUBLIC bool roslens_tracer_prepare(const char * parent, double flight_sec
   return folder_below(parent, path) && prepare(path);
 }
 
-/* ------------------------------------------------------------------ names of callbacks
-
-   tracetools' C++ interface requests them. libstdc++ is then always loaded; a process without C++
-   need not load it. The caller frees the result. */
-
-extern char * __cxa_demangle(const char *, char *, size_t *, int *) __attribute__((weak));
-
-TRACER_PUBLIC char * _ZN10tracetools6detail15demangle_symbolEPKc(const char * mangled)
-{
-  int status = -1;
-  if (!__cxa_demangle || !mangled) {
-    return NULL;
-  }
-  char * plain = __cxa_demangle(mangled, NULL, NULL, &status);
-  return status == 0 ? plain : NULL;
-}
-
-TRACER_PUBLIC char * _ZN10tracetools6detail18get_symbol_funcptrEPKv(const void * function)
-{
-  Dl_info found;
-  if (dladdr((void *) function, &found) == 0 || !found.dli_sname) {
-    return NULL;
-  }
-  return _ZN10tracetools6detail15demangle_symbolEPKc(found.dli_sname);
-}
+extern char * _ZN10tracetools6detail18get_symbol_funcptrEPKv(const void *);
 
 /* The symbol that Humble uses. */
 TRACER_PUBLIC char * _ZN10tracetools6detail18get_symbol_funcptrEPv(void * function)
 {
   return _ZN10tracetools6detail18get_symbol_funcptrEPKv(function);
-}
-
-TRACER_PUBLIC bool ros_trace_compile_status(void)
-{
-  return true;
 }

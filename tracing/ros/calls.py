@@ -415,8 +415,42 @@ int rcl_publish(const void * publisher, const int32_t * message, void * allocati
   serialized_type = outer_type;
   return failed;
 }
+
+__attribute__((visibility("default")))
+bool ros_trace_compile_status(void)
+{
+  return true;
+}
+
+/* Names of callbacks, which tracetools' C++ interface requests. libstdc++ is then always loaded; a
+   process without C++ need not load it. The caller frees the result. */
+extern char * __cxa_demangle(const char *, char *, size_t *, int *) __attribute__((weak));
+
+__attribute__((visibility("default")))
+char * _ZN10tracetools6detail15demangle_symbolEPKc(const char * mangled)
+{
+  int status = -1;
+  if (!__cxa_demangle || !mangled) {
+    return NULL;
+  }
+  char * plain = __cxa_demangle(mangled, NULL, NULL, &status);
+  return status == 0 ? plain : NULL;
+}
+
+__attribute__((visibility("default")))
+char * _ZN10tracetools6detail18get_symbol_funcptrEPKv(const void * function)
+{
+  Dl_info found;
+  if (dladdr((void *) function, &found) == 0 || !found.dli_sname) {
+    return NULL;
+  }
+  return _ZN10tracetools6detail15demangle_symbolEPKc(found.dli_sname);
+}
 """
-"""C source of these functions: needs ``_GNU_SOURCE``, dlfcn.h, errno.h, pthread.h, stdlib.h."""
+"""C source of these functions, and of those of tracetools that record nothing.
+
+It needs ``_GNU_SOURCE``, dlfcn.h, errno.h, pthread.h, stdlib.h.
+"""
 
 
 def with_calls(instrumentation: Instrumentation) -> Instrumentation:

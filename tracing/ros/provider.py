@@ -6,36 +6,11 @@ The library has the same functions as the one that ROS was built with, so that i
 
 from __future__ import annotations
 
-from roslens.tracing.ros.calls import THREADS, noted
+from roslens.tracing.ros.calls import FUNCTIONS, THREADS, noted
 from roslens.tracing.ros.header import Instrumentation, Parameter, Tracepoint
 
 HEADER_NAME = "roslens_ros2_events.h"
 SOURCE_NAME = "roslens_tracetools.c"
-
-_SYMBOLS = """
-/* Names of callbacks, which tracetools' C++ interface asks for. libstdc++ is there whenever
-   something calls them; a process without C++ does not have to load it. */
-extern char * __cxa_demangle(const char *, char *, size_t *, int *) __attribute__((weak));
-
-char * _ZN10tracetools6detail15demangle_symbolEPKc(const char * mangled)
-{
-  int status = -1;
-  if (!__cxa_demangle || !mangled) {
-    return NULL;
-  }
-  char * plain = __cxa_demangle(mangled, NULL, NULL, &status);
-  return status == 0 ? plain : NULL;
-}
-
-char * _ZN10tracetools6detail18get_symbol_funcptrEPKv(const void * function)
-{
-  Dl_info found;
-  if (dladdr((void *) function, &found) == 0 || !found.dli_sname) {
-    return NULL;
-  }
-  return _ZN10tracetools6detail15demangle_symbolEPKc(found.dli_sname);
-}
-"""
 
 
 def header_source(instrumentation: Instrumentation) -> str:
@@ -71,7 +46,6 @@ def library_source(instrumentation: Instrumentation) -> str:
         "#include <stddef.h>",
         "#include <stdlib.h>",
         THREADS,
-        "bool ros_trace_compile_status(void) {return true;}",
     ]
     for tracepoint in instrumentation.tracepoints:
         parameters = instrumentation.functions[tracepoint.name]
@@ -87,7 +61,7 @@ def library_source(instrumentation: Instrumentation) -> str:
             f"void ros_trace_do_{tracepoint.name}({declared})",
             f"{{{note}do_tracepoint({event}{passed});}}",
         ]
-    return "\n".join(lines) + "\n" + _SYMBOLS
+    return "\n".join(lines) + "\n" + FUNCTIONS
 
 
 def _event(tracepoint: Tracepoint) -> str:

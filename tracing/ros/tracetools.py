@@ -19,7 +19,7 @@ from pathlib import Path
 from roslens.recording import RunFailedError
 from roslens.recording.files import write_atomically
 from roslens.tracing.ros.cache import cache_folder, cached_file, locked, private_folder
-from roslens.tracing.ros.calls import FUNCTIONS, with_calls
+from roslens.tracing.ros.calls import with_calls
 from roslens.tracing.ros.compiling import named_compiler, preprocessed
 from roslens.tracing.ros.header import read_instrumentation
 from roslens.tracing.ros.provider import HEADER_NAME, SOURCE_NAME, header_source, library_source
@@ -62,7 +62,7 @@ def build_tracetools(include: Path) -> Path:
     """
     instrumentation = with_calls(read_instrumentation(include))
     header = header_source(instrumentation)
-    source = library_source(instrumentation) + FUNCTIONS
+    source = library_source(instrumentation)
     compiler = find_compiler()
     machine = (describe_compiler(compiler), ust_version(compiler))
     key = hashlib.sha256(
