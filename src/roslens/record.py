@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TypedDict, Unpack
@@ -14,13 +14,11 @@ from roslens.recorded import ResultPrinter
 from roslens.recording import UsageError
 from roslens.recording.manifest import Manifest
 from roslens.recording.terminal import say
-from roslens.tracing.attach import record_attached
 from roslens.tracing.campaign import (
     RECORDINGS,
     new_campaign,
     planned_seconds,
     resume_campaign,
-    run_campaign,
 )
 from roslens.tracing.command import record_command
 from roslens.tracing.lifeline import Lifeline
@@ -46,7 +44,7 @@ from roslens.tracing.state import (
     find_campaigns,
     last_unfinished,
 )
-from roslens.tracing.suite import RosChoice, load_suite, with_changes
+from roslens.tracing.suite import RosChoice, Suite
 from roslens.tracing.tracer import needed_preload
 from roslens.tracing.workload import resolve_command
 
@@ -54,44 +52,6 @@ _SHORT_FLIGHT_S = 10.0
 """A snapshot of a shorter flight could not contain the time before its trigger."""
 NOTHING = ("sleep", "infinity")
 """The command if only programs that run already are recorded."""
-
-
-def record_suite(
-    suite_name: str,
-    *,
-    root: Path | None,
-    name: str | None,
-    seed: int | None,
-    changes: Mapping[str, object],
-    only: Sequence[str],
-    told: ResultPrinter,
-) -> None:
-    """Record a suite; print the campaign's folder last.
-
-    `changes` are as in `with_changes`.
-
-    Raises
-    ------
-    UsageError
-        The suite does not exist, or something that recording needs is missing.
-    RunFailedError
-        Some runs are not complete.
-    InterruptedRunError
-        The user asked to end the recording.
-    """
-    suite, text = load_suite(suite_name)
-    suite = with_changes(suite, changes)
-    with show_progress() as on_event:
-        result = run_campaign(
-            suite,
-            text,
-            root=root or RECORDINGS,
-            name=name,
-            seed=seed,
-            only=only,
-            on_event=on_event,
-        )
-    told.print_campaign(result)
 
 
 class RecordSettings(TypedDict):
@@ -184,40 +144,6 @@ def record_hosts(
             on_event=on_event,
         )
     told.print_hosts(result)
-
-
-def record_running(
-    wanted: Sequence[str],
-    output: Path | None,
-    *,
-    options: TracingOptions,
-    stacks: float,
-    waits: bool,
-    share: float,
-    time_limit: float | None,
-    told: ResultPrinter,
-) -> None:
-    """Record programs that run already; print the recording's folder last.
-
-    Raises
-    ------
-    UsageError
-        The program does not exist, or ftrace may not be used here.
-    RunFailedError
-        The kernel refuses, or the recording is not complete.
-    """
-    with show_progress() as on_event:
-        folder, manifest = record_attached(
-            wanted,
-            output,
-            options=options,
-            time_limit=time_limit,
-            stacks=stacks,
-            waits=waits,
-            share=share,
-            on_event=on_event,
-        )
-    told.print_recording(folder, manifest)
 
 
 LISTS = frozenset({"LD_PRELOAD", "PYTHONPATH"})
@@ -371,17 +297,8 @@ def _runs_table(state: CampaignState) -> ReportTable:
     return ReportTable(columns, rows, "", left=frozenset(columns[2:]))
 
 
-def show_plan(
-    suite_name: str,
-    *,
-    seed: int | None,
-    changes: Mapping[str, object],
-    only: Sequence[str],
-    told: ResultPrinter,
-) -> None:
+def show_plan(suite: Suite, *, seed: int | None, only: Sequence[str], told: ResultPrinter) -> None:
     """Print the planned runs of a suite, and how long they would take."""
-    suite, _ = load_suite(suite_name)
-    suite = with_changes(suite, changes)
     seed = choose_seed(suite) if seed is None else seed
     runs = plan_runs(suite, seed, chosen_levels(suite, only))
     seconds = planned_seconds(suite, len(runs))

@@ -368,9 +368,13 @@ def record(
     way = _calling_form(given)
     from roslens import record as recording  # noqa: PLC0415
     from roslens.recorded import ResultPrinter  # noqa: PLC0415
+    from roslens.tracing.attach import record_attached  # noqa: PLC0415
+    from roslens.tracing.campaign import RECORDINGS, run_campaign  # noqa: PLC0415
     from roslens.tracing.lttng import TracingOptions  # noqa: PLC0415
     from roslens.tracing.lttng.settings import KERNEL_EVENTS  # noqa: PLC0415
+    from roslens.tracing.progress import show_progress  # noqa: PLC0415
     from roslens.tracing.sampling.rates import SamplerRates  # noqa: PLC0415
+    from roslens.tracing.suite import load_suite, with_changes  # noqa: PLC0415
 
     printer = ResultPrinter(as_json=as_json)
     rate = given.get("stacks", 0.0)
@@ -382,30 +386,35 @@ def record(
     elif resume is not None:
         recording.resume_suite(output, suite, resume, printer)
     elif attach is not None:
-        recording.record_running(
-            attach,
-            output,
-            options=TracingOptions.checked(**tracing),
-            stacks=rate,
-            waits=waits,
-            share=_share(given),
-            time_limit=time_limit,
-            told=printer,
-        )
+        with show_progress() as on_event:
+            attached = record_attached(
+                attach,
+                output,
+                options=TracingOptions.checked(**tracing),
+                stacks=rate,
+                waits=waits,
+                share=_share(given),
+                time_limit=time_limit,
+                on_event=on_event,
+            )
+        printer.print_recording(*attached)
     elif suite is not None:
-        changes = _fields(_OF_SUITE, given)
+        planned, text = load_suite(suite)
+        planned = with_changes(planned, _fields(_OF_SUITE, given))
         if dry_run:
-            recording.show_plan(suite, seed=seed, changes=changes, only=only, told=printer)
-        else:
-            recording.record_suite(
-                suite,
-                root=output,
+            recording.show_plan(planned, seed=seed, only=only, told=printer)
+            return
+        with show_progress() as on_event:
+            campaign = run_campaign(
+                planned,
+                text,
+                root=output or RECORDINGS,
                 name=name,
                 seed=seed,
-                changes=changes,
                 only=only,
-                told=printer,
+                on_event=on_event,
             )
+        printer.print_campaign(campaign)
     else:
         if not command and not host:
             # What runs already is known to the machine's daemon alone.
