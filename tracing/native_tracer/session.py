@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from roslens.recording import RunFailedError
 from roslens.recording.manifest import Loss, TracingSettings
@@ -39,7 +38,6 @@ class NativeTracer:
     token: str
     home: Path
     notes: list[str] = field(default_factory=list)
-    kernel: Literal[False] = False
 
     @property
     def workload_variables(self) -> dict[str, str]:

@@ -442,7 +442,6 @@ def record(
 @verb(RECORD, "env [--flight SECONDS] [-o FOLDER]", example="env -o my_recording")
 def env(
     *,
-    tracer: Literal["native"] = "native",
     output: OutputOption = None,
     event: tuple[str, ...] = ("ros2:*",),
     flight: float | None = None,
@@ -450,13 +449,11 @@ def env(
     """Print the variables with which any ROS 2 program records itself.
 
     For launch systems, containers and services: 'eval "$(roslens env)"', then start the programs.
-    What they do is written as it happens, so the folder can be read at any time, whatever ends
-    them.
+    The native tracer, which needs no daemon, writes what they do as it happens: the folder can be
+    read at any time, whatever ends them.
 
     Parameters
     ----------
-    tracer
-        The tracer. Only the native tracer needs no daemon.
     output
         Folder of the trace. Default: a new one below data/recordings/env.
     event
@@ -467,7 +464,6 @@ def env(
     """
     from roslens import record as recording  # noqa: PLC0415
 
-    del tracer
     recording.print_variables(output, event, flight)
 
 
