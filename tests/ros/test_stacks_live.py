@@ -342,3 +342,19 @@ def test_a_perf_that_may_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert manifest.status == "complete"
     assert any("perf_event_paranoid to 2 or less" in warning for warning in manifest.warnings)
     assert not (folder / "native" / "perf.data").exists()
+
+
+def test_a_perf_that_is_killed_is_said_and_no_sample_is_denied(tmp_path: Path) -> None:
+    """The workload kills perf, which is another child of the recorder."""
+    folder, manifest = record_command(
+        ["sh", "-c", "kill -KILL $(pgrep -P $PPID -x perf)"],
+        tmp_path / "run",
+        options=OPTIONS,
+        samplers=SamplerRates(stacks=HZ),
+        ros="none",
+    )
+    assert manifest.status == "complete"
+    said = " ".join(manifest.warnings)
+    assert "perf was killed" in said
+    assert "no sample was taken" not in said
+    assert not (folder / "cpu_samples.parquet").exists()

@@ -170,6 +170,8 @@ class StackSampler:
         late.cancel()
         _, status, usage = os.wait4(perf.pid, 0)
         perf.returncode = os.waitstatus_to_exitcode(status)
+        if perf.returncode == -signal.SIGKILL:
+            self.troubles.append("stacks: perf was killed, and what it sampled cannot be read")
         self._pipes.close()
         seconds = time.monotonic() - self._begun
         self._cpu_fraction = (usage.ru_utime + usage.ru_stime) / seconds if self._begun else 0.0
@@ -211,6 +213,9 @@ class StackSampler:
         self._lost, pids = forget_old_maps(self._raw)
         with _python_names(self._raw, pids, ours=not self._pids) as raw:
             samples, waits = self._read(raw, offset_ns)
+        if self.troubles and not samples.height:
+            # Whether there was anything to sample is not known.
+            return self.troubles
         self._rounds = samples.height
         CPU_SAMPLES.write(samples, path)
         if self._waits:
