@@ -11,13 +11,21 @@ from pathlib import Path
 
 import pytest
 
-from roslens.recording import RunFailedError, UsageError
+from roslens.recording import Manifest, RunFailedError, UsageError, manifest, write_manifest
+from roslens.recording.manifest import TracingSettings
 from roslens.tracing.interruption import Interruption
 from roslens.tracing.lifeline import BeginMessage, Lifeline
 from roslens.tracing.lttng import TracingOptions
 from roslens.tracing.lttng.settings import KERNEL_EVENTS
 from roslens.tracing.remote.arguments import record_arguments
-from roslens.tracing.remote.campaign import fetch
+from roslens.tracing.remote.campaign import (
+    HOSTS_NAME,
+    HostsState,
+    HostState,
+    fetch,
+    read_hosts,
+    resume_hosts,
+)
 from roslens.tracing.remote.ssh import Host, ssh_command
 from roslens.tracing.sampling.rates import SamplerRates
 
@@ -161,3 +169,22 @@ def test_half_an_archive_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         fetch("robot", "x", tmp_path / "here", interruption)
     assert not (tmp_path / "here").exists()
     assert not (tmp_path / ".here.part").exists()
+
+
+def test_a_recording_that_is_here_already_is_not_fetched_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed roslens had fetched it, and removed it there, but not noted this yet."""
+    monkeypatch.setenv("ROSLENS_SSH", "true")  # does what it is told, and has no recording
+    host = HostState(name="robot", destination="robot", command=(), folder="/gone/robot")
+    (tmp_path / HOSTS_NAME).write_text(HostsState(hosts=[host]).model_dump_json())
+    (tmp_path / "robot").mkdir()
+    machine, tracing = manifest.Host(), TracingSettings(tracer="native")
+    whole = Manifest(
+        suite="s", campaign="c", run="r", host=machine, tracing=tracing, start_ns=1,
+        status="complete",
+    )  # fmt: skip
+    write_manifest(whole, tmp_path / "robot" / "manifest.json")
+    result = resume_hosts(tmp_path)
+    assert (result.recordings, result.troubles) == ({"robot": whole}, {})
+    assert read_hosts(tmp_path).hosts[0].status == "fetched"

@@ -349,8 +349,11 @@ def _fetch_recording(host: HostState, folder: Path, interruption: Interruption) 
     if _still_runs(host, interruption):
         host.trouble = "not fetched: its recorder still runs there"
         return
+    here = folder / host.name
     try:
-        fetch(host.destination, host.folder, folder / host.name, interruption)
+        # It is here already if another roslens was killed while it fetched the others.
+        if not here.is_dir():
+            fetch(host.destination, host.folder, here, interruption)
     except RunFailedError as error:
         host.trouble = f"not fetched: {error}"
         return
