@@ -50,7 +50,7 @@ from roslens.tracing.native_tracer.session import diagnose_no_native_events
 from roslens.tracing.processes import marked
 from roslens.tracing.ros import RosEnvironment, diagnose_no_events
 from roslens.tracing.ros.domain import without_leftovers
-from roslens.tracing.ros.environment import python_path
+from roslens.tracing.ros.environment import preloaded, python_path
 from roslens.tracing.sampling import (
     PYTHON_NAMES,
     AllocationSites,
@@ -657,8 +657,7 @@ def _environment(spec: RunSpec, daemon: Tracer) -> dict[str, str]:
     if spec.trace_rclpy:
         base["PYTHONPATH"] = python_path(base)
     if spec.preload:
-        already = [library for library in base.get("LD_PRELOAD", "").split(":") if library]
-        base["LD_PRELOAD"] = ":".join([*map(str, spec.preload), *already])
+        base["LD_PRELOAD"] = preloaded(base, first=spec.preload)
     if spec.ros is None:
         return base
     if spec.ros.kind == "embedded":

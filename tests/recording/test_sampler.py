@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from tests.programs import wait_for
@@ -12,6 +13,7 @@ from tests.programs import wait_for
 from roslens.recording.schema import RESOURCES
 from roslens.tracing.proc import stat
 from roslens.tracing.processes import has_mark, marked, process_ids
+from roslens.tracing.ros.environment import preloaded
 from roslens.tracing.sampling import ProcessReader, Sampler, cpu_time_ns
 
 pytestmark = pytest.mark.live
@@ -215,3 +217,11 @@ def parent(pid: int) -> int | None:
     with suppress(OSError):
         return int(stat(pid)[1])
     return None
+
+
+def test_libraries_of_a_user_are_between_the_tracers_and_the_samplers():
+    """ld.so(8): separated by colons or spaces."""
+    given = {"LD_PRELOAD": "a.so b.so:c.so"}
+    order = preloaded(given, first=[Path("tracer.so")], last=[Path("heap.so")])
+    assert order == "tracer.so:a.so:b.so:c.so:heap.so"
+    assert not preloaded({})

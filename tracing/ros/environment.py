@@ -107,8 +107,7 @@ class RosEnvironment:
         merged.update(self.variables)
         middleware = self.middlewares.get(self.rmw or "", ())
         if preload or middleware:
-            already = [library for library in merged.get("LD_PRELOAD", "").split(":") if library]
-            merged["LD_PRELOAD"] = ":".join([*map(str, preload), *already, *map(str, middleware)])
+            merged["LD_PRELOAD"] = preloaded(merged, first=preload, last=middleware)
         return merged
 
     def preload(self) -> list[Path]:
@@ -161,6 +160,14 @@ def python_path(environment: Mapping[str, str]) -> str:
     """Return the ``PYTHONPATH`` with which Python nodes emit callback and publish events."""
     before = environment.get("PYTHONPATH", "").split(os.pathsep)
     return os.pathsep.join([_AT_START, *(path for path in before if path and path != _AT_START)])
+
+
+def preloaded(
+    environment: Mapping[str, str], *, first: Sequence[Path] = (), last: Sequence[Path] = ()
+) -> str:
+    """Return ``LD_PRELOAD`` with libraries before and after those that it names."""
+    already = re.split("[: ]", environment.get("LD_PRELOAD", ""))
+    return ":".join([*map(str, first), *filter(None, already), *map(str, last)])
 
 
 def sourced_ros(environ: Mapping[str, str], *, rclpy: bool = True) -> RosEnvironment:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from roslens.recording import UsageError
 from roslens.recording.schema import ALLOCATION_SITES
-from roslens.tracing.sampling.preloaded import preloadable, preloaded
+from roslens.tracing.ros.environment import preloaded
+from roslens.tracing.sampling.preloaded import preloadable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -119,7 +120,8 @@ class AllocationSites:
 
     def variables(self, environment: dict[str, str]) -> dict[str, str]:
         """Return the environment variables that the programs need."""
-        preload = preloaded(environment, self.heaptrack.library, preloadable(_AGAIN, "allocations"))
+        libraries = (self.heaptrack.library, preloadable(_AGAIN, "allocations"))
+        preload = preloaded(environment, last=libraries)
         output = f"{self.folder}/$$"
         return {
             "LD_PRELOAD": preload,

@@ -14,7 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from roslens.tracing.proc import namespace_id, read
-from roslens.tracing.sampling.preloaded import preloadable, preloaded
+from roslens.tracing.ros.environment import preloaded
+from roslens.tracing.sampling.preloaded import preloadable
 
 _SOURCE = Path(__file__).with_name("heap_probe.c")
 _NUMBERS = struct.Struct("QQ")
@@ -46,7 +47,7 @@ class HeapProbe:
     def variables(self, environment: dict[str, str]) -> dict[str, str]:
         """Return the environment variables that the programs need."""
         return {
-            "LD_PRELOAD": preloaded(environment, self.library),
+            "LD_PRELOAD": preloaded(environment, last=[self.library]),
             "ROSLENS_HEAP": str(self.folder),
             "ROSLENS_HEAP_HZ": repr(self.hz),
         }

@@ -32,8 +32,3 @@ def preloadable(source: Path, wanted_by: str) -> Path:
         )
     except CompileError as error:
         raise UsageError(f"{wanted_by}: {error}") from error
-
-
-def preloaded(environment: dict[str, str], *libraries: Path) -> str:
-    """Return ``LD_PRELOAD`` with these libraries appended."""
-    return " ".join(filter(None, (environment.get("LD_PRELOAD"), *map(str, libraries))))
