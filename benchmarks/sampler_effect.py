@@ -29,8 +29,11 @@ from scipy import stats
 import roslens.tracing.run as recording
 from roslens.recording import Recording, find_recordings
 from roslens.tracing.campaign import run_campaign
-from roslens.tracing.sampling import Sampler, StackSampler, SystemSampler, ThreadSampler
 from roslens.tracing.sampling.periodic import Periodic
+from roslens.tracing.sampling.processes import Sampler
+from roslens.tracing.sampling.stacks import StackSampler
+from roslens.tracing.sampling.system import SystemSampler
+from roslens.tracing.sampling.threads import ThreadSampler
 from roslens.tracing.suite import Suite, load_suite
 
 SETTLE_NS = 200_000_000

@@ -51,20 +51,14 @@ from roslens.tracing.processes import marked
 from roslens.tracing.ros import RosEnvironment, diagnose_no_events
 from roslens.tracing.ros.domain import without_leftovers
 from roslens.tracing.ros.environment import preloaded, python_path
-from roslens.tracing.sampling import (
-    PYTHON_NAMES,
-    AllocationSites,
-    HeapProbe,
-    Sampler,
-    StackSampler,
-    SystemSampler,
-    ThreadSampler,
-    cpu_time_ns,
-)
-from roslens.tracing.sampling.allocations import Heaptrack
-from roslens.tracing.sampling.heap import build_probe
+from roslens.tracing.sampling.allocations import AllocationSites, Heaptrack
+from roslens.tracing.sampling.heap import HeapProbe, build_probe
 from roslens.tracing.sampling.periodic import TableSampler
+from roslens.tracing.sampling.processes import Sampler, cpu_time_ns
 from roslens.tracing.sampling.rates import SamplerRates
+from roslens.tracing.sampling.stacks import PYTHON_NAMES, StackSampler
+from roslens.tracing.sampling.system import SystemSampler
+from roslens.tracing.sampling.threads import ThreadSampler
 from roslens.tracing.scrub import shared_command, shared_text, shared_variables
 from roslens.tracing.tracer import (
     Tracer,

@@ -24,7 +24,7 @@ from roslens.runs import Runs
 from roslens.tracing.native_tracer.growing import Growing, find_growing
 from roslens.tracing.proc import namespace_id, process_name
 from roslens.tracing.processes import PROC, process_ids
-from roslens.tracing.sampling import cpu_time_ns
+from roslens.tracing.sampling.processes import cpu_time_ns
 
 _STREAM = re.compile(r"(/\S*/ros2-[^/\s]+)/ros2_")
 _SAMPLES, _APART_S = 4, 0.1

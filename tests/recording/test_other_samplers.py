@@ -15,8 +15,10 @@ from tests.programs import wait_for
 from roslens.recording import read_manifest
 from roslens.recording.schema import SYSTEM, THREADS
 from roslens.tracing.campaign import run_campaign
-from roslens.tracing.sampling import HeapProbe, ProcessReader, ThreadSampler
+from roslens.tracing.sampling.heap import HeapProbe
+from roslens.tracing.sampling.processes import ProcessReader
 from roslens.tracing.sampling.system import disk_counters, network_counters, system_sample
+from roslens.tracing.sampling.threads import ThreadSampler
 from roslens.tracing.suite import parse_suite
 
 pytestmark = pytest.mark.live

@@ -14,7 +14,7 @@ from roslens.recording.schema import RESOURCES
 from roslens.tracing.proc import stat
 from roslens.tracing.processes import has_mark, marked, process_ids
 from roslens.tracing.ros.environment import preloaded
-from roslens.tracing.sampling import ProcessReader, Sampler, cpu_time_ns
+from roslens.tracing.sampling.processes import ProcessReader, Sampler, cpu_time_ns
 
 pytestmark = pytest.mark.live
 

@@ -13,9 +13,8 @@ import polars as pl
 
 from roslens.analysis.overview.live import USED
 from roslens.tracing.proc import own_namespace
-from roslens.tracing.sampling import ProcessReader
 from roslens.tracing.sampling.periodic import Periodic
-from roslens.tracing.sampling.processes import Sample
+from roslens.tracing.sampling.processes import ProcessReader, Sample
 
 _TICK_S = 0.5
 _TICKS = 10
