@@ -117,11 +117,6 @@ class Sighting:
 _FIRST = attrgetter("time")
 
 
-def event_name(probe: str) -> str:
-    """Return the event that our probe, named ``<event>__<number>``, records."""
-    return probe.rpartition("__")[0]
-
-
 def sightings(
     trace: RawTrace, blocks: Iterable[Bytes], threads: Mapping[int, Thread]
 ) -> dict[Key, Sighting]:
@@ -204,7 +199,9 @@ def _events(trace: RawTrace, data: Bytes) -> Iterator[tuple[str, int, Ints, Ints
         if described is not None:
             of_kind = (kind == number) & (size >= described.size)
             if of_kind.any():
-                yield event_name(described.name), number, begin[of_kind], time[of_kind]
+                # Our probe of an event is named ``<event>__<number>``.
+                event = described.name.rpartition("__")[0]
+                yield event, number, begin[of_kind], time[of_kind]
 
 
 def _text(data: Bytes, begin: int, offset: int) -> str:

@@ -83,18 +83,13 @@ def find_targets(wanted: list[str]) -> list[Target]:
         targets = [_target(pid) for pid in pids]
         attachable = [target for target in targets if target is not None]
         if not attachable:
-            reason = (
-                "has no libtracetools mapped" if any(map(_is_running, pids)) else "does not run"
-            )
+            runs = any(Path(f"/proc/{pid}").is_dir() for pid in pids)
+            reason = "has no libtracetools mapped" if runs else "does not run"
             raise UsageError(
                 f"--attach {name}: {reason}; give the process id or name of a running ROS 2 program"
             )
         by_pid |= {target.pid: target for target in attachable}
     return list(by_pid.values())
-
-
-def _is_running(pid: int) -> bool:
-    return Path(f"/proc/{pid}").is_dir()
 
 
 def _named(name: str) -> Iterator[int]:

@@ -193,8 +193,12 @@ def _private(
         process = _start(_private_prefix(folder), options, variables, log)
         stack.callback(_end, process, token)
         _wait_until_answers(folder, process, log)
+        enter: tuple[str, ...] = ()
+        if os.geteuid() == 0:
+            target = ("--target", str(process.pid), "--mount", f"--wd={Path.cwd()}", "--")
+            enter = ("nsenter", *target)
         tool = LttngTool(
-            prefix=_enter(process.pid) if os.geteuid() == 0 else (),
+            prefix=enter,
             variables=variables,
             # No group has this name: otherwise members of 'tracing' would be sent to root's daemon.
             arguments=("--group", f"roslens-{token}"),
@@ -238,10 +242,6 @@ def _private_prefix(folder: Path) -> list[str]:
     # 'slave': later mounts, such as an external disk, are visible inside, too.
     unshare = ["unshare", "--mount", "--propagation", "slave", "--"]
     return [*unshare, "sh", "-c", _PRIVATE_MOUNT, "sh", str(folder), str(target)]
-
-
-def _enter(pid: int) -> tuple[str, ...]:
-    return ("nsenter", "--target", str(pid), "--mount", f"--wd={Path.cwd()}", "--")
 
 
 def _start(

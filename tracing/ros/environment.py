@@ -233,7 +233,7 @@ def embedded_ros(progress: Progress | None = None) -> RosEnvironment:
     """
     _check_machine()
     interpreter, version = _find_python()
-    digest = hashlib.sha256(_pins().encode()).hexdigest()[:12]
+    digest = hashlib.sha256(PINS.read_bytes()).hexdigest()[:12]
     folder = cache_folder() / "ros" / f"{EMBEDDED_DISTRO}-py{version}-{digest}"
     marker = folder / _MARKER
     if not marker.is_file():
@@ -271,13 +271,6 @@ def _embedded_at(folder: Path) -> RosEnvironment:
         ),
         middlewares={EMBEDDED_RMW: ()},
     )
-
-
-def _pins() -> str:
-    try:
-        return PINS.read_text(encoding="utf-8")
-    except OSError as error:
-        raise RunFailedError(f"{PINS}: cannot be read: {error.strerror}") from error
 
 
 def _check_machine() -> None:
