@@ -288,10 +288,11 @@ def _counting(options: argparse.Namespace) -> dict[str, str]:
     if options.allocations.lower() != "true":
         return {}
     # This import is local because the package loads Polars, which takes longer than most cells.
-    from roslens.tracing.sampling.preloaded import preloadable, preloaded  # noqa: PLC0415
+    from roslens.tracing.ros.environment import preloaded  # noqa: PLC0415
+    from roslens.tracing.sampling.preloaded import preloadable  # noqa: PLC0415
 
     library = preloadable(HERE / "allocations.c", "--allocations")
-    return {"LD_PRELOAD": preloaded(dict(os.environ), library)}
+    return {"LD_PRELOAD": preloaded(os.environ, last=[library])}
 
 
 def _verify(options: argparse.Namespace, scratch: Path) -> None:
