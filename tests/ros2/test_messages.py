@@ -289,24 +289,6 @@ def test_a_message_within_a_process() -> None:
     assert rows(tables["takes"], "topic", "take_ns", "intra_process") == [("/data", 130, True)]
 
 
-def test_a_full_ring_buffer_overwrites_the_oldest() -> None:
-    """The buffer has two places: the third message takes the first's, the fourth finds one free."""
-    trace = one_process()
-    intra_publish(trace, 100, 0)
-    intra_publish(trace, 200, 1)
-    intra_publish(trace, 300, 0, overwritten=1)
-    intra_receive(trace, 400, 1)
-    intra_publish(trace, 500, 1)
-    intra_receive(trace, 600, 0)
-    messages = trace.tables()["messages"]
-    assert rows(messages, "publish_ns", "take_ns", "outcome", "match") == [
-        (100, None, "overwritten", "exact"),
-        (200, 400, "delivered", "exact"),
-        (300, 600, "delivered", "exact"),
-        (500, None, "unknown", None),
-    ]
-
-
 def test_a_cleared_buffer_drops_what_it_held() -> None:
     trace = one_process()
     intra_publish(trace, 100, 0)
@@ -341,32 +323,6 @@ def test_both_ways_at_once_are_one_row_per_subscription() -> None:
     ) == [
         (0, "/n", True, 100, 112, 130, "delivered"),
         (0, "/far", False, 100, 112, 170, "delivered"),
-    ]  # fmt: skip
-
-
-def test_messages_from_the_publishers_history_have_no_publication() -> None:
-    """A late joiner's buffer is filled on the thread that published last, before its first message.
-
-    The publisher keeps these messages in a buffer of its own.
-    """
-    trace = one_process()
-    trace.emit(21, "rclcpp_construct_ring_buffer", buffer=0x700, capacity=1)
-    trace.emit(22, "rclcpp_buffer_to_ipb", buffer=0x700, ipb=0x702)
-    intra_publish(trace, 100, 0)
-    intra_receive(trace, 110, 0)
-    late = 0x1300
-    trace.subscription(200, late, "/data", node=NODE, callback=0x1400)
-    trace.ring_buffer(205, 0x1500, subscription=late, callback=0x1600)
-    trace.emit(210, "rclcpp_ring_buffer_enqueue", buffer=0x1500, index=0, size=1, overwritten=0)
-    trace.emit(220, "rclcpp_ring_buffer_dequeue", buffer=0x1500, index=0, size=0, tid=2)
-    trace.run(221, 0x1600, intra=1, tid=2)
-    messages = trace.tables()["messages"]
-    assert rows(
-        messages, "message_id", "topic", "subscription_id", "publish_ns", "take_ns",
-        "callback_start_ns", "latency_ns", "outcome",
-    ) == [
-        (0, "/data", 0, 100, 110, 111, 11_000, "delivered"),
-        (None, "/data", 1, None, 220, 221, None, "replayed"),
     ]  # fmt: skip
 
 

@@ -170,21 +170,3 @@ def test_the_middleware_as_loaded() -> None:
         (1, "rmw_cyclonedds_cpp"),
         (2, "rmw_fastrtps_cpp"),
     ]
-
-
-def test_a_late_start_leaves_names_out() -> None:
-    """Tracing began after the objects were made: everything is counted, nothing has a name."""
-    trace = Trace()
-    talker(trace, 100, "one", "/one")
-    trace.subscription(160, 0x300, "/one", node=0x100, callback=0x390, pid=2)
-    trace.receive(170, 0x300, 0x390, stamp=at(152), pid=2)
-    trace.rows = [row for row in trace.rows if row[1]["time_ns"] >= at(165) or "publish" in row[0]]
-    trace.rows = [row for row in trace.rows if not row[0].endswith("_init")]
-    tables = trace.tables()
-    assert rows(tables["messages"], "topic", "publish_ns", "take_ns", "outcome", "match") == [
-        (None, 150, 170, "delivered", "approximate")
-    ]
-    assert findings(tables) == {
-        "approximate_matches": 1,
-        "events_before_init": 3,
-    }

@@ -5,7 +5,6 @@ import tarfile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import duckdb
 import pandas as pd
 import polars as pl
 import pyarrow.parquet as pq
@@ -52,14 +51,6 @@ def test_pandas_has_them_as_attrs(tables: Path) -> None:
     assert attrs["columns"]["publish_ns"]["operation"]
     assert attrs["loss"] == NOTHING_LOST
     assert attrs["tables"] == "1.1"
-
-
-def test_duckdb_reads_them(tables: Path) -> None:
-    query = "SELECT decode(value) FROM parquet_kv_metadata(?) WHERE decode(key) = 'roslens'"
-    ((text,),) = duckdb.execute(query, [str(tables / "messages.parquet")]).fetchall()
-    about = json.loads(text)
-    assert about["columns"]["latency_ns"]["unit"] == "ns"
-    assert about["loss"] == NOTHING_LOST
 
 
 def test_what_nothing_counts_is_unknown_and_not_zero() -> None:

@@ -137,13 +137,6 @@ def test_an_end_without_a_start_says_that_something_is_missing() -> None:
     assert tables["publications"]["callback_instance_id"].to_list() == [None] * 3
 
 
-def test_the_first_end_of_a_thread_may_be_of_what_began_before() -> None:
-    trace = talker_and_listener(sub_pid=1)
-    trace.emit(50, "callback_end", callback=CALLBACK)
-    trace.run(60, CALLBACK)
-    assert "undeclared_gaps" not in findings(trace.tables())
-
-
 def test_a_callback_that_spins_within_itself_looks_like_a_missing_event() -> None:
     """By hand: the outer start looks like one that never ended, so the outer end has no start."""
     trace = talker_and_listener(sub_pid=1)
@@ -163,29 +156,3 @@ def test_nothing_seems_missing_where_nothing_is(run: Path) -> None:
     raw = read_raw(Recording.at(run))
     assert raw.losses.is_empty()
     assert "undeclared_gaps" not in findings(build_tables(raw.events))
-
-
-def test_nobody_knows_who_filled_a_place_after_others_that_were_left_out() -> None:
-    """By hand: of four intra-process messages, the second has no `enqueue` and the third no
-    `intra_publish`; their places are 1 and 2.
-    """
-    trace = talker_and_listener(sub_pid=1)
-    trace.ring_buffer(40, 0x500, subscription=SUB, callback=CALLBACK, capacity=10)
-    for index, us in enumerate((100, 200, 300, 400)):
-        if index != 2:
-            trace.emit(us, "rclcpp_intra_publish", publisher_handle=PUB, message=us)
-        if index != 1:
-            trace.emit(
-                us + 1, "rclcpp_ring_buffer_enqueue", buffer=0x500, index=index, size=1,
-                overwritten=0,
-            )  # fmt: skip
-            taken = {"buffer": 0x500, "index": index, "size": 0}
-            trace.emit(us + 5, "rclcpp_ring_buffer_dequeue", **taken, tid=2)
-            trace.run(us + 6, CALLBACK, intra=1, tid=2)
-    messages = trace.tables()["messages"].sort("publish_ns", nulls_last=True)
-    assert messages.select("publish_ns", "take_ns", "outcome").rows() == [
-        (at(100), at(105), "delivered"),
-        (at(200), None, "unknown"),
-        (at(400), at(405), "delivered"),
-        (None, at(305), "unknown"),
-    ]

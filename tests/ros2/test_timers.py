@@ -42,34 +42,30 @@ def test_lateness_is_counted_from_the_least_late_activation() -> None:
     assert findings(trace.tables()) == {}
 
 
-def test_a_late_activation_serves_the_oldest_release_and_the_others_are_skipped() -> None:
-    """rcl calls a timer once, however late, and then goes on with its grid.
-
-    The release of 600 starts at 760: the release of 700 has passed, so it is skipped; 800 is in
-    time.
-    """
-    trace = timer(100, 200, 300, 400, 500, 760, 800, 900, 1000)
-    assert found(trace)[3:6] == [
-        (500, 100_000, 0, 500, 0, 0),
-        (760, 260_000, 160_000, 600, 160_000, 1),
-        (800, 40_000, -60_000, 800, 0, 0),
-    ]
-
-
-def test_ever_later_within_the_period_is_no_skip() -> None:
-    """Among 30 starts in time, two in a row are 40 and 80 late."""
-    late = {5: 40, 6: 80}
-    trace = timer(100, *(100 * k + late.get(k, 0) for k in range(2, 34)))
-    expected = [(100 * k, 1000 * late.get(k, 0), 0) for k in range(2, 34)]
-    assert [row[3:] for row in found(trace)] == expected
-
-
-def test_a_start_that_is_late_by_most_of_a_period_is_not_an_early_one() -> None:
-    """Every third start is 72 after its release; the next start serves its own release."""
-    late = dict.fromkeys(range(4, 30, 3), 72)
-    trace = timer(100, *(100 * k + late.get(k, 0) for k in range(2, 32)))
-    expected = [(100 * k, 1000 * late.get(k, 0), 0) for k in range(2, 32)]
-    assert [row[3:] for row in found(trace)] == expected
+@pytest.mark.parametrize(
+    ("starts", "others"),
+    [
+        # rcl calls a timer once, however late, and goes on with its grid: the release of 700 has
+        # passed when that of 600 starts.
+        ([200, 300, 400, 500, 760, 800, 900, 1000], {760: (600, 160_000, 1)}),
+        # If calls are queued, each serves its release, as nothing else could before 800.
+        ([200, 300, 400, 760, 770, 780, 800, 900, 1000],
+         {760: (500, 260_000, 0), 770: (600, 170_000, 0), 780: (700, 80_000, 0)}),
+        # The release of 400 may be served after the recording.
+        ([200, 430], {430: (300, 130_000, None)}),
+        ([*range(200, 500, 100), 540, 680, *range(700, 3400, 100)],
+         {540: (500, 40_000, 0), 680: (600, 80_000, 0)}),
+        # Late by most of a period is not early.
+        ([100 * k + 72 * (k % 3 == 1) for k in range(2, 31)],
+         {100 * k + 72: (100 * k, 72_000, 0) for k in range(4, 31, 3)}),
+    ],
+)  # fmt: skip
+def test_which_release_a_start_serves(
+    starts: list[int], others: dict[int, tuple[int, int, int | None]]
+) -> None:
+    """The starts that are not named each serve the release of their own time, and skip none."""
+    served = {us: others.get(us, (us, 0, 0)) for us in starts}
+    assert {row[0]: row[3:] for row in found(timer(100, *starts))} == served
 
 
 @pytest.mark.parametrize(
@@ -92,20 +88,6 @@ def test_however_late_within_the_period_nothing_is_skipped(
     least = [min(after[max(k - 50, 0) : k + 51]) for k in range(300)]
     expected = [(1000 * (us - low), 0) for us, low in zip(after, least, strict=True)]
     assert [row[4:] for row in found(trace)] == expected
-
-
-def test_where_calls_of_a_timer_are_queued_each_serves_its_release() -> None:
-    """Starts at 760, 770 and 780 serve 500, 600 and 700, as nothing else could before 800."""
-    trace = timer(100, 200, 300, 400, 760, 770, 780, 800, 900, 1000)
-    assert [row[3:] for row in found(trace)[3:6]] == [
-        (500, 260_000, 0), (600, 170_000, 0), (700, 80_000, 0),
-    ]  # fmt: skip
-
-
-def test_of_the_last_start_nothing_tells_whether_a_release_was_skipped() -> None:
-    """A start at 430 serves 300, and the release of 400 may be served after the recording."""
-    trace = timer(100, 200, 430)
-    assert [row[3:] for row in found(trace)] == [(200, 0, 0), (300, 130_000, None)]
 
 
 @pytest.mark.parametrize("ppm", [-200, 0, 200])
