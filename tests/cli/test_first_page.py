@@ -5,7 +5,6 @@ import re
 import shlex
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -16,9 +15,6 @@ from tests.samples import RUN, SAMPLES, amend, uncollected
 
 import roslens as rl
 from roslens.first_page import FirstPage
-
-_NOT_SHOWN = ("cell", "runs", "unfinished", "mean_ns", "p90_ns", "apart_ms")
-NAMES = ("topic", "from", "to", "chain", "node", "name")
 
 
 @pytest.fixture(scope="module")
@@ -107,39 +103,6 @@ def test_that_no_callback_was_recorded_is_said(bare: Path) -> None:
     without.callbacks = with_them.callbacks.clear()
     assert "callbacks" not in with_them.not_seen
     assert "Not recorded: callbacks, so that no latency has an end" in without.not_seen
-
-
-def test_every_figure_of_the_json_is_whole_at_any_width(
-    bare: Path, roslens: Roslens, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page = json.loads(roslens(bare, "--json").stdout)
-    monkeypatch.delenv("COLUMNS", raising=False)
-    whole_at(None, page, bare, roslens(bare).stdout)
-    for width in ("60", "80", "100", "160"):
-        monkeypatch.setenv("COLUMNS", width)
-        whole_at(width, page, bare, roslens(bare).stdout)
-
-
-def whole_at(width: str | None, page: dict[str, Any], bare: Path, text: str) -> None:
-    words = " ".join(text.split())
-    # A path may be longer than a line.
-    lines = [line for line in text.splitlines() if str(bare) not in line]
-    assert max(map(len, lines)) <= int(width or 200)
-    for part in ("topics", "callbacks", "processes", "chains"):
-        for row in page[part]:
-            for name, value in row.items():
-                if value is None or name in _NOT_SHOWN:
-                    continue
-                if name.endswith(("_ms", "_ns")):
-                    shown = duration(value * (1e6 if name.endswith("_ms") else 1))
-                    assert f" {shown} " in f"{words} ".replace(",", " ").replace(":", " "), shown
-                elif name in NAMES and not (width == "60" and name in ("from", "to")):
-                    assert set(str(value).split()) <= set(words.split())
-                elif name in ("messages", "count", "instances", "complete"):
-                    assert f" {value:,} " in f"{words} "
-    for wrong in page["looks_wrong"]:
-        assert all(word in words.split() for word in wrong["what"].split())
-    assert words.count("no intervals") == 1
 
 
 def test_topics_of_ros_itself_are_not_the_applications(roslens: Roslens, bare: Path) -> None:
