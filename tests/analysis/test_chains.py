@@ -397,17 +397,6 @@ def test_what_blocked_a_callback() -> None:
     ]  # fmt: skip
 
 
-def test_nothing_blocks_an_idle_thread() -> None:
-    trace = line()
-    trace.run(50, 0x230, lasts=50, pid=2)
-    tick(trace, 100)
-    forward(trace, 190, 102, None)
-    trace.run(300, 0x230, lasts=50, pid=2)
-    path = Paths(Model(trace).tables, {}).segments_of()
-    assert path.height
-    assert path["who"].null_count() == path.height
-
-
 def test_runs_are_kept_apart() -> None:
     """Numbers count within a run: both runs have message 0 and callback 0."""
     traces = [line(), line()]

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 from tests.kernel.moments import in_order
 
-from roslens.analysis.measures.cpu_waits import find_states, find_waits
+from roslens.analysis.measures.cpu_waits import find_states
 from roslens.analysis.measures.message_moments import message_moments
 from roslens.analysis.path.kernel import kernel_view
 
@@ -46,14 +46,6 @@ WAKES = wakes(
     (185, EXECUTOR, RECEIVER, 0),  # of a thread that does not sleep: means nothing
     (225, RECEIVER, SENDER, IN_SOFTIRQ),
 )
-
-
-def test_waits_of_a_thread():
-    waits = find_waits(SWITCHES, WAKES).filter(pl.col("tid") == EXECUTOR)
-    assert waits.select("kind", "cpu_id", "begin_ns", "end_ns").rows() == [
-        ("woken", 0, 140, 150),
-        ("preempted", 0, 175, 190),
-    ]
 
 
 def test_states_of_a_thread():
