@@ -330,26 +330,6 @@ def test_loss_is_loud_when_there_is_some_and_only_then(tmp_path: Path) -> None:
     assert "Every message arrived" in clean
 
 
-@pytest.mark.parametrize("trace", ["ust", "kernel"])
-def test_what_a_loss_can_bend_is_told_alike_everywhere(tmp_path: Path, trace: str) -> None:
-    """By hand: without the kernel's events, messages are what they were."""
-    run = write_run(tmp_path / "a", latencies_ns=[1000] * 50, discarded=7)
-    lost = {"host": "h0", "trace": trace, "kind": "discarded_events", "count": 7}
-    table("losses", lost).write_parquet(run / "tables" / "losses.parquet")
-    anything = "Missing events may bias any figure."
-    kernel = "Only events of the kernel are missing: nothing but scheduling lacks that time."
-    expected, unexpected = (kernel, anything) if trace == "kernel" else (anything, kernel)
-    opened = rl.open(tmp_path, collect=False)
-    page = FirstPage(opened, [tmp_path])
-    for text in (
-        repr(report_of(tmp_path).loss()),
-        " ".join(suspicion.sentence for suspicion in page.suspicions),
-        " ".join(opened.loss.sentences()),
-    ):
-        assert expected in text
-        assert unexpected not in text
-
-
 def test_gaps_that_no_tracer_tells_of_stand_among_what_was_lost(tmp_path: Path) -> None:
     write_run(tmp_path / "a", latencies_ns=[1000] * 50, factors={"cell": "a"})
     gap = {"kind": "undeclared_gaps", "severity": "warning", "count": 3, "where": "trace"}

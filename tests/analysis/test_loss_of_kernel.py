@@ -25,17 +25,19 @@ def test_evidence_of_messages(of_kernel: bool, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kinds", "discarded", "told"),
+    ("trace", "kinds", "discarded", "told"),
     [
-        (["missing_head", "missing_head"], 0, "Only what came before is missing"),
-        (["missing_head", "lost_packets"], 0, "Missing events may bias any figure."),
-        (["missing_head"], 5, "Missing events may bias any figure."),
-        (["missing_head", "not_sampled"], 0, "Only what came before is missing"),
+        ("ust", ["missing_head", "missing_head"], 0, "Only what came before is missing"),
+        ("ust", ["missing_head", "lost_packets"], 0, "Missing events may bias any figure."),
+        ("ust", ["missing_head"], 5, "Missing events may bias any figure."),
+        ("ust", ["missing_head", "not_sampled"], 0, "Only what came before is missing"),
+        ("ust", ["discarded_events"], 3, "Missing events may bias any figure."),
+        ("kernel", ["discarded_events"], 3, "Only events of the kernel are missing: "),
     ],
 )
-def test_what_a_flight_recorder_overwrites(kinds: list[str], discarded: int, told: str) -> None:
+def test_what_a_loss_can_bias(trace: str, kinds: list[str], discarded: int, told: str) -> None:
     """The manifest may count events whose time of loss the trace does not tell."""
-    lost = {"host": "h0", "count": 3, "trace": "ros2-kilted-0-0"}
+    lost = {"host": "h0", "count": 3, "trace": trace}
     losses = Tables(losses=[{**lost, "kind": kind} for kind in kinds]).table("losses")
     run = Run("r", discarded_events=discarded)
     assert biased_figures(tracer_loss(losses, [run])).startswith(told)

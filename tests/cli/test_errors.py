@@ -77,15 +77,6 @@ def copy(tmp_path: Path) -> Path:
 
 
 @pytest.mark.recording
-def test_truncated_metadata(roslens: Roslens, copy: Path) -> None:
-    (metadata,) = copy.rglob("metadata")
-    content = metadata.read_bytes()
-    metadata.write_bytes(content[: len(content) // 2])
-    for verb in ("info", "collect"):
-        check_one_line(roslens(verb, copy), 2, "metadata")
-
-
-@pytest.mark.recording
 def test_broken_manifest(roslens: Roslens, copy: Path) -> None:
     (copy / "manifest.json").write_text('{"schema_version": 99}')
     check_one_line(roslens("collect", copy), 2, "manifest.json", "99")

@@ -70,20 +70,6 @@ def test_a_finding_of_the_model_is_told(roslens: Roslens) -> None:
     assert "6 of 6 runs" in done.stdout
 
 
-def test_a_hung_program_is_named_by_info_and_on_the_first_page(
-    roslens: Roslens, tmp_path: Path
-) -> None:
-    archive = tmp_path / "hung.tar.zst"
-    shutil.copy(SAMPLE.parent / archive.name, archive)
-    sentence = "hangs: it fell silent after 44.5 s of 699 s; its 50 ms timer did not fire again"
-    assert sentence in roslens("info", archive).stdout
-    (row,) = json.loads(roslens("info", archive, "--json").stdout)["silences"]
-    assert sentence in row["sentence"]
-    page = json.loads(roslens(archive, "--json").stdout)
-    assert sentence in page["looks_wrong"][0]["what"]
-    assert json.loads(roslens("info", SAMPLE, "--json").stdout)["silences"] == []
-
-
 def test_what_of_ros_was_recorded_once_it_is_collected(roslens: Roslens, run: Path) -> None:
     """The program's log says: /data, from one node to the other, 999 times."""
     for tables in ("tables", "events"):

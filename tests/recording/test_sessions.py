@@ -1,4 +1,4 @@
-"""Test which tracing sessions of a folder are separate runs, for every verb alike.
+"""Test which tracing sessions of a folder are separate runs.
 
 The traces are those of the samples, under the folders that LTTng makes; what each holds is known
 from opening it alone.
@@ -71,50 +71,6 @@ def test_sessions_of_different_times_are_runs(folder: Path, capsys) -> None:
     opened = rl.open(folder)
     assert [run.name for run in opened.runs] == ["session-0", "session-1", "session-2"]
     assert opened.table("messages").collect()["run"].n_unique() == 3
-
-
-def runs_told(verb: str, output: str) -> set[str]:
-    """Return the names of the runs in the JSON of a verb."""
-    by_line = verb in ("catalog", "sql")
-    answer = [*map(json.loads, output.splitlines())] if by_line else json.loads(output)
-    if verb == "chains":
-        return {e["cell"].get("recording", "") for e in answer["estimates"]}
-    if verb == "report":
-        written = json.loads(Path(answer["metrics"]).read_text())
-        return {entry["run"] for entry in written["recordings"]}
-    rows = {"why": "late", "PATH": "late"}.get(verb)
-    return {row["run"] for row in (answer[rows] if rows else answer)}
-
-
-VERBS = {
-    "PATH": (),
-    "why": ("why",),
-    "chains": ("chains",),
-    "sql": ("sql", "SELECT DISTINCT run FROM messages"),
-    "catalog": ("catalog",),
-    "report": ("report", "latency"),
-}
-
-
-def test_every_verb_takes_the_same_sessions_for_runs(folder: Path, tmp_path: Path, capsys) -> None:
-    every = {"session-0", "session-1", "session-2"}
-    # If no message was late, or no node passes one on, no run is named.
-    fewer = {"PATH": {"session-0"}, "why": {"session-0"}, "chains": {"session-0", "session-1"}}
-    for verb, words in VERBS.items():
-        more = [tmp_path / "chains.json"] if verb == "chains" else []
-        more += ["-o", tmp_path / "report"] if verb == "report" else []
-        run(*words, folder, "--json", *more)
-        output = capsys.readouterr().out
-        named = runs_told(verb, more[0].read_text() if verb == "chains" else output)
-        assert fewer.get(verb, every) <= named <= every, verb
-    run(folder)
-    assert "3 runs" in capsys.readouterr().out
-    (tmp_path / "budgets.yaml").write_text("budgets: [latency_p50 < 5 s]")
-    run("check", tmp_path / "budgets.yaml", folder, "--json", tmp_path / "check.json")
-    checks = json.loads((tmp_path / "check.json").read_text())["checks"]
-    # Each topic except /parameter_events belongs to one of the systems.
-    runs = {c["estimate"]["cell"]["topic"]: c["estimate"]["runs"] for c in checks}
-    assert (runs["/data"], runs["/samples"], runs["/cell_data"]) == (1, 1, 1)
 
 
 def test_sessions_of_one_system_are_runs_of_one_cell(folder: Path, tmp_path: Path) -> None:

@@ -119,18 +119,47 @@ def found(tmp_path: Path, text: str, *moments: int) -> list[list[tuple[float, fl
     ]
 
 
-def test_a_latency(tmp_path: Path) -> None:
-    hit = found(tmp_path, "latency of /a > 15 ms", 100, 250, 300)
-    # The message published at 90 began its callback 20.001 ms later.
-    assert hit == [[], [(110.001, 20.001)], []]
-    assert found(tmp_path, "latency of /b > 15 ms", 250) == [[]]
-    assert found(tmp_path, "latency > 15 ms", 250) == hit[1:2]
-
-
-def test_a_chain(tmp_path: Path) -> None:
-    # The latency goes to the end of the callback: 90 + 20 + 2.
-    assert found(tmp_path, "latency of /n -> /a -> /m > 21 ms", 250) == [[(112, 22)]]
-    assert found(tmp_path, "latency of /x -> /a -> /m > 21 ms", 250) == [[]]
+@pytest.mark.parametrize(
+    ("text", "moments", "hits"),
+    [
+        # The message published at 90 began its callback 20.001 ms later.
+        ("latency of /a > 15 ms", (100, 250, 300), [[], [(110.001, 20.001)], []]),
+        ("latency > 15 ms", (250,), [[(110.001, 20.001)]]),
+        ("latency of /b > 15 ms", (250,), [[]]),
+        # That of a chain goes to the end of the callback: 90 + 20 + 2.
+        ("latency of /n -> /a -> /m > 21 ms", (250,), [[(112, 22)]]),
+        ("latency of /x -> /a -> /m > 21 ms", (250,), [[]]),
+        # After 90 nothing comes until 200, and nothing after that.
+        ("gap of /a > 50 ms", (100, 145, 160, 300), [[], [(140, 110)], [], [(250, 100)]]),
+        # The callback of 80 began at 81.001 and took 18.999; that of 200 still runs.
+        ("callback of /m > 18 ms", (100, 210, 300), [[(99.001, 18.999)], [], [(219.001, 98.999)]]),
+        # There are 11 publications in the second before 300, one before 1,100, and none later.
+        ("rate of /a < 10 Hz", (300, 1100, 1500), [[], [(1100, 1)], []]),
+        ("rate of /a > 10 Hz", (300,), [[(300, 11)]]),
+        ("rate of /nothing < 10 Hz", (300,), [[]]),
+        # The topic begins at 0: before 1,000 there is no whole window, and a rate can only be too
+        # high.
+        ("rate of /a < 12 Hz", (300, 999, 1000), [[], [], [(1000, 11)]]),
+        # A loss concerns the window that ended a second before.
+        ("loss of /a > 5 %", (1999, 2000), [[], [(1000, pytest.approx(1 / 11))]]),
+        ("loss of /a > 10 %", (2000,), [[]]),
+        # The message of 50 is not taken, 80 ends after 20 ms, 90 after 22 ms, 200 never.
+        ("deadline of /n -> /a -> /m > 21 ms", (60, 71, 110, 111, 220, 221, 300),
+         [[], [(71, 21)], [], [(111, 22)], [], [(221, 21)], []]),
+        ("deadline of /n -> /a -> /m > 150 ms", (300,), [[(200, 250)]]),
+        ("deadline of /n -> /a -> /x > 1 ms", (300,), [[]]),
+        # /n publishes last at 90 and then at 200; /m ends the callback of 90 at 112.001 and begins
+        # the next at 201.001.
+        ("silence of /n > 80 ms", (169, 180, 279, 290), [[], [(170, 110)], [], [(280, 90)]]),
+        *((f"silence of {name} > 80 ms", (190, 250, 300),
+           [[], [(192, pytest.approx(89.001))], [(281.001, 98.999)]]) for name in ("/m", "/a")),
+        ("silence of /x > 80 ms", (300,), [[]]),
+    ],
+)  # fmt: skip
+def test_when_a_trigger_hits_and_with_what_value(
+    text: str, moments: tuple[int, ...], hits: list[list[object]], tmp_path: Path
+) -> None:
+    assert found(tmp_path, text, *moments) == hits
 
 
 def test_a_goal_that_was_aborted(tmp_path: Path) -> None:
@@ -158,25 +187,6 @@ def test_a_goal_that_was_aborted(tmp_path: Path) -> None:
     assert hits("goal canceled") == [[], [50], [], []]
 
 
-def test_a_gap_hits_as_soon_as_it_is_too_long(tmp_path: Path) -> None:
-    # After 90 nothing comes until 200, and nothing after that.
-    assert found(tmp_path, "gap of /a > 50 ms", 100, 145, 160, 300) == [
-        [],
-        [(140, 110)],
-        [],
-        [(250, 100)],
-    ]
-
-
-def test_a_callback(tmp_path: Path) -> None:
-    # The callback of 80 began at 81.001 and took 18.999; that of 200 still runs.
-    assert found(tmp_path, "callback of /m > 18 ms", 100, 210, 300) == [
-        [(99.001, 18.999)],
-        [],
-        [(219.001, 98.999)],
-    ]
-
-
 def test_a_callback_goes_on_until_its_process_was_last_seen_to_live(tmp_path: Path) -> None:
     """The callback of 200 began at 201.001 ms in process 2, which was seen until 230 and 205 ms."""
     for lived_ms, hits in ((230, [(219.001, 28.999)]), (205, [])):
@@ -194,29 +204,6 @@ def test_what_still_runs_is_told_to_last_at_least_so_long() -> None:
     going = Hit(trigger="x", at_ns=T0, value=98_999_000, at_least=True, unit="ns")
     assert seen(going) == " (99.0 ms so far)"
     assert seen(going.model_copy(update={"at_least": False})) == " (99.0 ms)"
-
-
-def test_rate_and_loss_hit_when_they_begin_to_hold(tmp_path: Path) -> None:
-    # There are 11 publications in the second before 300, one before 1,100, and none later.
-    assert found(tmp_path, "rate of /a < 10 Hz", 300, 1100, 1500) == [[], [(1100, 1)], []]
-    assert found(tmp_path, "rate of /a > 10 Hz", 300) == [[(300, 11)]]
-    assert found(tmp_path, "rate of /nothing < 10 Hz", 300) == [[]]
-    # The topic begins at 0: before 1,000 there is no whole window, and a rate can only be too high.
-    assert found(tmp_path, "rate of /a < 12 Hz", 300, 999, 1000) == [[], [], [(1000, 11)]]
-    # A loss concerns the window that ended a second before.
-    early, late = found(tmp_path, "loss of /a > 5 %", 1999, 2000)
-    assert (early, late) == ([], [(1000, pytest.approx(1 / 11))])
-    assert found(tmp_path, "loss of /a > 10 %", 2000) == [[]]
-
-
-def test_a_deadline_is_missed_as_soon_as_it_passed(tmp_path: Path) -> None:
-    """The message of 50 is not taken, 80 ends after 20 ms, 90 after 22 ms, 200 never."""
-    chain = "deadline of /n -> /a -> /m > {} ms"
-    assert found(tmp_path, chain.format(21), 60, 71, 110, 111, 220, 221, 300) == [
-        [], [(71, 21)], [], [(111, 22)], [], [(221, 21)], []
-    ]  # fmt: skip
-    assert found(tmp_path, chain.format(150), 300) == [[(200, 250)]]
-    assert found(tmp_path, chain.replace("/m", "/x").format(1), 300) == [[]]
 
 
 @pytest.mark.parametrize("outcome", ["lost", "replaced", "overwritten"])
@@ -395,18 +382,6 @@ def test_what_a_chain_took_and_missed_in_a_window(tmp_path: Path) -> None:
     for wrong, reason in (("/n -> /a", "ending with a node"), (f"{chain} < 1 s", "only be above")):
         with pytest.raises(UsageError, match=f"--chain: .*{reason}"):
             watched_chains([wrong], None)
-
-
-def test_a_silence_of_a_node_and_of_what_it_runs(tmp_path: Path) -> None:
-    """/n publishes last at 90 and then at 200; /m ends the callback of 90 at 112.001 and begins the
-    next at 201.001.
-    """
-    expected = [[], [(170, 110)], [], [(280, 90)]]
-    assert found(tmp_path, "silence of /n > 80 ms", 169, 180, 279, 290) == expected
-    of_node = found(tmp_path, "silence of /m > 80 ms", 190, 250, 300)
-    assert of_node == [[], [(192, pytest.approx(89.001))], [(281.001, 98.999)]]
-    assert found(tmp_path, "silence of /a > 80 ms", 190, 250, 300) == of_node
-    assert found(tmp_path, "silence of /x > 80 ms", 300) == [[]]
 
 
 @pytest.mark.parametrize("name", ["33.33 ms (30 Hz)", "33333333 ns", "/n"])
