@@ -8,13 +8,14 @@ import polars as pl
 
 import roslens as rl
 from roslens.analysis.latency.report import LatencyParameters, LatencyReport
-from roslens.collectors.schema import RESOURCES, TABLES
+from roslens.collectors.schema import RESOURCES, SAMPLED, TABLES
 from roslens.recording import Manifest, write_manifest
 from roslens.recording.manifest import Host, Level, Loss, TracingSettings
 
 START = 1_700_000_000_000_000_000
 SUBSCRIBER = 42
 THREAD = 43
+EVERY = TABLES | {sampled.name: sampled for sampled in SAMPLED}
 
 
 def write_run(
@@ -165,13 +166,13 @@ def report_of(path: Path, **parameters: object) -> LatencyReport:
 
 
 class Tables:
-    """Tables of one run with these rows, and null in all other columns."""
+    """Tables of runs with these rows, and null in all other columns."""
 
     def __init__(self, **rows: Sequence[Mapping[str, Any]]) -> None:
         self.rows = rows
 
     def table(self, name: str) -> pl.LazyFrame:
-        return table(name, *self.rows.get(name, ())).lazy().with_columns(run=pl.lit("r"))
+        return of_runs(name, *self.rows.get(name, ()))
 
     def raw_events(self, _: str) -> dict[str, pl.LazyFrame]:
         """Return the starts of callbacks; a row of an execution may have its ``cpu_id``."""
@@ -180,8 +181,14 @@ class Tables:
         return {"ros2:callback_start": starts.with_columns(cpu_id=pl.Series(cpus, dtype=pl.Int32))}
 
 
+def of_runs(name: str, *rows: Mapping[str, object]) -> pl.LazyFrame:
+    """Make rows of a table of runs; a row that names no run is of run r."""
+    runs = pl.Series("run", [row.get("run", "r") for row in rows], pl.String)
+    return table(name, *rows).lazy().with_columns(runs)
+
+
 def table(name: str, *rows: Mapping[str, object]) -> pl.DataFrame:
     """Make rows of a table of the schema, with null for what is not given."""
-    empty = TABLES[name].empty()
+    empty = EVERY[name].empty()
     whole = [{column: row.get(column) for column in empty.columns} for row in rows]
     return pl.DataFrame(whole, schema=empty.schema, orient="row")

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 from scipy import stats
-from tests.analysis.synthetic import START, SUBSCRIBER, write_run
+from tests.analysis.synthetic import START, SUBSCRIBER, of_runs, write_run
 
 import roslens as rl
 from roslens.analysis.judged import turned
@@ -25,7 +25,7 @@ from roslens.analysis.runs import Run
 from roslens.analysis.statistics.factorial import Observation
 from roslens.analysis.verdicts.pairs import Pair, overall_pairs, pairs
 from roslens.collectors.results.tool_result import ToolResult
-from roslens.collectors.schema import RESOURCES, TABLES
+from roslens.collectors.schema import RESOURCES
 from roslens.recording import UsageError
 from roslens.recording.manifest import Level
 from roslens.studies.executors.agreement import agreement
@@ -46,39 +46,23 @@ from roslens.studies.executors.work import (
     work_of_runs,
 )
 
-
-def table(name: str, rows: list[dict[str, object]]) -> pl.LazyFrame:
-    """Make rows of a table of the schema, with the column ``run``."""
-    frame = TABLES[name].empty().with_columns(run=pl.lit("", pl.String))
-    return pl.DataFrame(rows, schema={n: frame.schema[n] for n in frame.columns}).lazy()
-
-
 # ---------------------------------------------------------------- work
 
 
 def test_goals_come_before_calls_before_messages() -> None:
     runs = [Run("goals"), Run("calls"), Run("nothing")]
-    calls = table(
-        "service_calls",
-        [
-            {"run": "calls", "service": "/ask", "request_sent_ns": 0, "response_taken_ns": 70},
-            {"run": "calls", "service": "/ask", "request_sent_ns": 10, "response_taken_ns": 100},
-            {"run": "calls", "service": "/ask", "request_sent_ns": 20, "response_taken_ns": None},
-            # These are of every node, and of an action, and no work of the application.
-            {"run": "calls", "service": "/n/get_parameters", "request_sent_ns": 0,
-             "response_taken_ns": 1},
-            {"run": "goals", "service": "/move/_action/send_goal", "request_sent_ns": 0,
-             "response_taken_ns": 1},
-        ],
-    )  # fmt: skip
-    goals = table(
-        "action_goals",
-        [{"run": "goals", "action": "/move", "goal_sent_ns": 5, "result_taken_ns": 25}],
-    )
+    asked = [
+        ("calls", "/ask", 0, 70), ("calls", "/ask", 10, 100), ("calls", "/ask", 20, None),
+        # These are of every node, and of an action, and no work of the application.
+        ("calls", "/n/get_parameters", 0, 1), ("goals", "/move/_action/send_goal", 0, 1),
+    ]  # fmt: skip
+    names = ("run", "service", "request_sent_ns", "response_taken_ns")
+    calls = of_runs("service_calls", *(dict(zip(names, call, strict=True)) for call in asked))
+    goal = {"run": "goals", "action": "/move", "goal_sent_ns": 5, "result_taken_ns": 25}
     # This topic is of every node and nobody's work, so the third run has no work.
     event = {"run": "nothing", "topic": "/parameter_events", "outcome": "delivered",
              "publish_ns": 0, "latency_ns": 300}  # fmt: skip
-    works = work_of_runs(table("messages", [event]), calls, goals, runs)
+    works = work_of_runs(of_runs("messages", event), calls, of_runs("action_goals", goal), runs)
     assert [(w.run.name, w.kind, w.values_ns.tolist()) for w in works] == [
         ("goals", GOAL, [20]),
         ("calls", CALL, [70, 90]),
@@ -98,31 +82,31 @@ def test_goals_come_before_calls_before_messages() -> None:
 def test_calls_are_measured_from_where_they_were_called() -> None:
     """By hand: taken before sent; told later; answered before its own call had returned."""
     rows: list[dict[str, object]] = [
-        {"run": "r", "service": "/ask", "request_called_ns": 100, "request_sent_ns": 160,
+        {"service": "/ask", "request_called_ns": 100, "request_sent_ns": 160,
          "request_taken_ns": 150, "response_taken_ns": 200},
-        {"run": "r", "service": "/ask", "request_called_ns": 300, "request_sent_ns": 310,
+        {"service": "/ask", "request_called_ns": 300, "request_sent_ns": 310,
          "request_taken_ns": 350, "response_taken_ns": 400, "response_received_ns": 430},
-        {"run": "r", "service": "/ask", "request_called_ns": 500, "request_sent_ns": 690,
+        {"service": "/ask", "request_called_ns": 500, "request_sent_ns": 690,
          "request_taken_ns": 550, "response_taken_ns": 600},
     ]  # fmt: skip
-    empty = table("messages", []), table("action_goals", [])
-    (work,) = work_of_runs(empty[0], table("service_calls", rows), empty[1], [Run("r")])
+    messages, goals = of_runs("messages"), of_runs("action_goals")
+    (work,) = work_of_runs(messages, of_runs("service_calls", *rows), goals, [Run("r")])
     assert (work.measured, work.values_ns.tolist()) == (True, [100, 130, 190])
     # Without the calls no duration is negative, and each is at most what it was.
     for row in rows:
         del row["request_called_ns"]
-    (bound,) = work_of_runs(empty[0], table("service_calls", rows), empty[1], [Run("r")])
+    (bound,) = work_of_runs(messages, of_runs("service_calls", *rows), goals, [Run("r")])
     assert (bound.measured, bound.values_ns.tolist()) == (False, [50, 120, 140])
 
 
 def test_warm_up_is_left_out_of_calls() -> None:
     rows = [
-        {"run": "r", "service": "/ask", "request_sent_ns": t * 10**9,
+        {"service": "/ask", "request_sent_ns": t * 10**9,
          "response_taken_ns": t * 10**9 + t}
         for t in range(1, 5)
     ]  # fmt: skip
-    empty = table("messages", []), table("service_calls", rows), table("action_goals", [])
-    (work,) = work_of_runs(*empty, [Run("r")], warm_up_s=1.5)
+    tables = (of_runs("messages"), of_runs("service_calls", *rows), of_runs("action_goals"))
+    (work,) = work_of_runs(*tables, [Run("r")], warm_up_s=1.5)
     assert work.values_ns.tolist() == [3, 4]
 
 
@@ -133,7 +117,7 @@ def stretch(
     thread: int, state: str, begin: int, took: int | None, *, inside: int = 0
 ) -> dict[str, object]:
     """Make a row of executor_intervals, `inside` of which callbacks ran."""
-    return {"run": "r", "host": "h0", "vpid": 1, "vtid": thread, "state": state, "begin_ns": begin,
+    return {"host": "h0", "vpid": 1, "vtid": thread, "state": state, "begin_ns": begin,
             "duration_ns": took, "executed": int(inside > 0), "callback_ns": inside}  # fmt: skip
 
 
@@ -146,7 +130,7 @@ def test_where_the_time_of_two_threads_went() -> None:
         stretch(2, "busy", 200, 200),
         stretch(2, "busy", 400, None, inside=9),
     ]
-    shares = busy_per_run(table("executor_intervals", rows))
+    shares = busy_per_run(of_runs("executor_intervals", *rows))
     assert shares.select("threads", "wait").rows() == [(2, pytest.approx(0.55))]
     # The callback of the stretch without an end is not counted either.
     assert shares["callbacks"].to_list() == [pytest.approx(0.15)]
@@ -155,7 +139,7 @@ def test_where_the_time_of_two_threads_went() -> None:
     # Half of thread 2's time without waiting was spent blocked on the lock: a quarter of its time.
     rows[3] = {**rows[3], "duration_ns": 100}
     rows.append({**rows[3], "state": "blocked", "begin_ns": 300})
-    again = busy_per_run(table("executor_intervals", rows))
+    again = busy_per_run(of_runs("executor_intervals", *rows))
     assert again["blocked"].to_list() == [pytest.approx(0.125)]
     assert again["overhead"].to_list() == [pytest.approx(0.30 - 0.125)]
 
@@ -168,7 +152,7 @@ def test_a_wait_inside_of_a_callback_is_time_of_the_callback() -> None:
         stretch(1, "wait", 25, 60, inside=60),
         stretch(1, "busy", 85, 15, inside=5),
     ]
-    (row,) = busy_per_run(table("executor_intervals", rows)).to_dicts()
+    (row,) = busy_per_run(of_runs("executor_intervals", *rows)).to_dicts()
     parts = {name: row[name] for name in ("wait", "callbacks", "blocked", "overhead")}
     assert parts == pytest.approx({"wait": 0.2, "callbacks": 0.7, "blocked": 0, "overhead": 0.1})
 
@@ -211,14 +195,13 @@ def test_a_process_runs_nested_callbacks_once() -> None:
     # from 50 to 60: 40 by hand, where the durations add up to 50. One never ended.
     spans = [(1, 10, 40), (1, 20, 30), (2, 50, 60), (2, 70, None)]
     instances = [
-        {"run": "r", "host": "h0", "vpid": 1, "vtid": thread, "kind": "timer", "start_ns": start,
-         "end_ns": end} for thread, start, end in spans
-    ]  # fmt: skip
-    process = {"run": "r", "host": "h0", "vpid": 1, "procname": "p", "begin_ns": 0, "end_ns": 100}
+        {"host": "h0", "vpid": 1, "vtid": thread, "kind": "timer", "start_ns": start, "end_ns": end}
+        for thread, start, end in spans
+    ]
+    process = {"host": "h0", "vpid": 1, "procname": "p", "begin_ns": 0, "end_ns": 100}
     (row,) = processes_overview(
-        table("processes", [process]), table("nodes", []),
-        RESOURCES.empty().with_columns(run=pl.lit("", pl.String)).lazy(),
-        table("callback_instances", instances), {"r": ""}, losses=table("losses", []),
+        of_runs("processes", process), of_runs("nodes"), of_runs("resources"),
+        of_runs("callback_instances", *instances), {"r": ""}, losses=of_runs("losses"),
     ).rows(named=True)  # fmt: skip
     assert row["callbacks"] == pytest.approx(0.4)
 
@@ -244,11 +227,9 @@ def test_processes_of_one_name_in_a_run_are_taken_together() -> None:
             {**of, "time_ns": at, "cpu_time_ns": used, "pss_bytes": 10 * vpid}
             for at, used in ((begin, 0), (end, cpu))
         ]
-    resources = RESOURCES.conform(pl.DataFrame(sampled).drop("run"))
-    resources = resources.with_columns(run=pl.Series([row["run"] for row in sampled])).lazy()
     (row,) = processes_overview(
-        table("processes", processes), table("nodes", []), resources,
-        table("callback_instances", instances), {"a": "", "b": ""}, losses=table("losses", []),
+        of_runs("processes", *processes), of_runs("nodes"), of_runs("resources", *sampled),
+        of_runs("callback_instances", *instances), {"a": "", "b": ""}, losses=of_runs("losses"),
     ).rows(named=True)  # fmt: skip
     assert row["runs"] == 2
     assert row["cpu"] == pytest.approx((1.1 + 0.5) / 2)
@@ -264,18 +245,16 @@ def test_a_request_shortly_before_the_end_is_not_called_unanswered() -> None:
     asked = [("/ask", 0, 40), ("/ask", 100, 110), ("/ask", 960, None), ("/ask", 961, None),
              ("/never", 999, None), ("/never", 999.1, None)]  # fmt: skip
     second = 10**9
-    of_client = {"run": "r", "host": "h0", "client_id": 7}
+    of_client = {"host": "h0", "client_id": 7}
     calls = [
         {**of_client, "service": service, "request_sent_ns": round(sent * second),
          "response_taken_ns": None if taken is None else taken * second}
         for service, sent, taken in asked
     ]  # fmt: skip
-    processes = [
-        {"run": "r", "host": "h0", "vpid": vpid, "end_ns": 1000 * second * vpid} for vpid in (1, 2)
-    ]
+    processes = [{"host": "h0", "vpid": vpid, "end_ns": 1000 * second * vpid} for vpid in (1, 2)]
     rows = unanswered(
-        table("service_calls", calls), table("clients", [{**of_client, "vpid": 1}]),
-        table("processes", processes), table("losses", []),
+        of_runs("service_calls", *calls), of_runs("clients", {**of_client, "vpid": 1}),
+        of_runs("processes", *processes), of_runs("losses"),
     )  # fmt: skip
     assert rows.drop("run").rows() == [("/ask", 4, 1, 1), ("/never", 2, 1, 1)]
 
@@ -482,7 +461,7 @@ def test_the_tool_s_figures_beside_the_trace_s() -> None:
     )
     heard: dict[str, object] = {"topic": "/amazon", "subscription_node": "/lyon"}
     messages = [{**heard, "latency_ns": took} for took in (40_000, 60_000, None)]
-    agreements = agreement(table("messages", messages).collect(), result)
+    agreements = agreement(of_runs("messages", *messages).collect(), result)
     lyon = agreements.row(0, named=True)
     assert (lyon["received_tool"], lyon["received_trace"]) == (2, 2)
     assert lyon["mean_tool_ns"] - lyon["mean_trace_ns"] == 2_000

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from synthetic import report_of, table, write_run
+from synthetic import of_runs, report_of, table, write_run
 
 from roslens.analysis.latency.headline import dropped, scope, untold
 from roslens.analysis.measures.samples import topic_groups, topic_traffic
@@ -19,14 +19,12 @@ Rows = Sequence[tuple[str, str, int, int | None]]
 
 def messages(rows: Rows) -> pl.LazyFrame:
     """Make messages from topic, outcome, count and latency in us."""
-    return pl.LazyFrame(
-        [
-            {"run": "r", "topic": t, "outcome": o, "latency_ns": us if us is None else us * 1000}
-            for t, o, count, us in rows
-            for _ in range(count)
-        ],
-        schema={"run": pl.String, "topic": pl.String, "outcome": pl.String, "latency_ns": pl.Int64},
-    ).with_columns(publish_ns=pl.lit(None, pl.Int64), clock_bound_ns=pl.lit(None, pl.Int64))
+    sent = [
+        {"topic": t, "outcome": o, "latency_ns": us if us is None else us * 1000}
+        for t, o, count, us in rows
+        for _ in range(count)
+    ]
+    return of_runs("messages", *sent)
 
 
 UNHEARD = "No message of the application was received where it was recorded: "

@@ -59,17 +59,25 @@ def test_a_topic_that_died_is_seen_to_be_dead() -> None:
     assert rates([79], 70, 80, dead.since) == [0.1]
 
 
+def ran(*executions: tuple[int, str, float, float | None]) -> pl.DataFrame:
+    """Return executions: process and thread, node, begin and end in seconds."""
+    rows = [
+        {"host": "h", "vpid": pid, "vtid": pid, "kind": "timer", "name": node, "node": node,
+         "start_ns": round(a * S), "end_ns": None if b is None else round(b * S)}
+        for pid, node, a, b in executions
+    ]  # fmt: skip
+    instances = table("callback_instances", *rows)
+    return instances.with_columns(duration_ns=pl.col("end_ns") - pl.col("start_ns")).select(
+        INSTANCES
+    )
+
+
 @pytest.mark.parametrize(("count", "p50", "p99"), [(5, 0, 0), (6, 1, 0), (298, 1, 0), (299, 1, 1)])
 def test_percentiles_of_callbacks_need_as_many_as_everywhere(
     count: int, p50: int, p99: int
 ) -> None:
     """A percentile's interval exists if q^n + (1-q)^n is at most .05: from 6 and 299 on."""
-    rows = [
-        {"host": "h", "vpid": 1, "vtid": 1, "kind": "timer", "name": "1 s", "node": "/n",
-         "start_ns": second * S, "end_ns": second * S + 2_000_000, "duration_ns": 2_000_000}
-        for second in range(count)
-    ]  # fmt: skip
-    instances = table("callback_instances", *rows).select(INSTANCES)
+    instances = ran(*((1, "/n", second, second + 0.002) for second in range(count)))
     last = last_seconds(table("messages").select(MESSAGES), instances, 0, count * S)
     expected = [2.0 if p50 else None, 2.0 if p99 else None, 2.0]
     (row,) = last.callbacks.select("p50_ms", "p99_ms", "worst_ms").rows()
@@ -79,12 +87,8 @@ def test_percentiles_of_callbacks_need_as_many_as_everywhere(
 
 def test_an_end_that_is_missing_lies_before_the_next_begin() -> None:
     """The end of the execution at 1 s is missing; the one at 2 s begins and ends before 5 s."""
-    rows = [
-        {"host": "h", "vpid": 1, "vtid": 1, "kind": "timer", "name": "1 s", "node": "/n",
-         "start_ns": round(at * S), "end_ns": round(end * S) if end else None}
-        for at, end in ((1, None), (2, 2.1), (7, 7.5), (8, None), (8.25, 8.5))
-    ]  # fmt: skip
-    instances = table("callback_instances", *rows).select(INSTANCES)
+    spans = ((1, None), (2, 2.1), (7, 7.5), (8, None), (8.25, 8.5))
+    instances = ran(*((1, "/n", at, end) for at, end in spans))
     last = last_seconds(table("messages").select(MESSAGES), instances, 5 * S, 10 * S)
     # 0.5, up to the next one 0.25, and 0.25 of 5 s.
     assert last.nodes["busy"].to_list() == [0.2]
@@ -92,14 +96,8 @@ def test_an_end_that_is_missing_lies_before_the_next_begin() -> None:
 
 def test_a_node_is_what_its_callbacks_and_messages_are() -> None:
     """Thread 1 runs /m for 0.5 s at 1, 2, 3 and 4, /k within the first; thread 2 /m from 4 to 5."""
-    ran = [(1, "/m", at, at + 0.5) for at in (1, 2, 3, 4)]
-    ran += [(1, "/k", 1.1, 1.2), (2, "/m", 4, 5)]
-    rows = [
-        {"host": "h", "vpid": 1, "vtid": thread, "kind": "timer", "name": "1 s", "node": node,
-         "start_ns": round(a * S), "end_ns": round(b * S), "duration_ns": round((b - a) * S)}
-        for thread, node, a, b in ran
-    ]  # fmt: skip
-    instances = table("callback_instances", *rows).select(INSTANCES)
+    halves = [(1, "/m", at, at + 0.5) for at in (1, 2, 3, 4)]
+    instances = ran(*halves, (1, "/k", 1.1, 1.2), (2, "/m", 4, 5))
     sent = [{"topic": "/a", "publisher_node": "/n", "subscription_node": "/m", "publish_ns": at * S,
              "outcome": "lost" if at == 3 else "delivered"} for at in (2, 3, 4, 5)]  # fmt: skip
     messages = table("messages", *sent).select(MESSAGES)
@@ -114,16 +112,6 @@ def test_a_node_is_what_its_callbacks_and_messages_are() -> None:
     # From 2.5 to 4.5 s: two executions in two seconds and one on another thread, which goes on.
     later = last_seconds(messages, instances, round(2.5 * S), round(4.5 * S)).nodes
     assert later.select(names[:4]).row(0) == ("/m", 1.5, pytest.approx(1.5 / 2), 1000)
-
-
-def ran(*executions: tuple[int, str, float, float | None]) -> pl.DataFrame:
-    """Return executions: process and thread, node, begin and end in seconds."""
-    rows = [
-        {"host": "h", "vpid": pid, "vtid": pid, "kind": "timer", "name": node, "node": node,
-         "start_ns": round(a * S), "end_ns": None if b is None else round(b * S)}
-        for pid, node, a, b in executions
-    ]  # fmt: skip
-    return table("callback_instances", *rows).select(INSTANCES)
 
 
 def busy(

@@ -4,14 +4,14 @@ import json
 import math
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
-from synthetic import START, SUBSCRIBER, Tables, report_of, table, write_run
+from synthetic import START, SUBSCRIBER, of_runs, report_of, table, write_run
 from tests.samples import SAMPLES, amend
 
 import roslens as rl
@@ -256,7 +256,7 @@ def test_outcomes_that_are_in_no_fraction(tmp_path: Path) -> None:
         {"topic": "/t", "outcome": name, "publish_ns": number, "latency_ns": took.get(name)}
         for number, name in enumerate(names)
     ]
-    messages = Tables(messages=rows).table("messages")
+    messages = of_runs("messages", *rows)
     (group,) = topic_groups(messages, [run])
     samples = run_samples(messages, [run], group)
     assert (samples[0].sent, samples[0].lost, samples[0].unknown) == (5, 3, 1)
@@ -515,25 +515,30 @@ def test_the_worst_messages_are_explained_by_what_the_thread_did() -> None:
 def executions(
     run: str, name: str, took_ns: Sequence[int | None], callback: int = 1, begin_ns: int = 0
 ) -> pl.LazyFrame:
-    """Make callbacks of process 7, one every us."""
-    start = begin_ns + pl.int_range(len(took_ns), dtype=pl.Int64) * 1_000
-    return pl.LazyFrame({"duration_ns": took_ns}, {"duration_ns": pl.Int64}).select(
-        "duration_ns", run=pl.lit(run), host=pl.lit("h"), vpid=7, kind=pl.lit("timer"),
-        name=pl.lit(name), node=pl.lit("/a"), start_ns=start, end_ns=start + pl.col("duration_ns"),
-        callback_id=callback,
-    )  # fmt: skip
+    """Make executions of one timer, one every us."""
+    about = {"run": run, "name": name, "callback_id": callback}
+    times = enumerate(took_ns)
+    return ran(*(about | {"start_ns": begin_ns + 1000 * n, "duration_ns": t} for n, t in times))
 
 
-NEVER = Tables().table("losses")
+def ran(*rows: Mapping[str, object]) -> pl.LazyFrame:
+    """Make executions of process 7: of a 10 ns timer, and for 1 ns, if their rows do not say."""
+    executed = {"host": "h", "vpid": 7, "vtid": 1, "node": "/a", "callback_id": 1, "kind": "timer",
+                "name": "10 ns", "duration_ns": 1}  # fmt: skip
+    instances = of_runs("callback_instances", *(executed | row for row in rows))
+    return instances.with_columns(end_ns=pl.col("start_ns") + pl.col("duration_ns"))
+
+
+NEVER = of_runs("losses")
 
 
 def test_durations_are_those_of_a_run_averaged_over_runs() -> None:
     """By hand; a median of all executions together would be 18 us."""
-    processes = pl.LazyFrame(
-        [("a", "h", 7, 0, 1_000_000), ("b", "h", 7, 0, 500_000)],
-        schema=["run", "host", "vpid", "begin_ns", "end_ns"],
-        orient="row",
-    )
+    recorded = {"host": "h", "vpid": 7, "begin_ns": 0}
+    processes = of_runs(
+        "processes",
+        {**recorded, "run": "a", "end_ns": 1_000_000}, {**recorded, "run": "b", "end_ns": 500_000},
+    )  # fmt: skip
     us = 1_000
     instances = pl.concat([
         executions("a", "1 ms", [took * us for took in range(1, 7)]),
@@ -564,21 +569,17 @@ def test_callbacks_of_one_name_at_a_time_are_told_apart() -> None:
     Together they would run 50 % of the time and have a median of 0.5 us. What begins when they
     have ended is the first one again.
     """
-    process = pl.LazyFrame(
-        {"run": ["a"], "host": ["h"], "vpid": [7], "begin_ns": [0], "end_ns": [20_000]},
-        schema_overrides={"vpid": pl.Int32},
-    )
+    process = {"run": "a", "host": "h", "vpid": 7, "begin_ns": 0, "end_ns": 20_000}
     instances = pl.concat([
         executions("a", "2000000 ns", [800] * 10, 1),
         executions("a", "2000000 ns", [200] * 10, 2),
         executions("a", "2000000 ns", [800] * 5, 3, begin_ns=12_000),
     ])  # fmt: skip
-    summary = durations(instances, process, NEVER, {"a": ""}).sort("name")
+    summary = durations(instances, of_runs("processes", process), NEVER, {"a": ""}).sort("name")
     assert summary.select("name", "count", "p50_ns", "busy").rows() == [
         ("2 ms (500 Hz)", 15, 800, 0.6), ("2 ms (500 Hz) #2", 10, 200, 0.1),
     ]  # fmt: skip
-    losses = NEVER.with_columns(run=pl.lit("a"))
-    begun = periods(instances.with_columns(vtid=1), losses, [Run("a", {})])
+    begun = periods(instances, NEVER, [Run("a", {})])
     assert sorted(begun["name"]) == summary["name"].to_list()
 
 
@@ -586,22 +587,24 @@ def test_callbacks_of_one_name_at_a_time_are_told_apart() -> None:
     ("processes", "busy"),
     [
         # Its own process was recorded for 10 us, the run for 30 us.
-        ([("a", "h", 7, 0, 10_000), ("a", "h", 8, 0, 30_000)], 0.1),
+        ([(7, 0, 10_000), (8, 0, 30_000)], 0.1),
         # The process is unknown, so the run's time counts.
-        ([("a", "h", 8, 0, 30_000)], 1 / 30),
+        ([(8, 0, 30_000)], 1 / 30),
         ([], None),
-        ([("a", "h", 7, None, None)], None),
+        ([(7, None, None)], None),
         # There is only one event.
-        ([("a", "h", 7, 5, 5)], None),
+        ([(7, 5, 5)], None),
     ],
 )
 def test_busy_is_of_the_time_in_which_the_process_was_recorded(
-    processes: list[tuple[object, ...]], busy: float | None
+    processes: list[tuple[int, int | None, int | None]], busy: float | None
 ) -> None:
-    schema = {"run": pl.String, "host": pl.String, "vpid": pl.Int32, "begin_ns": pl.Int64,
-              "end_ns": pl.Int64}  # fmt: skip
-    frame = pl.LazyFrame(processes, schema, orient="row")
-    summary = durations(executions("a", "x", [1_000]), frame, NEVER, {"a": ""})
+    rows = [
+        {"run": "a", "host": "h", "vpid": vpid, "begin_ns": begin, "end_ns": end}
+        for vpid, begin, end in processes
+    ]
+    recorded = of_runs("processes", *rows)
+    summary = durations(executions("a", "x", [1_000]), recorded, NEVER, {"a": ""})
     assert summary["busy"].to_list() == [pytest.approx(busy)]
 
 
@@ -626,8 +629,7 @@ def test_durations_are_drawn_by_callback_and_node_and_counted_if_they_ended() ->
         executions("a", "10 ms", took).with_columns(node=pl.lit(node))
         for node, took in (("/n0", [1, 2, 3]), ("/n1", [4, 5, None]))
     )
-    processes = Tables().table("processes").with_columns(run=pl.lit("a"))
-    plot = durations_plot(durations(instances, processes, NEVER, {"a": ""}))
+    plot = durations_plot(durations(instances, of_runs("processes"), NEVER, {"a": ""}))
     labels = [label.get_text().strip() for label in plot.figure.axes[0].get_yticklabels()]
     assert sorted(labels) == ["timer 10 ms of /n0", "timer 10 ms of /n1"]
     assert plot.caption.startswith("Durations of 5 callback executions")
@@ -674,61 +676,43 @@ def test_periods_by_hand() -> None:
 
     A timer is held against the period of its name; a function against the median of its 14 times.
     """
-    starts = [
-        *(("a", 1, "timer", 1, start) for start in (0, 10, 20, 30, 50)),
-        *(("b", 1, "timer", 1, start) for start in (0, 12, 24)),
-        *(("a", 2, "function", 1, 10 * number) for number in range(15)),
-        *(("a", 2, "function", 2, 20 * number + 5) for number in range(15)),
-    ]
-    columns = ["run", "callback_id", "kind", "vtid", "start_ns"]
+    function = {"run": "a", "callback_id": 2, "kind": "function", "name": "function", "node": None}
+    # The third execution of the timer in run a lasts longer than its period.
+    instances = ran(
+        *({"run": "a", "start_ns": at, "duration_ns": 11 if at == 20 else 1}
+          for at in (0, 10, 20, 30, 50)),
+        *({"run": "b", "start_ns": start} for start in (0, 12, 24)),
+        *(function | {"start_ns": 10 * number} for number in range(15)),
+        *(function | {"vtid": 2, "start_ns": 20 * number + 5} for number in range(15)),
+    )  # fmt: skip
     runs = [Run("a", {}), Run("b", {})]
-    instances = pl.LazyFrame(starts, schema=columns, orient="row").with_columns(
-        name=pl.col("kind").replace("timer", "10 ns"),
-        node=pl.lit(None, pl.String),
-        host=pl.lit("h"),
-        vpid=1,
-        end_ns=pl.col("start_ns"),
-        # The third execution of the timer in run a lasts longer than its period.
-        duration_ns=pl.when(run="a", kind="timer", start_ns=20).then(11).otherwise(1),
-    )
     columns = ["kind", "count", "period_ns", "jitter_max_ns", "overruns", "skipped"]
-    pause = {"host": "h", "kind": "not_sampled", "begin_ns": 31, "end_ns": 48}
-    paused = Tables(losses=[pause]).table("losses").with_columns(run=pl.lit("a"))
-    frame = periods(instances, paused.clear(), runs).select(columns)
+    pause = {"run": "a", "host": "h", "kind": "not_sampled", "begin_ns": 31, "end_ns": 48}
+    frame = periods(instances, NEVER, runs).select(columns)
     assert sorted(frame.rows()) == [("function", 30, 15, 0, 0, 0), ("timer", 8, 11, 10, 1, 1)]
     # If it paused from 31 to 48, the 20 ns from 30 to 50 are no period of the timer (in run b 12 ns
     # are 2 too many), and the function's starts at 40 and 45 were seen by chance.
-    frame = periods(instances, paused, runs).select(columns)
+    frame = periods(instances, of_runs("losses", pause), runs).select(columns)
     assert sorted(frame.rows()) == [("function", 28, 15, 0, 0, 0), ("timer", 8, 11, 2, 1, 0)]
 
 
 def test_a_burst_in_one_run_does_not_make_up_for_periods_skipped_in_another() -> None:
     """By hand: run a skips the starts at 20 and 30 ns; run b has three starts where one is due."""
     starts = [("a", start) for start in (0, 10, 40, 50)] + [("b", at) for at in (0, 1, 2, 10, 20)]
-    instances = pl.LazyFrame(starts, schema=["run", "start_ns"], orient="row").with_columns(
-        callback_id=1, kind=pl.lit("timer"), name=pl.lit("10 ns"), node=pl.lit("/n"), vtid=1,
-        host=pl.lit("h"), vpid=1, end_ns=pl.col("start_ns"), duration_ns=1,
-    )  # fmt: skip
-    losses = Tables().table("losses").with_columns(run=pl.lit("a"))
-    frame = periods(instances, losses, [Run("a", {}), Run("b", {})])
+    instances = ran(*({"run": run, "start_ns": start} for run, start in starts))
+    frame = periods(instances, NEVER, [Run("a", {}), Run("b", {})])
     assert frame.select("count", "skipped").rows() == [(9, 2)]
 
 
 def test_what_does_not_begin_periodically_has_neither_jitter_nor_overruns() -> None:
     """By hand: pairs (1 and 19 ns apart), five starts, and a 10 ns timer with one time of 13 ns."""
-    starts = [
-        *(("pairs", 1, 20 * (number // 2) + number % 2) for number in range(30)),
-        *(("few", 2, 10 * number) for number in range(5)),
-        *(("10 ns", 3, start) for start in (0, 13)),
-    ]
-    rows = pl.LazyFrame(starts, schema=["name", "callback_id", "start_ns"], orient="row")
-    instances = rows.with_columns(
-        run=pl.lit("a"), host=pl.lit("h"), node=pl.lit("/n"), vtid=pl.lit(1), vpid=1,
-        duration_ns=pl.lit(25), end_ns=pl.col("start_ns") + 25,
-        kind=pl.when(name="10 ns").then(pl.lit("timer")).otherwise(pl.lit("subscription")),
-    )  # fmt: skip
-    losses = Tables().table("losses").with_columns(run=pl.lit("a"))
-    frame = periods(instances, losses, [Run("a", {})]).drop("cell", "kind", "node").sort("name")
+    heard = {"duration_ns": 25, "kind": "subscription"}
+    instances = ran(
+        *(heard | {"name": "pairs", "start_ns": 20 * (n // 2) + n % 2} for n in range(30)),
+        *(heard | {"name": "few", "callback_id": 2, "start_ns": 10 * n} for n in range(5)),
+        *({"duration_ns": 25, "callback_id": 3, "start_ns": start} for start in (0, 13)),
+    )
+    frame = periods(instances, NEVER, [Run("r", {})]).drop("cell", "kind", "node").sort("name")
     nothing = (None,) * 6
     assert frame.rows() == [
         ("10 ns", 2, 13, None, None, 3, 2, 0), ("few", 5, *nothing), ("pairs", 30, *nothing)
@@ -751,22 +735,18 @@ def test_usage_is_that_of_the_measured_part() -> None:
     # 2 s of start-up on one core, 4 s of work on a quarter of one, 1 s of clearing up on one; a
     # second process begins with the work, and takes half a core. Each of its samples stands for
     # half a second before and after it, so that its 4 byte count from 2.5 s on, for 3.5 of 4 s.
-    seconds = range(8)
     run = Run("r", {}, ready_ns=2_000_000_000, work_s=4.0)
     cpu = [0, 1, 2, 2.25, 2.5, 2.75, 3, 4]
-    resources = pl.LazyFrame(
-        {
-            "run": ["r"] * 12,
-            "host": ["h0"] * 12,
-            "vpid": [1] * 8 + [2] * 4,
-            "time_ns": [s * 10**9 for s in seconds] + [s * 10**9 for s in (3, 4, 5, 6)],
-            "cpu_time_ns": [int(used * 1e9) for used in (*cpu, 0.5, 1, 1.5, 2)],
-            "pss_bytes": [1, None, 5, None, 7, None, 9, 100, 1, 3, None, 5],
-            "rss_bytes": [None] * 12,
-        },
-        schema_overrides={"rss_bytes": pl.Int64},
-    )
-    messages = pl.LazyFrame({"run": ["r"], "topic": ["/t"], "publish_ns": [3_000_000_000]})
+    samples = [
+        *zip([1] * 8, range(8), cpu, [1, None, 5, None, 7, None, 9, 100], strict=True),
+        *zip([2] * 4, range(3, 7), [0.5, 1, 1.5, 2], [1, 3, None, 5], strict=True),
+    ]
+    rows = [
+        {"host": "h0", "vpid": vpid, "time_ns": at * 10**9, "cpu_time_ns": int(used * 1e9),
+         "pss_bytes": pss} for vpid, at, used, pss in samples
+    ]  # fmt: skip
+    resources = of_runs("resources", *rows)
+    messages = of_runs("messages", {"topic": "/t", "publish_ns": 3_000_000_000})
     (row,) = usage_per_run(resources, measured_parts(messages, [run])).rows(named=True)
     assert row["cpu"] == pytest.approx(0.25 + 0.5)
     assert row["startup_cpu"] == pytest.approx(2e9)
@@ -790,28 +770,22 @@ def test_memory_of_a_process_counts_while_it_lives() -> None:
     # Sampled each second from 0 to 9; the third process follows the second one.
     lives = {1: range(10), 2: range(4), 3: range(5, 10)}
     rows = [
-        ("r", "h0", vpid, second * 10**9, 10 * vpid)
+        {"host": "h0", "vpid": vpid, "time_ns": second * 10**9, "rss_bytes": 10 * vpid}
         for vpid, seconds in lives.items()
         for second in seconds
     ]
-    resources = pl.LazyFrame(
-        rows, schema=["run", "host", "vpid", "time_ns", "rss_bytes"], orient="row"
-    ).with_columns(cpu_time_ns=pl.lit(None, pl.Int64), pss_bytes=pl.lit(None, pl.Int64))
-    messages = pl.LazyFrame(
-        {"run": ["r", "r"], "topic": ["/t", "/t"], "publish_ns": [0, 9 * 10**9]}
-    )
+    resources = of_runs("resources", *rows)
+    messages = of_runs("messages", *({"topic": "/t", "publish_ns": at} for at in (0, 9 * 10**9)))
     (row,) = usage_per_run(resources, measured_parts(messages, [Run("r", {})])).rows(named=True)
     # Half a second before and after their samples: until 3.5 s, and from 4.5 s on.
     assert row["rss"] == pytest.approx(10 + 20 * 3.5 / 9 + 30 * 4.5 / 9)
 
 
 def test_a_run_is_measured_from_ready_to_the_end_of_its_work() -> None:
-    messages = pl.LazyFrame(
-        {
-            "run": ["a"] * 3 + ["b"] * 3,
-            "topic": ["/rosout", "/t", "/t"] * 2,
-            "publish_ns": [1, 20, 50] * 2,
-        }
+    sent = [("/rosout", 1), ("/t", 20), ("/t", 50)]
+    messages = of_runs(
+        "messages",
+        *({"run": run, "topic": topic, "publish_ns": at} for run in "ab" for topic, at in sent),
     )
     runs = [
         Run("a", {}, ready_ns=10, work_s=3e-8),

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from synthetic import of_runs
 
 from roslens.analysis.leaks.by_cell import MEMORY, leaks_of, memory_series, slopes_named
 from roslens.analysis.leaks.series import Series
@@ -16,19 +17,19 @@ SECOND = 1_000_000_000
 
 
 def resources(rows: list[tuple[str, int, float, int | None]]) -> pl.LazyFrame:
-    return pl.LazyFrame(
-        [
-            {"run": r, "host": "h0", "vpid": v, "time_ns": int(t * SECOND), "pss_bytes": b}
-            for r, v, t, b in rows
-        ]
-    ).with_columns(rss_bytes=pl.lit(None, pl.Int64), heap_bytes=pl.lit(None, pl.Int64))
+    sampled = [
+        {"run": r, "host": "h0", "vpid": v, "time_ns": int(t * SECOND), "pss_bytes": b}
+        for r, v, t, b in rows
+    ]
+    return of_runs("resources", *sampled)
 
 
 def messages(rows: list[tuple[str, str, int, float]]) -> pl.LazyFrame:
-    schema = {"run": pl.String, "topic": pl.String, "message_id": pl.Int64, "publish_ns": pl.Int64}
-    return pl.LazyFrame(
-        [(r, t, m, int(s * SECOND)) for r, t, m, s in rows], schema=schema, orient="row"
-    )
+    sent = [
+        {"run": r, "topic": t, "message_id": m, "publish_ns": int(s * SECOND)}
+        for r, t, m, s in rows
+    ]
+    return of_runs("messages", *sent)
 
 
 def series_of(
