@@ -5,7 +5,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -288,13 +287,12 @@ def test_waiting_for_another_recording_can_be_ended(recorder, number):
     recorder.assert_nothing_left()
 
 
-def test_a_python_program_that_fails_to_load_ros_is_no_silent_success(recorder, tmp_path):
-    # Events were asked for explicitly, but the program makes none.
-    code = "pass"
-    if not (os.environ.get("ROS_DISTRO") and os.environ.get("AMENT_PREFIX_PATH")):
-        status, error = recorder.run(sys.executable, "-c", code, ros="sourced")
-        assert status == 2
-        assert "no ROS 2 is sourced" in one_line(error)
+def test_a_ros_that_is_not_sourced_cannot_be_asked_for(recorder):
+    nothing = {"ROS_DISTRO": "", "AMENT_PREFIX_PATH": ""}
+    status, error = recorder.run("true", ros="sourced", environment=nothing)
+    assert status == 2
+    assert "no ROS 2 is sourced" in one_line(error)
+    assert not recorder.output.exists()
 
 
 def test_a_count_of_lttng_that_wrapped_around_is_unknown() -> None:
