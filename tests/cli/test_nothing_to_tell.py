@@ -40,21 +40,19 @@ def test_a_report_without_events_of_ros_lacks_evidence(
     assert (tmp_path / "report" / "latency.html").is_file()
 
 
-@pytest.mark.parametrize("verb", ["info", "collect"])
+NONE = "trace: no event was recorded, or none was saved"
+
+
+@pytest.mark.parametrize(
+    ("verb", "said"),
+    [(["info"], NONE), (["collect"], NONE), ([], "no ros2 event was recorded")],
+)
 def test_a_recording_without_any_event_is_no_success(
-    verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    verb: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root = trace(tmp_path / "trace", events=0)
-    assert exit_code(verb, str(root)) == 3
-    assert f"{root}: no event was recorded, or none was saved" in capsys.readouterr().err
-
-
-def test_a_first_page_of_no_event_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    root = trace(tmp_path / "trace", events=0)
-    assert exit_code(str(root)) == 3
-    assert "no ros2 event was recorded" in capsys.readouterr().err
+    assert exit_code(*verb, str(root)) == 3
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

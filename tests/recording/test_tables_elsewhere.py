@@ -99,9 +99,7 @@ def test_verbs_take_an_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert rl.open(tmp_path / "out").messages.collect().height
 
 
-def test_a_bag_and_a_file_are_called_what_they_are(tmp_path: Path) -> None:
-    (tmp_path / "metadata.yaml").write_text("rosbag2_bagfile_information: {}\n")
-    with pytest.raises(UsageError, match="a rosbag2 bag, not a trace"):
-        find_recordings(tmp_path)
+def test_a_file_is_told_which_verb_reads_it(tmp_path: Path) -> None:
+    (tmp_path / "results.yaml").touch()
     with pytest.raises(UsageError, match="report tool FILE"):
-        find_recordings(tmp_path / "metadata.yaml")
+        find_recordings(tmp_path / "results.yaml")
