@@ -123,3 +123,8 @@ def test_a_perfetto_trace_is_of_one_run(roslens: Roslens, run: Path, tmp_path: P
     shutil.copytree(SAMPLES / "lifecycle" / "000_r0_cell", tmp_path / "both" / "r1")
     done = roslens("export", "--format", "perfetto", tmp_path / "both", tmp_path / "out")
     check_one_line(done, 2, "here are 2")
+
+
+def test_a_file_that_cannot_be_written(roslens: Roslens, run: Path, tmp_path: Path) -> None:
+    done = roslens("export", "--format", "dot", run, tmp_path / "nowhere" / "out")
+    check_one_line(done, 2, "cannot be written")

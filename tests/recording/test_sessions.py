@@ -119,6 +119,13 @@ def test_hosts_that_were_recorded_at_the_same_time_are_one(tmp_path: Path) -> No
     assert names(tmp_path) == ["both", "later"]
 
 
+def test_copies_of_a_session_count_once(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        shutil.copytree(TRACES[0], tmp_path / name)
+    assert names(tmp_path) == ["a", "b"]
+    assert len(rl.open(tmp_path).runs) == 1
+
+
 def test_what_lttng_makes_in_a_session_is_part_of_it(tmp_path: Path) -> None:
     """Rotations follow each other in time, as the parts of a dual session do."""
     for number, part in enumerate(("archives/0", "archives/1", "runtime")):
