@@ -272,9 +272,13 @@ def test_places_that_are_none(tmp_path: Path) -> None:
         ("a/s/snapshot/snapshot-1-20261101-120000-0/ust/uid/0/64-bit", "a/s"),
         ("a/s/runtime/ust/uid/0/64-bit", "a/s"),
         ("runtime/ust/uid/0/64-bit", "."),
+        # The folder ``ust`` alone was copied, under another name.
+        ("copy/uid/1000/64-bit", "copy"),
+        ("copy/pid/talker-123-20261101-120000", "copy"),
         # Folders that people named so above a session are not parts of it.
         ("kernel/s/ust/uid/0/64-bit", "kernel/s"),
         ("runtime/s/kernel", "runtime/s"),
+        ("pid/s/ust/uid/0/64-bit", "pid/s"),
         ("12/ust/uid/0/64-bit", "12"),
         ("run-3-20261101-120000/kernel", "run-3-20261101-120000"),
         ("plain", "plain"),

@@ -44,11 +44,13 @@ _OUTPUT_OF_BARE_TRACE = "roslens"
 _MOST_FOLDERS = 1_000_000
 
 _BELOW_SESSION = re.compile(
-    r"((^|/)(archives/[^/]+|runtime|snapshot(-\d[^/]*)?))*((^|/)(ust(/(uid|pid)/.+)?|kernel))?\Z",
+    r"((^|/)(archives/[^/]+|runtime|snapshot(-\d[^/]*)?))*"
+    r"((^|/)(ust(/(uid|pid)/.+)?|uid/\d+/\d+-bit|pid/[^/]+-\d+-\d{8}-\d{6}|kernel))?\Z",
     re.DOTALL,
 )
-"""End of a path within a session's folder: folders of LTTng for rotations, snapshots and domains;
-and, from tracetools_trace/trace.py, ``snapshot`` and ``runtime`` of a dual session."""
+"""End of a path within a session's folder: folders of LTTng for rotations, snapshots and domains,
+also where ``ust`` was renamed; and, from tracetools_trace/trace.py, ``snapshot`` and ``runtime`` of
+a dual session."""
 
 
 @dataclass(frozen=True)
