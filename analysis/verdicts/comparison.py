@@ -237,7 +237,7 @@ def compare_levels(
     _check(threshold)
     levels = list(dict.fromkeys(cell[factor] for cell in side.cells if factor in cell))
     failed = list(dict.fromkeys(cell[factor] for cell in side.failed if factor in cell))
-    failed = [level for level in failed if level not in levels] if levels else []
+    failed = [level for level in failed if level not in levels]
     if len(levels) + len(failed) < 2:
         names = sorted({name for cell in side.cells for name in cell})
         finding = f"has one level, {levels[0]}" if levels else "is in no run"
@@ -310,10 +310,11 @@ def _matched(
     completed = [key_of(cell) for cell in (*base.cells, *new.cells)]
     failed = {key_of(cell): cell for cell in (*base.failed, *new.failed)}
     nowhere = [cell for key, cell in failed.items() if key not in completed]
+    all_failed = bool(failed) and not completed
     for metric in dict.fromkeys(metrics or DEFAULT_METRICS):
         left, right = estimates_by_cell(base, new, metric)
         if not left and not right:
-            if metrics:
+            if metrics and not all_failed:
                 known = metrics_with_direction(base, new)
                 raise UsageError(f"neither side has metric {metric!r}; there are: {known}")
             notes.append(f"{metric} was measured on neither side")
@@ -331,7 +332,7 @@ def _matched(
             compare(nothing, nothing, threshold)
             for nothing in (without_value(example, cell) for cell in nowhere)
         ]
-    if not compared and not unmatched:
+    if not compared and not unmatched and not all_failed:
         raise UsageError(
             f"none of {', '.join(DEFAULT_METRICS)} was measured on either side; name another "
             f"with --metric: {metrics_with_direction(base, new)}"

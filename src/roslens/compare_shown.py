@@ -173,7 +173,7 @@ def summary(found: Comparisons) -> str:
     """Say what became worse or better, by how much and how sure; then count the verdicts."""
     of_verb = f"compare{'' if found.by is None else f' by {found.by}'}: "
     if not found.compared:
-        return f"{of_verb}nothing was compared, as no metric is of the same cell on both sides."
+        return f"{of_verb}nothing was compared, as no metric was measured in a cell of both."
     groups: dict[str, list[Comparison]] = {}
     for c in found.by_interest:
         groups.setdefault(_verdict_word(c, found), []).append(c)

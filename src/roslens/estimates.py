@@ -39,9 +39,10 @@ def run_estimates(
     opened = open_as(Runs, paths, factors=factors)
     existing = opened.names("topic", "publishers", "subscriptions", "messages") if topics else ()
     wanted = [name for topic in topics for name in sorted(matching(topic, existing, "topic"))]
-    _, estimates = measured(opened, metrics, wanted)
+    report, estimates = measured(opened, metrics, wanted)
     if not estimates:
-        raise NotEnoughEvidenceError(opened.without_ros_events() or "nothing can be estimated")
+        why = opened.without_ros_events() or f"nothing can be estimated. {report.answers()[0]}"
+        raise NotEnoughEvidenceError(why)
     estimated = {estimate.metric for estimate in estimates}
     if absent := [name for name in metrics if name not in estimated]:
         raise UsageError(

@@ -465,6 +465,13 @@ def test_a_cell_that_failed_on_both_sides_is_no_evidence_that_nothing_got_worse(
         ("b", "not_enough_evidence"),
     ]
     assert found.exit_code == 3
+    # So it is if no run of either side completed, whichever metric is asked for.
+    all_failed = side(left_out=2, failed=[{"x": x} for x in "ab"])
+    for asked in ([], ["cpu"]):
+        assert compare_sides(all_failed, all_failed, asked).exit_code == 3
+        found = compare_levels(all_failed, "x", {}, asked)
+        assert found.exit_code == 3
+        assert found.notes[:2] == [f"all runs with x={x} failed or cannot be read" for x in "ab"]
     # Where only one side has a run of it, that is said as before.
     both = side(a, cpu([1.0, 1.0, 1.001], x="b"))
     assert [u.only_in for u in compare_sides(both, one_failed, ["cpu"]).unmatched] == ["base"]
