@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from roslens.collectors.views import instead_of, matching
 from roslens.opening import open_as
 from roslens.printed import show_table
 from roslens.recording import NotEnoughEvidenceError, UsageError
+from roslens.recording.terminal import print_json
 from roslens.runs import Runs
 from roslens.sides import application_only, measured
 
@@ -51,7 +51,7 @@ def run_estimates(
         )
     chosen = [estimate for estimate in estimates if not metrics or estimate.metric in metrics]
     if as_json:
-        print(json.dumps({"estimates": [estimate.to_json() for estimate in chosen]}, indent=1))
+        print_json({"estimates": [estimate.to_json() for estimate in chosen]})
         return
     notes = []
     if not topics:

@@ -39,7 +39,7 @@ from roslens.first_facts import Facts
 from roslens.output import write_text
 from roslens.printed import show_table, show_text
 from roslens.recording import NotEnoughEvidenceError
-from roslens.recording.terminal import Console
+from roslens.recording.terminal import Console, say
 from roslens.recording.text import shown
 from roslens.recordings import Recordings, open_recordings
 
@@ -642,7 +642,7 @@ def show_page(paths: Sequence[Path], *, html: Path | None, as_json: bool) -> Non
         page = FirstPage(recordings, paths)
         text, parts = page.json_text() if as_json else "", page.parts()
     if as_json:
-        print(text)
+        say(text, exact=True)
     for heading, below in () if as_json else parts:
         show_text(heading, "bold")
         for part in below:

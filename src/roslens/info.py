@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
@@ -23,7 +22,7 @@ from roslens.progress import progress_bar
 from roslens.recording import NotEnoughEvidenceError, Recording, UsageError
 from roslens.recording.files import text_path
 from roslens.recording.layout import NOT_SAMPLED
-from roslens.recording.terminal import Console
+from roslens.recording.terminal import Console, print_json
 from roslens.tracing.opening import opened
 
 if TYPE_CHECKING:
@@ -93,7 +92,7 @@ def run_info(path: Path, *, as_json: bool) -> None:
         ros = _ros_facts(recording)
         if as_json:
             more = {"excerpt": excerpt} if excerpt else {}
-            _print_json(info.to_json() | {"silences": silences, "ros": ros} | more)
+            print_json(info.to_json() | {"silences": silences, "ros": ros} | more)
         else:
             show_info(info, Console(), excerpt)
             _show_ros(ros, path)
@@ -108,7 +107,7 @@ def run_info(path: Path, *, as_json: bool) -> None:
                 for run, info in infos.items()
             ]
             unread = [{"path": str(run.path), "why": why} for run, why in not_read.items()]
-            _print_json({"recordings": rows, **({"not_read": unread} if unread else {})})
+            print_json({"recordings": rows, **({"not_read": unread} if unread else {})})
         else:
             _show_runs(path, place, infos, len(not_read), Console())
             _show_silences([row for rows in silent.values() for row in rows], Console())
@@ -214,7 +213,7 @@ def run_check(path: Path, *, as_json: bool) -> None:
               for row in _problems_of_files(run, recording)]  # fmt: skip
     rows = [*issues, *health_findings(runs.table("health")).iter_rows(named=True)]
     if as_json:
-        _print_json({"findings": rows})
+        print_json({"findings": rows})
     else:
         console = Console()
         for row in rows:
@@ -259,10 +258,6 @@ def _problems_of_files(run: Run, recording: Recording) -> Iterator[dict[str, Any
             read_bag(bag)
         except UsageError as error:
             yield row("damaged_neighbour", str(error), bag.name)
-
-
-def _print_json(value: object) -> None:
-    print(json.dumps(value, indent=1))
 
 
 def _show_runs(

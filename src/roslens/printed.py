@@ -104,7 +104,7 @@ def show_table(table: ReportTable, *, emphasis: bool = True) -> None:
             begins = (s for verdict, s in STYLES.items() if table.rows[row][0].startswith(verdict))
             style = next(begins, "bold red" if row in table.marked else "")
         _show_line(line, style)
-    print()
+    say("")
 
 
 def _show_line(line: str, style: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from roslens.collectors.times import parse_duration
 from roslens.explore.why import LEAST_SHARE, cause_of, shares_by_cause
 from roslens.printed import show_table, show_text
 from roslens.recording import NotEnoughEvidenceError
+from roslens.recording.terminal import print_json
 from roslens.recordings import open_recordings
 
 MOST_SHOWN = 20
@@ -78,7 +78,7 @@ def run_why(
             "late": late.to_dicts(),
             "causes": [share.to_json() for share in shares],
         }
-        print(json.dumps(answer, indent=1))
+        print_json(answer)
         return
     for row in silences:
         show_text(row["sentence"])

@@ -16,7 +16,7 @@ from papermill import inspect_notebook
 from rich.console import Console
 from test_errors import check_one_line
 from tests import programs
-from tests.samples import RUN
+from tests.samples import RUN, SAMPLES
 
 from roslens.asked_metrics import ASKED
 from roslens.cli import app
@@ -226,3 +226,10 @@ def test_a_verdict_that_nobody_reads_is_still_given(roslens: Roslens, tmp_path: 
     # One run per cell is not enough evidence.
     assert heard.returncode == 3
     assert unread("check", budgets, RUN.parent, cwd=tmp_path)[0] == heard.returncode
+
+
+@pytest.mark.recording
+def test_a_verb_goes_on_if_nobody_reads_what_it_prints(tmp_path: Path) -> None:
+    """The JSON is larger than the buffer, so that printing it fails; the page comes after it."""
+    assert unread(SAMPLES / "demo", "--json", "--html", "page.html", cwd=tmp_path)[0] == 0
+    assert (tmp_path / "page.html").is_file()

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
-from typing import IO, NoReturn
+from typing import NoReturn
 
 import rich.console
 from cyclopts import CycloptsError, UnusedCliTokensError
@@ -27,6 +27,7 @@ from roslens.recording import (
     UsageError,
 )
 from roslens.recording.errors import FULL, lacks
+from roslens.recording.terminal import say_no_more
 from roslens.recording.text import shown
 
 __all__ = ["app", "main"]
@@ -71,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         _fail("interrupted", EXIT_INTERRUPTED)
     except BrokenPipeError as broken:
         # The reader of our output has gone ('| head'); nothing is wrong.
-        _say_no_more(sys.stdout)
+        say_no_more(sys.stdout)
         ended = broken.__context__
         sys.exit(ended.code if isinstance(ended, SystemExit) else 0)
     except OSError as error:
@@ -128,7 +129,7 @@ def _fail_of_system(error: OSError) -> NoReturn:
     if error.errno not in FULL:
         _fail(_unexpected(error), EXIT_UNEXPECTED)
     # Files tell their names: this is the standard output.
-    _say_no_more(sys.stdout)
+    say_no_more(sys.stdout)
     _fail(f"the output cannot be written: {error.strerror}", EXIT_FAILED)
 
 
@@ -160,12 +161,7 @@ def _unexpected(error: BaseException) -> str:
 def _goes_on_unheard(console: rich.console.Console) -> None:
     """Let a command end as it would if somebody read what it prints."""
     console.quiet = True
-    _say_no_more(console.file)
-
-
-def _say_no_more(stream: IO[str]) -> None:
-    """Drop what is still to be written to a stream that does not take it."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    say_no_more(console.file)
 
 
 def _fail(message: str, code: int) -> NoReturn:

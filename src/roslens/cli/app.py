@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -118,8 +117,3 @@ MarkdownSwitch = Annotated[
     Parameter(name="--markdown", help="Print Markdown for a pull request: only what changed."),
 ]
 Threshold = Annotated[str, Parameter(help="Changes smaller than this do not matter.")]
-
-
-def print_json(value: object) -> None:
-    """To the standard output, indented."""
-    print(json.dumps(value, indent=1))

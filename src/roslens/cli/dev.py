@@ -13,12 +13,11 @@ from roslens.cli.app import (
     JsonSwitch,
     OutputOption,
     dev,
-    print_json,
     verb,
 )
 from roslens.recording import UsageError
 from roslens.recording.files import write_atomically
-from roslens.recording.terminal import Console, say
+from roslens.recording.terminal import Console, print_json, say
 
 
 @verb(

@@ -19,11 +19,10 @@ from roslens.cli.app import (
     ThreadsOption,
     WorkersOption,
     app,
-    print_json,
     verb,
 )
 from roslens.recording import NotEnoughEvidenceError, UsageError
-from roslens.recording.terminal import Console, say
+from roslens.recording.terminal import Console, print_json, say
 
 
 @app.default

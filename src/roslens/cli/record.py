@@ -17,11 +17,10 @@ from roslens.cli.app import (
     JsonSwitch,
     OutputOption,
     app,
-    print_json,
     verb,
 )
 from roslens.recording import UsageError
-from roslens.recording.terminal import Console, say
+from roslens.recording.terminal import Console, print_json, say
 
 if TYPE_CHECKING:
     from cyclopts.help import HelpPanel

@@ -17,11 +17,10 @@ from roslens.cli.app import (
     Paths,
     SchedulerOption,
     WorkersOption,
-    print_json,
     verb,
 )
 from roslens.recording import NotEnoughEvidenceError, UsageError
-from roslens.recording.terminal import Console, say
+from roslens.recording.terminal import Console, print_json, say
 from roslens.recording.text import shown
 
 if TYPE_CHECKING:

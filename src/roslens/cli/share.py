@@ -12,12 +12,11 @@ from roslens.cli.app import (
     JsonSwitch,
     OutputOption,
     Paths,
-    print_json,
     verb,
 )
 from roslens.export_formats import FORMATS, Format
 from roslens.recording import UsageError
-from roslens.recording.terminal import Console, say
+from roslens.recording.terminal import Console, print_json, say
 
 
 @verb(

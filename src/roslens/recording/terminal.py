@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sys
 from collections.abc import Iterable
 from pathlib import PurePath
+from typing import IO
 
 import rich.console
 from rich.console import ConsoleOptions, RenderableType
@@ -36,4 +39,17 @@ def say(text: object, *, exact: bool = False) -> None:
     """
     exact = exact or isinstance(text, PurePath)
     line = str(text)
-    print(line if exact and not sys.stdout.isatty() else shown(line, lines=True))
+    try:
+        print(line if exact and not sys.stdout.isatty() else shown(line, lines=True))
+    except BrokenPipeError:
+        say_no_more(sys.stdout)
+
+
+def print_json(value: object) -> None:
+    """Print a value as indented JSON."""
+    say(json.dumps(value, indent=1), exact=True)
+
+
+def say_no_more(stream: IO[str]) -> None:
+    """Drop what is still to be written to a stream that nobody reads on ('| head')."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
