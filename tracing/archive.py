@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from roslens.recording import UsageError, find_recordings
-from roslens.recording.errors import failing
+from roslens.recording.errors import writing
 from roslens.recording.files import replaced_whole
 from roslens.recording.zstd import ZstdFile
 from roslens.tracing.archive_names import FORMAT, HEAD, SUMS
@@ -79,16 +79,16 @@ def pack(
     Raises
     ------
     UsageError
-        A path holds no recording, or `output` already exists.
+        A path holds no recording, or `output` already exists or cannot be written.
     RunFailedError
-        The archive cannot be written.
+        The disk is full.
     """
     if output.exists():
         raise UsageError(f"{output}: is there already; give another name")
     members = _members(paths, with_tables)
     packed = Packed(output)
     with (
-        failing(f"{output}: cannot be written"),
+        writing(output),
         replaced_whole(output) as temporary,
         ZstdFile(temporary, "wb") as stream,
     ):

@@ -24,7 +24,7 @@ from roslens.recording import (
     RunFailedError,
     UsageError,
 )
-from roslens.recording.errors import failing
+from roslens.recording.errors import failing, kind_of
 from roslens.recording.manifest import Design, Level, Timing
 from roslens.tracing.claim import claimed
 from roslens.tracing.interruption import Interruption
@@ -569,7 +569,7 @@ def new_campaign(parent: Path, name: str | None) -> Path:
                 ) from error
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
-            raise RunFailedError(f"{folder}: cannot be made: {reason}") from error
+            raise kind_of(error)(f"{folder}: cannot be made: {reason}") from error
         else:
             return folder
     raise RunFailedError(f"{parent / wanted}: no free name for a campaign")

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, ValidationError, model_validator
 
 from roslens.recording import UsageError
+from roslens.recording.errors import writing
 from roslens.recording.files import write_atomically
 from roslens.recording.json_file import read_json
 from roslens.recording.models import Strict
@@ -200,7 +201,8 @@ class TimingModel(Strict):
 
     def write(self, path: Path) -> None:
         """Write the model to a file, which `read_timing_model` reads."""
-        write_atomically(path, self.to_json() + "\n")
+        with writing(path):
+            write_atomically(path, self.to_json() + "\n")
 
 
 def read_timing_model(path: Path) -> TimingModel:

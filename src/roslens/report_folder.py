@@ -66,6 +66,6 @@ def own_folder(folder: Path) -> Iterator[None]:
             stack.enter_context(locked_folder(folder))
         except OSError as error:
             raise kind_of(error)(
-                f"{folder}: cannot be made: {error.strerror}; give another folder with -o"
+                f"{folder}: cannot be made: {error.strerror}; use another folder"
             ) from error
         yield

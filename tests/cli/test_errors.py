@@ -71,6 +71,23 @@ def test_output_that_cannot_be_written(tmp_path: Path, words: list[str | Path]) 
     check_one_line(run, 4, "output", "No space left")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["pack", RUN, "-o", "/dev/null/x"],
+        ["predict", SAMPLES / "two_process", "--model", "/dev/null/x"],
+        ["record", "-o", "/dev/null/x", "--", "true"],
+        ["dev", "generate", "/dev/null/x"],
+        ["report", "latency", RUN, "-o", "/dev/null/x"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_place_that_cannot_be_written_is_wrong_use(
+    roslens: Roslens, words: list[str | Path]
+) -> None:
+    check_one_line(roslens(*words), 2, "/dev/null/x")
+
+
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     return Path(shutil.copytree(RUN, tmp_path / "run"))

@@ -26,7 +26,7 @@ from roslens.recording import (
     RoslensError,
     UsageError,
 )
-from roslens.recording.errors import FULL, lacks
+from roslens.recording.errors import FULL, kind_of, lacks
 from roslens.recording.terminal import say_no_more
 from roslens.recording.text import shown
 
@@ -125,7 +125,8 @@ def _no_empty(arguments: Sequence[str]) -> None:
 
 def _fail_of_system(error: OSError) -> NoReturn:
     if error.filename is not None:
-        _fail(f"{os.fsdecode(error.filename)}: {(error.strerror or '').lower()}", EXIT_FAILED)
+        text = f"{os.fsdecode(error.filename)}: {(error.strerror or '').lower()}"
+        _fail(text, kind_of(error).exit_code)
     if error.errno not in FULL:
         _fail(_unexpected(error), EXIT_UNEXPECTED)
     # Files tell their names: this is the standard output.

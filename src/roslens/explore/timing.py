@@ -92,8 +92,8 @@ class Timing:
 
         Raises
         ------
-        OSError
-            The file cannot be written.
+        UsageError, RunFailedError
+            The file cannot be written; RunFailedError if the disk is full.
         """
         self.model.write(resolve(path))
 

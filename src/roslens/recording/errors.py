@@ -97,14 +97,14 @@ def failing(what: str, advice: str = "") -> Iterator[None]:
 
     Raises
     ------
-    RunFailedError
+    UsageError, RunFailedError
         It refuses; the message is `what`, the reason, and `advice`.
     """
     try:
         yield
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise RunFailedError(f"{what}: {reason}{advice}") from error
+        raise kind_of(error)(f"{what}: {reason}{advice}") from error
 
 
 def lacks(package: str, extra: str) -> str:
