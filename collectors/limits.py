@@ -192,4 +192,4 @@ def _death(code: int, output: _ProcessOutput) -> str:
 
 
 def _mib(number: int) -> str:
-    return f"{number / 2**20:,.0f} MiB"
+    return f"{number / 2**20:,g} MiB"

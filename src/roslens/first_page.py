@@ -339,8 +339,8 @@ class FirstPage(Facts):
         count = len(self._all.runs)
         runs = "1 run, so no intervals" if count == 1 else f"{count} runs"
         when = f", recorded {r['recorded']}, events of {r['for']}" if "recorded" in r else ""
-        runs += not_read_in_words(len(self._all.not_read))
-        yield f"{runs}{when}. ROS 2 {r['ROS 2']}, middleware {r['middleware']}."
+        unread = not_read_in_words(len(self._all.not_read))
+        yield f"{runs}{when}{unread}. ROS 2 {r['ROS 2']}, middleware {r['middleware']}."
         several = {"nodes": "node", "processes": "process", "topics": "topic", "events": "event"}
         nodes, *counts = (
             f"{r[plural]} {singular if r[plural] == '1' else plural}"
