@@ -40,8 +40,9 @@ ROS = (
     "rmw_send_response", "rmw_take_response", "client_callback_start",
     "rclcpp_ring_buffer_clear", "callback_end",
 )  # fmt: skip
-FREE = frozenset({*ROS[: ROS.index("callback_start") + 1], "rmw_take_response"})
-"""Events that show that their thread could take messages just then."""
+FREE = frozenset({*ROS[: ROS.index("callback_start") + 1], "rmw_take_response"}) - {"rmw_take"}
+"""Events that show that their thread could take messages just then; the middleware's own threads
+emit ``rmw_take``, too."""
 ANYWHERE = (
     *(f"lttng_ust_libc:{name}"
       for name in ("malloc", "calloc", "realloc", "memalign", "posix_memalign", "free")),

@@ -72,6 +72,13 @@ def until(trace: Trace, us: float, *, lasts: float = 5) -> Trace:
     return trace
 
 
+def taken_by_the_middleware(trace: Trace, us: float) -> Trace:
+    """Let a thread of the listener's middleware take something, which rcl does not see."""
+    handle = {"rmw_subscription_handle": 0x99, "message": 0x98, "source_timestamp": 0, "taken": 1}
+    trace.emit(us, "rmw_take", tid=99, pid=2, **handle)
+    return trace
+
+
 def remade(trace: Trace, us: float) -> Trace:
     """Give the address of the listener's subscription to another subscription."""
     trace.subscription(us, SUB, "/other", node=NODE + 8, callback=0x1300, pid=2)
@@ -427,6 +434,12 @@ CASES: list[tuple[Callable[[], Trace], float | None, set[Said]]] = [
     # A thread that is in a callback until then takes nothing.
     (
         lambda: until(spoken(2000, 1000), 1990, lasts=100),
+        2000,
+        {("unknown", "recording_ended", None)},
+    ),
+    # Nor does it take anything after its executor ended, while the middleware takes for itself.
+    (
+        lambda: taken_by_the_middleware(until(spoken(2000, 1000), 1990), 2060),
         2000,
         {("unknown", "recording_ended", None)},
     ),

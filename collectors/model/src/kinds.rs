@@ -57,9 +57,10 @@ kinds! {
 }
 
 impl Kind {
-    /// Whether the event shows that its thread could take messages just then.
+    /// Whether the event shows that its thread could take messages just then; `rmw_take` does not,
+    /// because the middleware takes messages for itself on a thread of its own.
     pub(crate) fn of_free_thread(self) -> bool {
-        self <= Self::CallbackStart || self == Self::TakeResponse
+        (self <= Self::CallbackStart && self != Self::RmwTake) || self == Self::TakeResponse
     }
 
     /// Whether the event comes from ROS: any code may allocate, free or be probed, at any place.
