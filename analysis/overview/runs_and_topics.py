@@ -177,6 +177,12 @@ def topics_overview(
     return slowest_first(topics)
 
 
+def with_sizes(messages: pl.LazyFrame, publications: pl.LazyFrame) -> pl.LazyFrame:
+    """Add the ``size`` [B] of each message's publication."""
+    key = ["run", "message_id"]
+    return messages.join(publications.select(*key, "size"), on=key, how="left")
+
+
 def _of_all_runs(name: str, value: pl.Expr) -> pl.Expr:
     """Return a value over runs; null where a run has none, which would leave that run out."""
     return pl.when(pl.col(name).null_count() == 0).then(value)

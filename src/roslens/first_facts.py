@@ -14,7 +14,12 @@ from roslens.analysis.measures.callbacks import CALLBACK, durations
 from roslens.analysis.measures.loss import lost_in_words
 from roslens.analysis.measures.pauses import PAUSE
 from roslens.analysis.overview.in_range import chains_overview
-from roslens.analysis.overview.runs_and_topics import by_cell, cells_in_words, topics_by_cell
+from roslens.analysis.overview.runs_and_topics import (
+    by_cell,
+    cells_in_words,
+    topics_by_cell,
+    with_sizes,
+)
 from roslens.analysis.reports.front import distros_of, utc
 from roslens.analysis.reports.numbers import significant
 from roslens.collectors.resolving import not_read_in_words
@@ -167,7 +172,9 @@ class Facts:
     def topics(self) -> pl.DataFrame:
         """Return the application's topics by cell, the slowest first, as in `topics_overview`."""
         return topics_by_cell(
-            self._all.table("messages").filter(is_of_application()),
+            with_sizes(self._all.table("messages"), self._all.table("publications")).filter(
+                is_of_application()
+            ),
             self._all.table("losses"),
             self._cells,
         )

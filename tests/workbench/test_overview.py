@@ -23,7 +23,12 @@ from roslens.analysis.flow.chains import ChainInstances, mean_parts
 from roslens.analysis.measures.samples import rate_hz
 from roslens.analysis.overview.figure import topics_plot
 from roslens.analysis.overview.in_range import callbacks_overview, chains_overview, worst_messages
-from roslens.analysis.overview.runs_and_topics import graph_edges, slowest_first, topics_overview
+from roslens.analysis.overview.runs_and_topics import (
+    graph_edges,
+    slowest_first,
+    topics_overview,
+    with_sizes,
+)
 from roslens.analysis.overview.thumbnails import health_thumbnails
 from roslens.analysis.reports.table import Pictured, ReportTable
 from roslens.analysis.timeline.journey import Hop, Journey
@@ -86,11 +91,12 @@ def test_a_rate_over_runs_is_of_all_runs(counts: tuple[int, int], rate: float | 
     rows = [
         {"run": str(run), "topic": "/t", "publisher_node": "/a", "publisher_host": "h",
          "subscription_node": "/b", "publish_ns": (run + 1) * 100 * MS * i, "outcome": "delivered",
-         "latency_ns": MS, "size": 2}
+         "latency_ns": MS, "message_id": i}
         for run, count in enumerate(counts) for i in range(count)
     ]  # fmt: skip
     frame = pl.LazyFrame(rows).with_columns(clock_bound_ns=NOT_APART)
-    (row,) = topics_overview(frame).rows(named=True)
+    sized = with_sizes(frame, frame.select("run", "message_id", size=2))
+    (row,) = topics_overview(sized).rows(named=True)
     assert row["rate_hz"] == pytest.approx(rate)
     assert row["bytes_per_s"] == pytest.approx(None if rate is None else 2 * rate)
     assert graph_edges(frame)["rate_hz"].to_list() == [pytest.approx(rate)] * 2

@@ -12,7 +12,7 @@ from roslens.analysis.figures.picture import Picture
 from roslens.analysis.latency.report import LatencyParameters, LatencyReport
 from roslens.analysis.measures.callbacks import worst_messages
 from roslens.analysis.measures.samples import quantile_within_clocks, rows_of_group
-from roslens.analysis.overview.runs_and_topics import cells_in_words, topics_by_cell
+from roslens.analysis.overview.runs_and_topics import cells_in_words, topics_by_cell, with_sizes
 from roslens.analysis.path.late import explained
 from roslens.analysis.path.path import Paths
 from roslens.analysis.reports.numbers import counted
@@ -104,9 +104,8 @@ class Latency(OfMessages):
             There is no such factor.
         """
         report = self._report(by)
-        sizes = report.tables.whole().table("publications").select("run", "message_id", "size")
         return topics_by_cell(
-            report.messages.join(sizes, on=["run", "message_id"], how="left"),
+            with_sizes(report.messages, report.tables.whole().table("publications")),
             report.losses,
             cells_in_words(report.counting),
         )
