@@ -178,7 +178,7 @@ class Factors:
             raise UsageError(f"{path}: cannot be read as CSV: {reason}") from error
         if len(header) < 2 or not all(header) or len(set(header)) < len(header):
             raise UsageError(
-                f"{path}: expected a header of distinct names: the recording, then one per factor"
+                f"{path}: expected a header, with commas between names: the recording, then factors"
             )
         _check_names(path, header[1:])
         rows = tuple(_row(path, line, header, cells) for line, cells in lines)
