@@ -36,6 +36,8 @@ def timer_activations(starts: pl.DataFrame) -> pl.DataFrame:
         Executions of timers' callbacks, in their order: ``timer_id``, ``period_ns``, ``start_ns``,
         and whether other activations may be missing before it (``apart``).
     """
+    if starts.is_empty():
+        return starts
     start, period, served = (pl.col(name) for name in ("start_ns", "period_ns", "served"))
     rows = starts.with_columns(
         (pl.col("timer_id") * 2**32 + pl.col("apart").cum_sum().over("timer_id")).alias(_PART),
