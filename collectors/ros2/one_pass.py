@@ -216,7 +216,10 @@ def _about(
             (number[host], namespace, vpid, times[part - 1] if part else -(2**63), end)
             for (host, namespace, vpid, part, end), times in rows
         ],
-        "guesses": single_topic_processes(objects.publishers),
+        # If rcl_publish was enabled, no topic is guessed.
+        "guesses": []
+        if events.declared("rcl_publish")
+        else single_topic_processes(objects.publishers),
         "losses": [
             (number[host], *where, begin, end)
             for host, *where, begin, end in gaps.select(
