@@ -87,19 +87,19 @@ def numbered(
     varies
         Marks objects whose first handle is valid only during a call.
     """
-    following = [
-        pl.when(pl.col(handle).is_not_null()).then(
-            pl.col("created_ns").shift(-1).over("proc", handle, order_by="created_ns")
-        )
-        for handle in handles
-    ]
+    rows = frame.sort("created_ns", "proc", *handles, maintain_order=True)
+    rows = rows.with_row_index(number).with_columns(pl.col(number).cast(I64))
+    following = []
+    for handle in handles:
+        later = rows.select("proc", handle, number, ended_ns="created_ns").drop_nulls(handle)
+        next_ones = rows.select("proc", handle, number).join_asof(
+            later, on=number, by=["proc", handle], strategy="forward", allow_exact_matches=False,
+            check_sortedness=False,
+        )  # fmt: skip
+        following.append(pl.lit(next_ones["ended_ns"]))
     if varies is not None:
         following[0] = pl.when(~varies.fill_null(value=False)).then(following[0])
-    return (
-        frame.sort("created_ns", "proc", *handles, maintain_order=True)
-        .with_row_index(number)
-        .with_columns(pl.col(number).cast(I64), pl.min_horizontal(following).alias("ended_ns"))
-    )
+    return rows.with_columns(pl.min_horizontal(following).alias("ended_ns"))
 
 
 def _contexts(events: Events) -> pl.DataFrame:
