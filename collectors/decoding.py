@@ -129,6 +129,9 @@ def _scanned(folder: Path, trace: Trace, info: TraceInfo, clocks: Clocks | None)
     paths = sorted(folder.glob("*/*.parquet"))
     files = {f"{path.parent.name}:{path.stem}": path for path in paths}
     events = {n: pl.scan_parquet(text_path(path), glob=False) for n, path in files.items()}
+    if len(trace.host_of) == 1:
+        # One trace holds no event twice, and this text takes long to read.
+        events = {n: frame.drop("trace") for n, frame in events.items()}
     few = [n for n in files if info.events_by_name.get(n, _FEW + 1) <= _FEW]
     read = pl.collect_all([events[n] for n in few])
     events |= {n: frame.lazy() for n, frame in zip(few, read, strict=True)}
