@@ -108,23 +108,21 @@ impl Matches {
         &mut self,
         takes: &mut Rows<Take>,
         rows: &mut Rows<Publication>,
-        number: Id<Take>,
+        (number, mut take): (Id<Take>, Take),
         topic: Maybe<Name>,
     ) {
-        let stamp = takes.get(number).map(|take| take.stamp);
-        let stamp = stamp.filter(|stamp| *stamp != NEVER);
-        let (Some(topic), Some(stamp)) = (topic, stamp) else {
+        let Some(topic) = topic.filter(|_| take.stamp != NEVER) else {
             return;
         };
-        let met = self.met((topic, stamp));
+        let met = self.met((topic, take.stamp));
         let chain = match rows.edit(met.message) {
             Some(row) => &mut row.taken,
             None => &mut met.taken,
         };
-        let before = chain.replace(number);
-        let matched = met.message.is_some() && is_first(takes, before, number);
-        if let Some(take) = takes.edit(number) {
-            (take.next, take.matched) = (before, matched);
+        take.next = chain.replace(number);
+        take.matched = met.message.is_some() && is_first(takes, &take);
+        if let Some(row) = takes.edit(number) {
+            *row = take;
         }
     }
 
@@ -192,19 +190,18 @@ pub fn chain(takes: &Rows<Take>, last: Maybe<Take>) -> impl Iterator<Item = (Id<
 }
 
 /// Return whether the chain before a take has no other take of its subscription.
-fn is_first(takes: &Rows<Take>, before: Maybe<Take>, number: Id<Take>) -> bool {
-    let subscription = takes.get(number).map(|take| take.subscription);
-    chain(takes, before).all(|(_, take)| Some(take.subscription) != subscription)
+fn is_first(takes: &Rows<Take>, take: &Take) -> bool {
+    chain(takes, take.next).all(|(_, other)| other.subscription != take.subscription)
 }
 
 /// Mark the takes of a chain as matched: the first take of each subscription.
 pub fn mark(takes: &mut Rows<Take>, first: Maybe<Take>) {
     let mut next = first;
-    while let Some(number) = next {
-        next = takes.get(number).and_then(|take| take.next);
-        let matched = is_first(takes, next, number);
-        if let Some(take) = takes.edit(number) {
-            take.matched = matched;
+    while let Some(take) = takes.get(next) {
+        let matched = is_first(takes, &take);
+        if let Some(row) = takes.edit(next) {
+            row.matched = matched;
         }
+        next = take.next;
     }
 }

@@ -299,7 +299,7 @@ impl Model {
         {
             let topic = self.registry.topic_at(row.subscription);
             let (takes, sent) = (&mut self.takes.rows, &mut self.publications.rows);
-            self.matches.on_take(takes, sent, take, topic);
+            self.matches.on_take(takes, sent, (take, row), topic);
         }
     }
 
