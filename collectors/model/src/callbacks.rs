@@ -14,51 +14,50 @@
 //! the stack pointer shows which entry a return ends, and which frames an exception has left.
 
 use ahash::HashSet;
+use serde::{Deserialize, Serialize};
 
 use crate::identity::Thread;
 use crate::ids::{Id, Maybe, entry};
 use crate::intake::Event;
 use crate::kinds::Kind;
 use crate::registry::{Callback, HandleKind, Registry};
-use crate::rows::{NEVER, Rows, known, plain};
+use crate::rows::{NEVER, Rows, known};
 
 /// The most starts of one thread that are open at once; of more, the outer ones can never end.
 const DEEPEST: usize = 4096;
 
-plain! {
-    /// One execution of a callback or probed function.
-    pub struct Execution {
-        /// The time of `callback_start`.
-        pub start: i64,
-        /// The time of `callback_end`, or `NEVER`.
-        pub end: i64,
-        pub thread: Id<Thread>,
-        pub callback: Maybe<Callback>,
-        /// The innermost execution on its thread that was open when it started.
-        below: Maybe<Execution>,
-        /// Whether the message came within the process, if the event says so.
-        pub intra: Option<bool>,
-    }
+/// One execution of a callback or probed function.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub struct Execution {
+    /// The time of `callback_start`.
+    pub start: i64,
+    /// The time of `callback_end`, or `NEVER`.
+    pub end: i64,
+    pub thread: Id<Thread>,
+    pub callback: Maybe<Callback>,
+    /// The innermost execution on its thread that was open when it started.
+    below: Maybe<Execution>,
+    /// Whether the message came within the process, if the event says so.
+    pub intra: Option<bool>,
 }
 
-plain! {
-    /// An interval in which a thread waited, or did not.
-    pub struct Interval {
-        /// The time of its first event.
-        pub begin: i64,
-        /// The timeout of a wait.
-        pub timeout: i64,
-        pub thread: Id<Thread>,
-        pub wait: bool,
-        /// The next interval of the thread, and the one before.
-        next: Maybe<Interval>,
-        before: Maybe<Interval>,
-        /// Number of executions, and time in callbacks, before it on its thread.
-        executed: i64,
-        covered: i64,
-        /// Whether events may be missing before its end.
-        cut: bool,
-    }
+/// An interval in which a thread waited, or did not.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub struct Interval {
+    /// The time of its first event.
+    pub begin: i64,
+    /// The timeout of a wait.
+    pub timeout: i64,
+    pub thread: Id<Thread>,
+    pub wait: bool,
+    /// The next interval of the thread, and the one before.
+    next: Maybe<Interval>,
+    before: Maybe<Interval>,
+    /// Number of executions, and time in callbacks, before it on its thread.
+    executed: i64,
+    covered: i64,
+    /// Whether events may be missing before its end.
+    cut: bool,
 }
 
 #[derive(Clone)]

@@ -6,6 +6,8 @@
 //! `docs/model_pass.md` says what else a new rule needs. A message that a ring buffer or a missing
 //! subscription alone decides is decided when its row is made (`pairing`): `Leg::Decided`.
 
+use serde::{Deserialize, Serialize};
+
 use crate::existing::USUAL_WAIT;
 use crate::facts::Facts;
 use crate::ids::{flagged, get};
@@ -14,13 +16,13 @@ use crate::messages::{Leg, Message};
 use crate::model::Model;
 use crate::partners::Partners;
 use crate::publications::Publication;
-use crate::rows::{NEVER, known, plain};
+use crate::rows::{NEVER, known};
 
 /// Define an enum with the words by which tables name its values, and the meaning of each.
 macro_rules! words {
     ($(#[$about:meta])* $name:ident { $($value:ident $word:literal $meaning:literal,)* }) => {
         $(#[$about])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum $name { $(#[doc = $meaning] $value,)* }
 
         impl $name {
@@ -29,8 +31,6 @@ macro_rules! words {
             /// The meaning of each value, by number.
             pub const MEANINGS: &[&str] = &[$($meaning,)*];
         }
-
-        plain!(enum $name [$($value),*]);
     };
 }
 
@@ -93,13 +93,12 @@ words! {
     }
 }
 
-plain! {
-    /// The decision about a message.
-    pub struct Decision {
-        pub outcome: Outcome,
-        pub how: Match,
-        pub reason: Reason,
-    }
+/// The decision about a message.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub struct Decision {
+    pub outcome: Outcome,
+    pub how: Match,
+    pub reason: Reason,
 }
 
 impl Decision {

@@ -6,33 +6,33 @@
 //! process: it is counted and not subtracted.
 
 use ahash::HashMap;
+use serde::{Deserialize, Serialize};
 
 use crate::callbacks::Execution;
 use crate::identity::{Process, Thread};
 use crate::ids::{Id, Maybe};
 use crate::intake::Event;
 use crate::kinds::Kind;
-use crate::rows::{NEVER, Rows, plain};
+use crate::rows::{NEVER, Rows};
 
-plain! {
-    /// A block of memory, or an address that was freed and that no event had returned.
-    pub struct Block {
-        /// The size in bytes, 0 if that is not known.
-        pub size: i64,
-        /// When its address was returned, `NEVER` if no event shows that.
-        pub begin: i64,
-        /// When it was freed, or its address was returned again; `NEVER` if it was not.
-        pub end: i64,
-        pub process: Id<Process>,
-        /// The execution that allocated it.
-        pub within: Maybe<Execution>,
-        /// Whether an event freed it, and in which execution.
-        pub freed: bool,
-        pub freed_within: Maybe<Execution>,
-        thread: Id<Thread>,
-        /// The block that had its address before, if no event had freed that.
-        before: Maybe<Block>,
-    }
+/// A block of memory, or an address that was freed and that no event had returned.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub struct Block {
+    /// The size in bytes, 0 if that is not known.
+    pub size: i64,
+    /// When its address was returned, `NEVER` if no event shows that.
+    pub begin: i64,
+    /// When it was freed, or its address was returned again; `NEVER` if it was not.
+    pub end: i64,
+    pub process: Id<Process>,
+    /// The execution that allocated it.
+    pub within: Maybe<Execution>,
+    /// Whether an event freed it, and in which execution.
+    pub freed: bool,
+    pub freed_within: Maybe<Execution>,
+    thread: Id<Thread>,
+    /// The block that had its address before, if no event had freed that.
+    before: Maybe<Block>,
 }
 
 /// All blocks.

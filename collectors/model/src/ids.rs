@@ -6,7 +6,11 @@ use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
 
+use serde::{Deserialize, Serialize};
+
 /// The number of a row `T`, or of an object of the kind `T`.
+#[derive(Serialize, Deserialize)]
+#[serde(bound = "")]
 pub struct Id<T>(NonZeroU32, PhantomData<fn() -> T>);
 
 /// A number that may be missing or unknown; it takes no more memory than a number.

@@ -1,19 +1,21 @@
 //! A message: a publication and a subscription, what joined them, and which way it took.
 
+use serde::{Deserialize, Serialize};
+
 use crate::callbacks::Execution;
 use crate::decide::{Decision, Reason};
 use crate::identity::Process;
 use crate::ids::{Id, Maybe};
 use crate::publications::Publication;
 use crate::registry::{Publisher, Subscription};
-use crate::rows::{NEVER, plain};
+use crate::rows::NEVER;
 use crate::takes::Take;
 
 /// A connection: a publisher and a subscription.
 pub type Ends = (Maybe<Publisher>, Maybe<Subscription>);
 
 /// Which way a message took, or had to take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Leg {
     /// Through the middleware.
     Middleware,
@@ -26,8 +28,6 @@ pub enum Leg {
     /// Any way, which alone decides what became of the message.
     Decided,
 }
-
-plain!(enum Leg [Middleware, BeforeSubscription, Buffer, LateJoiner, Decided]);
 
 /// A publication and the take or execution that belongs to it.
 #[derive(Clone, Copy)]
@@ -58,29 +58,28 @@ impl Matched {
     }
 }
 
-plain! {
-    /// One message; a time is `NEVER` if there is none.
-    pub struct Message {
-        pub publication: Maybe<Publication>,
-        pub publisher: Maybe<Publisher>,
-        pub subscription: Maybe<Subscription>,
-        /// The process of the subscription.
-        pub process: Maybe<Process>,
-        pub take: Maybe<Take>,
-        pub execution: Maybe<Execution>,
-        /// Whether the message came within the process, if that is known.
-        pub intra: Option<bool>,
-        pub publish: i64,
-        /// When the message was handed to the middleware.
-        pub push: i64,
-        /// When the message was taken or, if no take was recorded, when its callback began.
-        pub taken: i64,
-        /// The latest time at which an earlier message of its connection was taken.
-        pub last_take: i64,
-        pub leg: Leg,
-        /// What became of the message; before that is decided, what joins its publication and take.
-        pub decision: Decision,
-    }
+/// One message; a time is `NEVER` if there is none.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub struct Message {
+    pub publication: Maybe<Publication>,
+    pub publisher: Maybe<Publisher>,
+    pub subscription: Maybe<Subscription>,
+    /// The process of the subscription.
+    pub process: Maybe<Process>,
+    pub take: Maybe<Take>,
+    pub execution: Maybe<Execution>,
+    /// Whether the message came within the process, if that is known.
+    pub intra: Option<bool>,
+    pub publish: i64,
+    /// When the message was handed to the middleware.
+    pub push: i64,
+    /// When the message was taken or, if no take was recorded, when its callback began.
+    pub taken: i64,
+    /// The latest time at which an earlier message of its connection was taken.
+    pub last_take: i64,
+    pub leg: Leg,
+    /// What became of the message; before that is decided, what joins its publication and take.
+    pub decision: Decision,
 }
 
 impl Message {

@@ -8,6 +8,7 @@
 //! the `rcl_publish` that comes next, else by the message.
 
 use ahash::{HashMap, HashSet};
+use serde::{Deserialize, Serialize};
 
 use crate::callbacks::Execution;
 use crate::identity::{Process, Thread};
@@ -15,44 +16,43 @@ use crate::ids::{Id, Maybe, entry};
 use crate::intake::Event;
 use crate::kinds::Kind;
 use crate::registry::{HandleKind, Name, Publisher, Registry, Subscription};
-use crate::rows::{NEVER, Rows, plain};
+use crate::rows::{NEVER, Rows};
 use crate::takes::Take;
 
-plain! {
-    /// One publication.
-    pub struct Publication {
-        /// The time of its first event.
-        pub publish: i64,
-        /// The time of `rclcpp_intra_publish`, or `NEVER`.
-        pub intra: i64,
-        /// The time of `rclcpp_publish`, or `NEVER`.
-        pub rclcpp: i64,
-        /// The time of `rcl_publish`, or `NEVER`.
-        pub rcl: i64,
-        /// The time of `rmw_publish`, or `NEVER`.
-        pub rmw: i64,
-        /// The source timestamp, or `NEVER`.
-        pub stamp: i64,
-        /// The serialized length in bytes, or `NEVER`.
-        pub size: i64,
-        /// The timestamp in the message's header, or `NEVER`.
-        pub header: i64,
-        pub thread: Id<Thread>,
-        /// The publisher, by its address in the middleware or else in rcl.
-        pub publisher: Maybe<Publisher>,
-        /// Whether the address of the middleware's publisher was recorded.
-        pub by_rmw: bool,
-        /// The execution that published.
-        pub within: Maybe<Execution>,
-        /// The last take that it was matched with; the others are chained to that one.
-        pub taken: Maybe<Take>,
-        /// The last ring buffer that it was put into; the others are chained to that one.
-        pub given: Maybe<Enqueue>,
-        /// Whether the source timestamp was estimated.
-        pub estimated: bool,
-        /// Whether an earlier event of it may be missing: there is a gap before its first one.
-        pub cut: bool,
-    }
+/// One publication.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub struct Publication {
+    /// The time of its first event.
+    pub publish: i64,
+    /// The time of `rclcpp_intra_publish`, or `NEVER`.
+    pub intra: i64,
+    /// The time of `rclcpp_publish`, or `NEVER`.
+    pub rclcpp: i64,
+    /// The time of `rcl_publish`, or `NEVER`.
+    pub rcl: i64,
+    /// The time of `rmw_publish`, or `NEVER`.
+    pub rmw: i64,
+    /// The source timestamp, or `NEVER`.
+    pub stamp: i64,
+    /// The serialized length in bytes, or `NEVER`.
+    pub size: i64,
+    /// The timestamp in the message's header, or `NEVER`.
+    pub header: i64,
+    pub thread: Id<Thread>,
+    /// The publisher, by its address in the middleware or else in rcl.
+    pub publisher: Maybe<Publisher>,
+    /// Whether the address of the middleware's publisher was recorded.
+    pub by_rmw: bool,
+    /// The execution that published.
+    pub within: Maybe<Execution>,
+    /// The last take that it was matched with; the others are chained to that one.
+    pub taken: Maybe<Take>,
+    /// The last ring buffer that it was put into; the others are chained to that one.
+    pub given: Maybe<Enqueue>,
+    /// Whether the source timestamp was estimated.
+    pub estimated: bool,
+    /// Whether an earlier event of it may be missing: there is a gap before its first one.
+    pub cut: bool,
 }
 
 impl Publication {
@@ -86,7 +86,7 @@ impl Publication {
 }
 
 /// What became of a publication in a ring buffer.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fate {
     /// It is still there, as far as was recorded.
     Pending,
@@ -98,23 +98,20 @@ pub enum Fate {
     Cleared,
 }
 
-plain!(enum Fate [Pending, Dequeued, Overwritten, Cleared]);
-
-plain! {
-    /// One publication in one ring buffer.
-    pub struct Enqueue {
-        pub message: Maybe<Publication>,
-        /// The subscription that the buffer belongs to.
-        pub subscription: Maybe<Subscription>,
-        pub process: Maybe<Process>,
-        /// The take that took it out.
-        pub take: Maybe<Take>,
-        pub fate: Fate,
-        /// Whether the events of its publication may be missing.
-        pub untold: bool,
-        /// The enqueue of its publication into another ring buffer before this one.
-        pub next: Maybe<Enqueue>,
-    }
+/// One publication in one ring buffer.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub struct Enqueue {
+    pub message: Maybe<Publication>,
+    /// The subscription that the buffer belongs to.
+    pub subscription: Maybe<Subscription>,
+    pub process: Maybe<Process>,
+    /// The take that took it out.
+    pub take: Maybe<Take>,
+    pub fate: Fate,
+    /// Whether the events of its publication may be missing.
+    pub untold: bool,
+    /// The enqueue of its publication into another ring buffer before this one.
+    pub next: Maybe<Enqueue>,
 }
 
 /// The last publish event of a thread.

@@ -9,6 +9,9 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
 use crate::ids::{Id, Maybe};
 
 /// The value for "no time". It is less than any time, so `<` holds for it.
@@ -24,100 +27,6 @@ const AGAIN: usize = 8;
 pub const fn known(time: i64) -> Option<i64> {
     if time == NEVER { None } else { Some(time) }
 }
-
-/// Values of fixed size that can be written to the disk.
-pub trait Plain: Copy {
-    /// Append the bytes of the value.
-    fn put(&self, to: &mut Vec<u8>);
-    /// Read a value from the front; `None` if there are too few bytes.
-    fn got(from: &mut &[u8]) -> Option<Self>;
-}
-
-macro_rules! numbers {
-    ($($kind:ty),*) => {$(
-        impl Plain for $kind {
-            fn put(&self, to: &mut Vec<u8>) {
-                to.extend_from_slice(&self.to_le_bytes());
-            }
-            fn got(from: &mut &[u8]) -> Option<Self> {
-                let (bytes, rest) = from.split_first_chunk()?;
-                *from = rest;
-                Some(Self::from_le_bytes(*bytes))
-            }
-        }
-    )*};
-}
-
-numbers!(u8, u32, i64);
-
-impl Plain for bool {
-    fn put(&self, to: &mut Vec<u8>) {
-        to.push(u8::from(*self));
-    }
-    fn got(from: &mut &[u8]) -> Option<Self> {
-        Some(u8::got(from)? != 0)
-    }
-}
-
-/// `None` is written as 0, any other number as one more than it is.
-impl<T> Plain for Maybe<T> {
-    fn put(&self, to: &mut Vec<u8>) {
-        self.map_or(0, |id| id.number() + 1).put(to);
-    }
-    fn got(from: &mut &[u8]) -> Option<Self> {
-        Some(Id::new(u32::got(from)?.wrapping_sub(1)))
-    }
-}
-
-impl<T> Plain for Id<T> {
-    fn put(&self, to: &mut Vec<u8>) {
-        self.number().put(to);
-    }
-    fn got(from: &mut &[u8]) -> Option<Self> {
-        Self::new(u32::got(from)?)
-    }
-}
-
-impl Plain for Option<bool> {
-    fn put(&self, to: &mut Vec<u8>) {
-        self.map_or(0, |truth| 1 + u8::from(truth)).put(to);
-    }
-    fn got(from: &mut &[u8]) -> Option<Self> {
-        Some([None, Some(false), Some(true)][usize::from(u8::got(from)?).min(2)])
-    }
-}
-
-/// Implement `Plain` for a structure of plain fields, or for an enum without fields.
-macro_rules! plain {
-    (enum $name:ident [$($word:ident),*]) => {
-        impl $crate::rows::Plain for $name {
-            fn put(&self, to: &mut Vec<u8>) {
-                to.push(*self as u8);
-            }
-            fn got(from: &mut &[u8]) -> Option<Self> {
-                let all = [$(Self::$word),*];
-                all.get(usize::from(<u8 as $crate::rows::Plain>::got(from)?)).copied()
-            }
-        }
-    };
-    ($(#[$about:meta])* pub struct $name:ident {
-        $($(#[$field_about:meta])* $vis:vis $field:ident: $kind:ty,)*
-    }) => {
-        $(#[$about])*
-        #[derive(Clone, Copy)]
-        pub struct $name { $($(#[$field_about])* $vis $field: $kind,)* }
-
-        impl $crate::rows::Plain for $name {
-            fn put(&self, to: &mut Vec<u8>) {
-                $($crate::rows::Plain::put(&self.$field, to);)*
-            }
-            fn got(from: &mut &[u8]) -> Option<Self> {
-                Some(Self { $($field: $crate::rows::Plain::got(from)?,)* })
-            }
-        }
-    };
-}
-pub(crate) use plain;
 
 /// A file for rows that do not fit into memory.
 pub struct Disk {
@@ -157,18 +66,20 @@ impl Disk {
             .ok()
     }
 
-    fn write(&self, bytes: &[u8]) -> Option<u64> {
+    /// Append rows; return their place and size.
+    fn write(&self, rows: &[impl Serialize]) -> Option<(u64, usize)> {
+        let bytes = self.done(postcard::to_stdvec(rows).map_err(Error::other))?;
         let mut end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
         let place = *end;
         *end += bytes.len() as u64;
-        let written = self.file.write_all_at(bytes, place);
-        self.done(written).map(|()| place)
+        let written = self.file.write_all_at(&bytes, place);
+        self.done(written).map(|()| (place, bytes.len()))
     }
 
-    fn read(&self, place: u64, size: usize) -> Option<Vec<u8>> {
+    fn read<T: DeserializeOwned>(&self, (place, size): (u64, usize)) -> Option<Vec<T>> {
         let mut bytes = vec![0; size];
-        let read = self.file.read_exact_at(&mut bytes, place);
-        self.done(read).map(|()| bytes)
+        self.done(self.file.read_exact_at(&mut bytes, place))?;
+        self.done(postcard::from_bytes(&bytes).map_err(Error::other))
     }
 }
 
@@ -208,7 +119,7 @@ impl<T> Default for Rows<T> {
     }
 }
 
-impl<T: Plain> Rows<T> {
+impl<T: Copy + Serialize + DeserializeOwned> Rows<T> {
     /// Start without rows; without a disk, all rows stay in memory.
     pub fn on(disk: Option<&Arc<Disk>>) -> Self {
         Self {
@@ -349,13 +260,7 @@ impl<T: Plain> Rows<T> {
     }
 
     fn read(&self, page: &Page<T>) -> Option<Vec<T>> {
-        let bytes = self.disk.as_ref()?.read(page.written.0, page.written.1)?;
-        let mut from = bytes.as_slice();
-        let mut rows = Vec::with_capacity(PAGE);
-        while let Some(row) = T::got(&mut from) {
-            rows.push(row);
-        }
-        Some(rows)
+        self.disk.as_ref()?.read(page.written)
     }
 
     /// Return a row of a page that stays on the disk.
@@ -396,13 +301,9 @@ impl<T: Plain> Rows<T> {
             return;
         };
         let page = &mut self.pages[first];
-        let mut bytes = Vec::with_capacity(page.rows.len() * size_of::<T>());
-        for row in &page.rows {
-            row.put(&mut bytes);
-        }
-        match disk.write(&bytes) {
+        match disk.write(&page.rows) {
             // Written at the end, never in place: a clone may still refer to the old bytes.
-            Some(written) => (page.rows, page.written) = (Vec::new(), (written, bytes.len())),
+            Some(written) => (page.rows, page.written) = (Vec::new(), written),
             None => self.resident.push_back(first),
         }
     }

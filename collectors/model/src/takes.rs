@@ -5,40 +5,41 @@
 //! the take before it only if it is one of that subscription, and if the thread did nothing else in
 //! between: neither ended a callback nor continued with its executor.
 
+use serde::{Deserialize, Serialize};
+
 use crate::callbacks::Execution;
 use crate::identity::Thread;
 use crate::ids::{Id, Maybe, entry};
 use crate::intake::Event;
 use crate::kinds::Kind;
 use crate::registry::{HandleKind, Registry, Subscription};
-use crate::rows::{NEVER, Rows, plain};
+use crate::rows::{NEVER, Rows};
 
-plain! {
-    /// One message taken.
-    pub struct Take {
-        /// The time of `rmw_take`, or of the dequeue.
-        pub time: i64,
-        /// The time of `rcl_take`, or `NEVER`.
-        pub rcl: i64,
-        /// The time of `rclcpp_take`, or `NEVER`.
-        pub rclcpp: i64,
-        /// When the middleware's reader received the message, by the system clock, or `NEVER`.
-        pub received: i64,
-        /// The source timestamp, or `NEVER`.
-        pub stamp: i64,
-        pub thread: Id<Thread>,
-        pub subscription: Maybe<Subscription>,
-        /// The execution that the take started.
-        pub execution: Maybe<Execution>,
-        /// The next take in its chain.
-        pub next: Maybe<Take>,
-        /// Whether the message was taken from a ring buffer.
-        pub intra: bool,
-        /// Whether a publication was found for it.
-        pub matched: bool,
-        /// Whether its execution is not known to be of a callback of its subscription.
-        pub guessed: bool,
-    }
+/// One message taken.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub struct Take {
+    /// The time of `rmw_take`, or of the dequeue.
+    pub time: i64,
+    /// The time of `rcl_take`, or `NEVER`.
+    pub rcl: i64,
+    /// The time of `rclcpp_take`, or `NEVER`.
+    pub rclcpp: i64,
+    /// When the middleware's reader received the message, by the system clock, or `NEVER`.
+    pub received: i64,
+    /// The source timestamp, or `NEVER`.
+    pub stamp: i64,
+    pub thread: Id<Thread>,
+    pub subscription: Maybe<Subscription>,
+    /// The execution that the take started.
+    pub execution: Maybe<Execution>,
+    /// The next take in its chain.
+    pub next: Maybe<Take>,
+    /// Whether the message was taken from a ring buffer.
+    pub intra: bool,
+    /// Whether a publication was found for it.
+    pub matched: bool,
+    /// Whether its execution is not known to be of a callback of its subscription.
+    pub guessed: bool,
 }
 
 /// The last take of a thread, or its last attempt.
