@@ -11,7 +11,8 @@ from synthetic import START, table, write_run
 
 import roslens as rl
 from roslens.analysis.measures.loss import lost_in_words
-from roslens.first_page import FirstPage, _capitalised, _seconds
+from roslens.first_page import FirstPage, _seconds
+from roslens.first_suspicions import _capitalised
 from roslens.recording.manifest import Hit
 from roslens.report import _escape_outputs
 
