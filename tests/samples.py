@@ -8,6 +8,17 @@ from pathlib import Path
 
 SAMPLES = Path(__file__).resolve().parents[1] / "data" / "samples"
 RUN = SAMPLES / "two_process" / "000_r0_fastrtps"
+MAIN = "/source -> /a -> /node_b -> /b -> /node_c -> /c -> /sink"
+"""The chain of ``chain.tar.zst``."""
+REQUIRED = f"""
+chains:
+  - name: main
+    path: {MAIN}
+    response_time: {{p50: 8 ms, max: 12 ms}}
+    rate: 10 Hz
+    complete: 99 %
+"""
+"""What is required of this chain."""
 
 
 def uncollected(source: Path, target: Path) -> Path:

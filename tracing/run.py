@@ -750,8 +750,8 @@ def reserve_space(folder: Path) -> Path:
 
     Raises
     ------
-    RunFailedError
-        The folder cannot be written.
+    UsageError, RunFailedError
+        The folder cannot be written; RunFailedError if the disk is full.
     """
     path = folder / ".reserve"
     with clear_disk_errors(folder):
@@ -769,6 +769,6 @@ def reserve_space(folder: Path) -> Path:
 
 
 def clear_disk_errors(folder: Path) -> AbstractContextManager[None]:
-    """Raise RunFailedError, with advice, if a run's folder cannot be written."""
+    """Say what to do if a run's folder cannot be written."""
     advice = "; free space or record to another folder"
     return failing(f"{folder}: cannot be written", advice)

@@ -53,15 +53,7 @@ Part = Sentence | ReportTable
 
 
 class FirstPage(Suspicions):
-    """First page of recordings; each part is computed on first use.
-
-    Parameters
-    ----------
-    recordings
-        Recordings that are open and collected.
-    paths
-        The paths as given, for the proposed commands.
-    """
+    """First page of recordings, with the parameters of `Suspicions`; parts are computed on use."""
 
     def __init__(self, recordings: Recordings, paths: Sequence[Path]) -> None:
         super().__init__(recordings, paths)

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 from ros2_trace import Trace, at
 from test_chains import CHAIN, Model, once
-from tests.samples import RUN, SAMPLES, uncollected
+from tests.samples import MAIN, REQUIRED, RUN, SAMPLES, uncollected
 
 import roslens as rl
 from roslens.analysis.chains.estimates import (
@@ -43,7 +43,6 @@ from roslens.recording import UsageError
 from roslens.sides import measured
 
 SAMPLE = SAMPLES / "chain.tar.zst"
-MAIN = "/source -> /a -> /node_b -> /b -> /node_c -> /c -> /sink"
 LEFT, RIGHT, OUT, FUSION, SINK = 0x100, 0x110, 0x120, 0x20, 0x30
 SUB_LEFT, SUB_RIGHT, SUB_OUT = 0x130, 0x140, 0x150
 CALL_LEFT, CALL_RIGHT, CALL_OUT = 0x200, 0x210, 0x220
@@ -349,16 +348,6 @@ def test_chains_of_disturbed_runs_can_be_left_out(recording: rl.Recordings) -> N
     _, rest = measured(opened, ["chain_rate"], leave_out=["disturbed"])
     assert any(e.metric == "chain_rate" for e in estimates)
     assert not any(e.metric == "chain_rate" for e in rest)
-
-
-REQUIRED = f"""
-chains:
-  - name: main
-    path: {MAIN}
-    response_time: {{p50: 8 ms, max: 12 ms}}
-    rate: 10 Hz
-    complete: 99 %
-"""
 
 
 def test_links_and_chains_from_a_file(tmp_path: Path) -> None:

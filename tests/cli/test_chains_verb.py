@@ -5,20 +5,11 @@ from pathlib import Path
 
 import pytest
 from command_line import Roslens
-from tests.samples import SAMPLES
+from tests.samples import MAIN, REQUIRED, SAMPLES
 
 pytestmark = pytest.mark.recording
 
 SAMPLE = SAMPLES / "chain.tar.zst"
-MAIN = "/source -> /a -> /node_b -> /b -> /node_c -> /c -> /sink"
-REQUIRED = f"""
-chains:
-  - name: main
-    path: {MAIN}
-    response_time: {{p50: 8 ms, max: 12 ms}}
-    rate: 10 Hz
-    complete: 99 %
-"""
 
 
 def test_what_is_required_is_judged(roslens: Roslens, tmp_path: Path) -> None:
